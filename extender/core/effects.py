@@ -1,0 +1,92 @@
+"""What the core may ask for. The runner carries effects out in order and reports the writes' outcomes as events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from policies.model import GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """``passed`` may be used; each node in ``refused`` may not, for the constant text ``reason``."""
+
+    call: int
+    passed: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPreempt:
+    """The candidates that are left, with their victims' UIDs; an empty mapping is a veto."""
+
+    call: int
+    victims: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBind:
+    """An empty ``error`` means: the pod is bound."""
+
+    call: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PostBinding:
+    """POST a Binding, unless every one of ``calls`` has been given up or ``deadline`` has passed by then."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    calls: tuple[int, ...]
+    deadline: float
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """PATCH ``status.nominatedNodeName``; None clears it. ``renew``: it already reads so, but the pod must be woken."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str | None
+    renew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Change something harmless in the pod's status, so that kube-scheduler tries it again."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict a bound member of a gang that never became whole."""
+
+    uid: str
+    namespace: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang."""
+
+    key: GroupKey
+    group_uid: str | None
+    member: tuple[str, str] | None
+    code: str
+    message: str
+    warning: bool
+
+
+Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Wake | Evict | Report

@@ -1,0 +1,158 @@
+"""What can happen to the core. Every instant is in seconds of one monotonic clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from policies.model import GroupKey, Node, Pod, PodGroup
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod was added or changed."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """The pod's object no longer exists."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node was added or changed."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A PodGroup object was added or changed."""
+
+    group: PodGroup
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGone:
+    key: GroupKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSeen:
+    """A PersistentVolumeClaim was added or changed; ``bound`` when it has a volume."""
+
+    namespace: str
+    name: str
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGone:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Every list has been read once: what the core knows is the cluster, and it may act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: sent no later than the core's ``next_wake()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCalled:
+    """kube-scheduler asks which of the candidates the pod may use. ``pod`` is kube-scheduler's copy."""
+
+    call: int
+    pod: Pod
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptCalled:
+    """kube-scheduler asks which candidates it may preempt on. ``victims``: node -> UIDs of pods to evict there."""
+
+    call: int
+    pod: Pod
+    victims: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class BindArrived:
+    """kube-scheduler asks for a Binding and waits. After ``expires`` it no longer listens."""
+
+    call: int
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class BindDisconnected:
+    """kube-scheduler no longer waits for the answer to this call."""
+
+    call: int
+
+
+class Outcome(Enum):
+    """How a write to the API server ended."""
+
+    DONE = auto()
+    REFUSED = auto()
+    """The API server said no, or the call was given up before anything was sent: nothing was written."""
+    UNKNOWN = auto()
+    """It may have been written: the watch will tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPosted:
+    """A Binding asked for by ``PostBinding`` has ended; ``detail`` says why it failed."""
+
+    uid: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NominationFailed:
+    """A nomination could not be written although it was retried."""
+
+    uid: str
+    node: str
+    detail: str
+
+
+Event = (
+    PodSeen
+    | PodGone
+    | NodeSeen
+    | NodeGone
+    | GroupSeen
+    | GroupGone
+    | ClaimSeen
+    | ClaimGone
+    | Synced
+    | Tick
+    | FilterCalled
+    | PreemptCalled
+    | BindArrived
+    | BindDisconnected
+    | BindingPosted
+    | NominationFailed
+)

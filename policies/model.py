@@ -1,0 +1,176 @@
+"""The nouns every decision is made of: nodes, pods, pod groups. All are immutable values.
+
+Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Requests = tuple[tuple[str, int], ...]
+"""What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKey:
+    """A PodGroup's name. A pod can only name a group of its own namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Dialect(StrEnum):
+    """How a pod says which gang it belongs to (DESIGN section 6)."""
+
+    ANNOTATION = "annotation"
+    COSCHEDULING = "coscheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint; only ``NoSchedule`` and ``NoExecute`` keep pods away."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration; an empty key with ``Exists`` tolerates everything, an empty effect every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a node selector term: ``key operator values``; ``is_field`` reads the node's fields."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    is_field: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a pod demands of a node besides room: selector, required affinity (any term, every expression), tolerations."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the planner sees it."""
+
+    name: str
+    allocatable: Requests
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """What one pod says about its gang: ``min_member`` only in the annotation dialect, ``problem`` when it cannot be read."""
+
+    name: str
+    dialect: Dialect
+    min_member: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole."""
+
+    gang: str
+    release: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, reduced to the fields that a decision uses.
+
+    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message of
+    a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    requests: Requests = (("pods", 1),)
+    scheduler: str = "muster"
+    created: float = 0.0
+    priority: int = 0
+    node: str | None = None
+    nominated_node: str | None = None
+    phase: str = "Pending"
+    deleting: bool = False
+    gates: tuple[str, ...] = ()
+    owner: str = ""
+    index: int | None = None
+    selection: Selection = Selection()
+    group: GroupRef | None = None
+    refusal: str | None = None
+    stamp: Stamp | None = None
+    native_group: bool = False
+    device_claims: bool = False
+    claims: tuple[str, ...] = ()
+
+    @property
+    def terminal(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def live(self) -> bool:
+        """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
+        return not self.terminal and not self.deleting
+
+    @property
+    def group_key(self) -> GroupKey | None:
+        """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
+        if self.group is None or self.native_group:
+            return None
+        return GroupKey(self.namespace, self.group.name)
+
+    @property
+    def identity(self) -> tuple[str, int] | str:
+        """What it counts as towards a quorum: one per completion index of its owner, else itself."""
+        return self.uid if self.index is None else (self.owner, self.index)
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """The order of members inside a gang: by index, then by name."""
+        return (self.index if self.index is not None else 1 << 31, self.name, self.uid)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A ``scheduling.x-k8s.io/v1alpha1`` PodGroup object. ``timeout_s`` bounds how long its members may be held."""
+
+    key: GroupKey
+    uid: str
+    min_member: int
+    created: float = 0.0
+    timeout_s: float | None = None
+    deleting: bool = False
+
+
+Placement = Mapping[str, str]
+"""Pod UID -> node name, for the members of one gang that were placed together."""
