@@ -1,0 +1,144 @@
+"""A control plane of one's own: starts with the `with` block, and nothing of it is left behind it."""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from devcluster import binaries, components, kubeconfig, nodes, scheduler
+from devcluster.api import Api
+from devcluster.boot import ControlPlane, boot
+from devcluster.errors import ClusterError
+from devcluster.health import start_on_free_port
+from devcluster.ports import free_port
+from devcluster.process import Process, Supervised
+from devcluster.progress import Progress, silent
+from devcluster.scheduler import Scheduler
+from devcluster.tls import client_context
+
+TOKEN_LIFETIME_S = 24 * 3600
+
+
+class Cluster:
+    """etcd, kube-apiserver, kube-controller-manager and kwok on loopback; kube-scheduler when asked for.
+
+    `progress` is called with what happens while programs are built (minutes, once) and started (seconds).
+    """
+
+    directory: Path  # temporary; logs/ holds one file per process
+    server: str  # the API server's URL
+    kubeconfig: Path  # the administrator's
+    api: Api  # as the administrator
+    ready_after_s: float  # how long the control plane took to start, builds not counted
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress or silent
+
+    def __enter__(self) -> Self:
+        self._binaries = binaries.locate(self._progress)
+        began = time.monotonic()
+        self._supervised = Supervised()
+        try:
+            plane = boot(self._supervised, self._binaries, self._progress)
+        except BaseException:
+            self._supervised.stop()
+            raise
+        self.ready_after_s = time.monotonic() - began
+        self._adopt(plane)
+        self._progress(f"control plane ready, {self.ready_after_s:.1f} s")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.api.close()
+        self._supervised.stop()
+
+    def _adopt(self, plane: ControlPlane) -> None:
+        self._files = plane.files
+        self._admin = plane.admin
+        self.directory = plane.files.directory
+        self.server = plane.server
+        self.api = plane.api
+        self.kubeconfig = plane.files.kubeconfig("admin")
+
+    def binary(self, name: str) -> Path:
+        """The program of that name, as in "kubectl"."""
+        return self._binaries[name]
+
+    def free_port(self) -> int:
+        """A port on 127.0.0.1 for a process that is to be started."""
+        return free_port()
+
+    def start(self, name: str, argv: Sequence[str | os.PathLike[str]], env: Mapping[str, str] | None = None) -> Process:
+        """Run any further process; it ends with the cluster at the latest. Its output goes to logs/<name>.log."""
+        return self._supervised.start(name, argv, env)
+
+    def start_scheduler(
+        self,
+        config: Path | dict[str, Any] | None = None,
+        kubeconfig: Path | None = None,
+        name: str = "kube-scheduler",
+    ) -> Scheduler:
+        """Run a kube-scheduler and wait until it is healthy.
+
+        Without a config it is the stock one. In a config only `clientConnection.kubeconfig` is replaced: by the given
+        file, or by the certificate of the user system:kube-scheduler.
+        """
+        identity = kubeconfig or self._files.kubeconfig("kube-scheduler")
+        written = scheduler.write_configuration(config, identity, self.directory / f"{name}.yaml")
+
+        def start(port: int) -> Scheduler:
+            argv: list[str | Path] = [self.binary("kube-scheduler"), *components.scheduler(self._files, port, written)]
+            return self._supervised.start(name, argv, kind=Scheduler)
+
+        tls = client_context(self._files.authority, self._admin)
+        started, port = start_on_free_port(start, "https://127.0.0.1:{port}/healthz", tls)
+        started.port, started.tls = port, tls
+        return started
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig that is this ServiceAccount, which has to exist: its holder has the rights RBAC gives it."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        answer = self.api.create(path, {"spec": {"expirationSeconds": TOKEN_LIFETIME_S}})
+        target = self._files.kubeconfig(f"{namespace}.{name}")
+        return kubeconfig.with_token(target, self.server, self._files.authority, answer["status"]["token"], namespace)
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """Run kubectl as the administrator and return its output; ClusterError with its complaint if it fails."""
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.directory / "kubectl")}
+        argv = [str(self.binary("kubectl")), *args]
+        done = subprocess.run(argv, env=env, input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError(f"kubectl {' '.join(args)} failed ({done.returncode}):\n{done.stderr.strip()}")
+        return done.stdout
+
+    def add_nodes(
+        self,
+        count: int,
+        *,
+        prefix: str = "node",
+        gpus: int = 8,
+        cpu: str = "96",
+        memory: str = "1Ti",
+        pods: int = 110,
+        labels: nodes.Labels = None,
+        timeout_s: float = 300.0,
+    ) -> list[str]:
+        """Add nodes PREFIX-0, PREFIX-1, ... and wait until they can be scheduled to; returns their names.
+
+        `labels` are the same for all, or a function of the node's number.
+        """
+        resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+        if gpus:
+            resources["nvidia.com/gpu"] = str(gpus)
+        version = binaries.kubernetes_version()
+        new = [
+            nodes.node(f"{prefix}-{i}", resources, (labels(i) if callable(labels) else labels) or {}, version)
+            for i in range(count)
+        ]
+        nodes.add(self.api, new, timeout_s)
+        return [node["metadata"]["name"] for node in new]

