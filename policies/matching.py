@@ -1,4 +1,4 @@
-"""May this pod run on that node at all? Selector, required affinity, taints: kube-scheduler's rules without its room."""
+"""May this pod run on that node at all? Selector, required affinity and taints, as kube-scheduler reads them."""
 
 from __future__ import annotations
 

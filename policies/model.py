@@ -62,7 +62,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a pod demands of a node besides room: selector, required affinity (any term, every expression), tolerations."""
+    """What a pod demands of a node besides room: selector, required affinity (any term, all of it), tolerations."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[tuple[Requirement, ...], ...] | None = None
@@ -83,7 +83,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class GroupRef:
-    """What one pod says about its gang: ``min_member`` only in the annotation dialect, ``problem`` when it cannot be read."""
+    """What one pod says about its gang; ``min_member`` in the annotation dialect only, ``problem`` if unreadable."""
 
     name: str
     dialect: Dialect
@@ -104,8 +104,8 @@ class Stamp:
 class Pod:
     """A pod, reduced to the fields that a decision uses.
 
-    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message of
-    a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts.
+    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message
+    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts.
     """
 
     uid: str

@@ -1,0 +1,103 @@
+"""The admission pass: walk the waiting gangs in policy order and promise a whole placement to each that fits."""
+
+from __future__ import annotations
+
+from extender.core.effects import Nominate
+from extender.core.gang import Gang, Reason
+from extender.core.problems import problem
+from extender.core.state import State
+from policies.api import QueuePolicy
+from policies.model import Placement, Pod
+from policies.placement import NoRoom, fits, place
+
+
+class Queue:
+    """Plans gangs. One pass looks at every waiting gang once; a gang without room does not block those behind it."""
+
+    def __init__(self, state: State, policy: QueuePolicy) -> None:
+        self._state = state
+        self._policy = policy
+
+    def run(self, now: float, *, recovering: bool = False) -> None:
+        """One pass. ``recovering``: nominations found on the pods are taken as the plan where they still hold."""
+        state = self._state
+        gangs = [gang for key in state.waiting if (gang := state.gangs.get(key)) is not None]
+        # A half-released gang goes first: it holds room, and only being completed ends that.
+        gangs.sort(key=lambda gang: (gang.partial_since is None, self._policy.order(gang)))
+        hopeless: dict[object, NoRoom] = {}
+        for gang in gangs:
+            self._consider(gang, now, hopeless, recovering=recovering)
+
+    def _consider(self, gang: Gang, now: float, hopeless: dict[object, NoRoom], *, recovering: bool) -> None:
+        state = self._state
+        if all(pod.scheduler not in state.schedulers for pod in gang.members.values()):
+            return
+        trouble = problem(gang, state.schedulers, state.unbound_claim)
+        if trouble is not None:
+            if not gang.whole:
+                state.explain(gang, trouble, now)
+            return
+        if now < gang.not_before or gang.releasing:
+            return
+        members = [pod for pod in gang.unplaced() if not pod.gates]
+        # What a gang that has its quorum still lacks is placed one by one.
+        needed = 1 if gang.complete else max(1, (gang.min_member or 0) - len(gang.secured()))
+        if len(members) < needed or not members:
+            return
+        wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
+        if recovering and len(wanted) == len(members) and fits(wanted, members, state.ledger.snapshot()):
+            return self._promise(gang, members, wanted, now)
+        return self._place(gang, members, needed, now, hopeless)
+
+    def _place(self, gang: Gang, members: list[Pod], needed: int, now: float, hopeless: dict[object, NoRoom]) -> None:
+        state = self._state
+        refused = [node for node, until in gang.refused.items() if now < until]
+        shape = (needed, tuple((pod.requests, pod.selection) for pod in members), tuple(refused))
+        verdict = hopeless.get(shape) if not gang.kept else None
+        if verdict is None:
+            for uid in gang.kept:
+                state.ledger.release(f"kept:{uid}")
+            found = place(members, needed, state.ledger.snapshot(), refused)
+            if not isinstance(found, NoRoom):
+                self._promise(gang, members, found.nodes, now)
+            elif not gang.kept:
+                hopeless[shape] = found
+            self._keep_rest(gang)
+            if not isinstance(found, NoRoom):
+                return
+            verdict = found
+        if gang.whole:
+            return
+        message = f"{verdict.placed} of {verdict.needed} members fit at once: {verdict.explanation}"
+        state.explain(gang, Reason("NoRoom", message), now)
+
+    def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
+        """Assume the placement and have every member told: the nomination is also what wakes it."""
+        state = self._state
+        for pod in members:
+            node = nodes.get(pod.uid)
+            if node is None:
+                continue
+            state.assume(gang, pod, node)
+            gang.nominated[pod.uid] = node
+            renew = pod.nominated_node == node
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew))
+        if not nodes:
+            return
+        gang.plan_deadline = now + state.limits.plan_s
+        state.set_timer(gang.plan_deadline, gang.key)
+        if not gang.whole:
+            text = f"{len(nodes)} members have a node each; kube-scheduler is carrying it out"
+            state.explain(gang, Reason("Placed", text, warning=False), now)
+        if not gang.unplaced():
+            state.waiting.pop(gang.key, None)
+
+    def _keep_rest(self, gang: Gang) -> None:
+        """A replacement that was placed uses up kept room of its node; what is left stays kept."""
+        placed = list(gang.placement.values())
+        for uid, kept in list(gang.kept.items()):
+            if kept.node in placed:
+                placed.remove(kept.node)
+                del gang.kept[uid]
+            else:
+                self._state.ledger.charge(f"kept:{uid}", kept.node, kept.requests, assumed=True)

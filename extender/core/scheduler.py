@@ -1,0 +1,310 @@
+"""handle(): the one way in. An event and the time go in, effects come out, nothing else ever changes the core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    ClaimGone,
+    ClaimSeen,
+    Event,
+    FilterCalled,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    NominationFailed,
+    PodGone,
+    PodSeen,
+    PreemptCalled,
+    Synced,
+    Tick,
+)
+from extender.core.gang import Gang
+from extender.core.gate import Gate
+from extender.core.queue import Queue
+from extender.core.state import Limits, State
+from policies.api import QueuePolicy
+from policies.model import GroupKey, Node, Pod, PodGroup
+from policies.order import PriorityThenAge
+
+GANG_WAITS = "Muster: the gang of this pod has no placement yet"
+ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
+"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
+
+
+class Scheduler:
+    """The core. ``handle`` mutates ``state`` and returns what is to be done about it, in order."""
+
+    def __init__(
+        self, schedulers: tuple[str, ...] = ("muster",), limits: Limits | None = None, order: QueuePolicy | None = None
+    ) -> None:
+        self.state = State(schedulers, limits or Limits())
+        self._gate = Gate(self.state)
+        self._queue = Queue(self.state, order or PriorityThenAge())
+        self._pass_at: float | None = None
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
+        self._apply(event, now)
+        state = self.state
+        if state.pass_needed and self._pass_at is None and state.synced:
+            self._pass_at = now + state.limits.coalesce_s
+        effects, state.out = state.out, []
+        return effects
+
+    def next_wake(self) -> float | None:
+        """The instant by which a Tick is due, or None while nothing is pending."""
+        instants = [self._pass_at, self.state.next_timer()]
+        instants += [until for _, until in self.state.unseen.values()]
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    def _apply(self, event: Event, now: float) -> None:
+        match event:
+            case PodSeen(pod):
+                self._pod_seen(pod, now)
+            case PodGone(uid):
+                self._pod_gone(uid, now)
+            case NodeSeen(node):
+                self._node_seen(node, now)
+            case NodeGone(name):
+                self._node_gone(name, now)
+            case GroupSeen(group):
+                self._group_seen(group, now)
+            case GroupGone(key, uid):
+                self._group_gone(key, uid, now)
+            case ClaimSeen(namespace, name, bound):
+                self.state.claims[namespace, name] = bound
+                self.state.pass_needed = True
+            case ClaimGone(namespace, name):
+                self.state.claims.pop((namespace, name), None)
+            case Synced():
+                self._recover(now)
+            case Tick():
+                self._tick(now)
+            case FilterCalled():
+                self._filter(event, now)
+            case PreemptCalled():
+                self._preempt(event)
+            case BindArrived():
+                self._gate.arrived(event, now)
+            case BindDisconnected(call):
+                self._gate.disconnected(call, now)
+            case BindingPosted():
+                self._gate.posted(event, now)
+            case NominationFailed(uid, node, detail):
+                self._nomination_failed(uid, node, detail, now)
+            case _:
+                assert_never(event)
+
+    def _recover(self, now: float) -> None:
+        """Every list is in: bound pods are the truth, nominations a hint, and whatever is left over is cleared."""
+        state = self.state
+        state.synced = True
+        for gang in list(state.gangs.values()):
+            stamps = [pod.stamp for pod in gang.members.values() if pod.stamp is not None]
+            gang.release = next((pod.stamp.release for pod in gang.bound if pod.stamp is not None), "")
+            gang.complete = gang.whole or (bool(gang.bound) and any(stamp.complete for stamp in stamps))
+            self._gate.take_stock(gang, now)
+        self._queue.run(now, recovering=True)
+        for pod in state.pods.values():
+            known = state.gang_of(pod)
+            ours = pod.scheduler in state.schedulers and pod.live and not pod.node
+            if known is not None and ours and pod.nominated_node and pod.uid not in known.placement:
+                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+
+    def _tick(self, now: float) -> None:
+        state = self.state
+        self._gate.expire_unseen(now)
+        for key in state.due(now):
+            if (gang := state.gangs.get(key)) is not None:
+                self._gate.expire(gang, now)
+                state.pass_needed = True
+        if self._pass_at is not None and now >= self._pass_at:
+            self._pass_at = None
+            state.pass_needed = False
+            self._queue.run(now)
+
+    def _pod_seen(self, pod: Pod, now: float) -> None:
+        state = self.state
+        old = state.put_pod(pod)
+        pod = state.pods[pod.uid]
+        gang = state.gang_of(pod)
+        if gang is not None:
+            self._member_seen(gang, old, pod, now)
+        if pod.node and (old is None or old.node != pod.node):
+            self._yield_room(pod.node, now)
+        if old is None and (unseen := state.unseen.pop(pod.uid, None)) is not None:
+            self._gate.arrived(unseen[0], now)
+
+    def _member_seen(self, gang: Gang, old: Pod | None, pod: Pod, now: float) -> None:
+        state = self.state
+        if pod.node and (old is None or not old.node):
+            self._gate.member_bound(gang, pod, now)
+        if not pod.live and (old is None or old.live):
+            self._gate.member_lost(gang, pod.uid, now)
+        elif old is not None and not pod.node and self._refused_in_tree(gang, old, pod):
+            self._refuse(gang, gang.placement[pod.uid], pod, now)
+        state.review(gang)
+
+    def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:
+        """kube-scheduler has turned the planned node down by its own plugins, after it knew of the nomination."""
+        node = gang.placement.get(pod.uid)
+        if node is None or pod.uid in gang.holds or pod.refusal is None or pod.refusal == old.refusal:
+            return False
+        return old.nominated_node == node and GANG_WAITS not in pod.refusal
+
+    def _pod_gone(self, uid: str, now: float) -> None:
+        state = self.state
+        pod = state.pods.get(uid)
+        if pod is None:
+            return
+        if (unseen := state.unseen.get(uid)) is not None:
+            state.unseen[uid] = (unseen[0], now)
+        if not pod.deleting:
+            self._pod_seen(replace(pod, deleting=True), now)
+        state.drop_pod(uid)
+
+    def _node_seen(self, node: Node, now: float) -> None:
+        state = self.state
+        if state.ledger.nodes.get(node.name) == node:
+            return
+        state.ledger.set_node(node)
+        state.node_changed(node.name)
+        self._check_promises(node.name, now)
+
+    def _node_gone(self, name: str, now: float) -> None:
+        self.state.ledger.drop_node(name)
+        self.state.node_changed(name)
+        self._check_promises(name, now)
+
+    def _check_promises(self, node: str, now: float) -> None:
+        """A node changed: placements on it that no longer hold are forgotten, and planned anew."""
+        state = self.state
+        for uid in state.ledger.assumed_on(node):
+            pod = state.pods.get(uid)
+            gang = state.gang_of(pod) if pod else None
+            if gang is None or pod is None or uid not in gang.placement or gang.releasing:
+                continue
+            if not state.ledger.admits(node, pod.selection):
+                self._gate.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
+        self._yield_room(node, now)
+
+    def _yield_room(self, node: str, now: float) -> None:
+        """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
+        state = self.state
+        for uid in reversed(list(state.ledger.assumed_on(node))):
+            if not state.ledger.overcommitted(node):
+                return
+            pod = state.pods.get(uid)
+            gang = state.gang_of(pod) if pod else None
+            if gang is not None and uid in gang.placement and not gang.releasing:
+                self._gate.forget(gang, f"the room planned on node {node} was taken by another pod", now)
+
+    def _group_seen(self, group: PodGroup, now: float) -> None:
+        state = self.state
+        state.groups[group.key] = group
+        gang = state.gangs.get(group.key)
+        if gang is None or not self._reads_groups(gang):
+            return
+        before, gang.group = gang.group, group
+        if before is not None and before.uid != group.uid:
+            gang.complete, gang.partial_since, gang.release = False, None, ""
+            self._gate.forget(gang, "its PodGroup was made anew", now)
+        elif group.deleting:
+            self._gate.forget(gang, "its PodGroup is being deleted", now)
+        else:
+            self._gate.retry(gang, now)
+        state.review(gang)
+
+    def _group_gone(self, key: GroupKey, uid: str, now: float) -> None:
+        state = self.state
+        known = state.groups.get(key)
+        if known is None or known.uid != uid:
+            return
+        del state.groups[key]
+        gang = state.gangs.get(key)
+        if gang is not None and gang.group is not None:
+            gang.group = None
+            if not gang.releasing:
+                self._gate.forget(gang, "its PodGroup was deleted", now)
+            state.review(gang)
+
+    def _filter(self, event: FilterCalled, now: float) -> None:
+        """O(1) for a gang's pod: the node planned for it, or nothing."""
+        state = self.state
+        pod = state.pods.get(event.pod.uid, event.pod)
+        if pod.native_group:
+            state.out.append(AnswerFilter(event.call, event.candidates))
+            return
+        if pod.group_key is None:
+            self._filter_single(event, pod)
+            return
+        gang = state.gang_of(pod)
+        node = pod.node or (gang.placement.get(pod.uid) if gang else None)
+        if node is not None and node in event.candidates:
+            state.out.append(AnswerFilter(event.call, (node,)))
+            return
+        # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
+        asked_widely = event.candidates != (event.pod.nominated_node,)
+        if gang is not None and pod.uid in gang.placement and pod.uid not in gang.posting and asked_widely:
+            self._refuse(gang, gang.placement[pod.uid], pod, now)
+        state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
+
+    def _filter_single(self, event: FilterCalled, pod: Pod) -> None:
+        """Every node that has room beside what is promised to gangs; all others are kube-scheduler's business."""
+        state = self.state
+        promised = state.ledger.assumed_nodes
+        refused = [
+            node
+            for node in (event.candidates if promised else ())
+            if node in promised and pod.uid not in promised[node] and not state.ledger.fits(node, pod.requests)
+        ]
+        for node in refused:
+            for uid in state.ledger.assumed_on(node):
+                member = state.pods.get(uid)
+                if member is not None and (gang := state.gang_of(member)) is not None and uid in gang.placement:
+                    gang.kept_out[pod.uid] = None
+        closed = set(refused)
+        passed = tuple(node for node in event.candidates if node not in closed) if closed else event.candidates
+        state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
+
+    def _refuse(self, gang: Gang, node: str, pod: Pod, now: float) -> None:
+        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
+        state = self.state
+        gang.refusals += 1
+        until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
+        gang.refused[node] = until
+        state.refusing.setdefault(node, {})[gang.key] = None
+        state.set_timer(until, gang.key)
+        self._gate.forget(gang, f"kube-scheduler refused node {node} for pod {pod.name}", now)
+
+    def _preempt(self, event: PreemptCalled) -> None:
+        """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod."""
+        pod = self.state.pods.get(event.pod.uid, event.pod)
+        if pod.group_key is not None and not pod.native_group:
+            self.state.out.append(AnswerPreempt(event.call, {}))
+            return
+        allowed = {
+            node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
+        }
+        self.state.out.append(AnswerPreempt(event.call, allowed))
+
+    def _is_single(self, uid: str) -> bool:
+        pod = self.state.pods.get(uid)
+        return pod is not None and pod.group_key is None
+
+    def _nomination_failed(self, uid: str, node: str, detail: str, now: float) -> None:
+        pod = self.state.pods.get(uid)
+        gang = self.state.gang_of(pod) if pod else None
+        if gang is not None and pod is not None and gang.placement.get(uid) == node and not gang.releasing:
+            self._gate.forget(gang, f"pod {pod.name} could not be nominated: {detail}", now, penalty=True)
+
+    @staticmethod
+    def _reads_groups(gang: Gang) -> bool:
+        return any(pod.group is not None and pod.group.dialect == "coscheduling" for pod in gang.members.values())

@@ -1,0 +1,217 @@
+"""Everything the core knows: the API objects as last seen, and what has been promised on top of them."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+
+from extender.core.effects import Effect, Report
+from extender.core.events import BindArrived
+from extender.core.gang import Gang, Reason
+from extender.core.ledger import Ledger
+from policies.model import Dialect, GroupKey, Pod, PodGroup
+
+_REPORT_EVERY_S = 60.0
+_PASSING = ("New", "Placed", "Holding", "Releasing")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The core's durations, all in seconds.
+
+    ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
+    first held request expires. ``plan_s``: a placement none of whose members reaches bind by then is planned anew.
+    ``unseen_s``: how long a bind may wait for its pod to show up in the watch. ``partial_s``: how long a half-released
+    gang keeps room for replacements before its bound members are evicted (``evict_partial``). ``report_s``: a reason is
+    reported when it has lasted that long.
+    """
+
+    coalesce_s: float = 0.005
+    post_margin_s: float = 2.0
+    post_member_s: float = 0.01
+    plan_s: float = 20.0
+    unseen_s: float = 1.5
+    partial_s: float = 60.0
+    retry_max_s: float = 30.0
+    report_s: float = 2.0
+    evict_partial: bool = True
+
+
+@dataclass(slots=True)
+class Posting:
+    """A Binding under way, and the calls that wait for it."""
+
+    node: str
+    calls: list[int]
+    group: GroupKey | None
+
+
+@dataclass(slots=True)
+class State:
+    """The facts, the promises, the outbox and the timers. ``out`` is drained by the scheduler after every event."""
+
+    schedulers: tuple[str, ...] = ("muster",)
+    limits: Limits = field(default_factory=Limits)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    gangs: dict[GroupKey, Gang] = field(default_factory=dict)
+    groups: dict[GroupKey, PodGroup] = field(default_factory=dict)
+    claims: dict[tuple[str, str], bool] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    calls: dict[int, str] = field(default_factory=dict)
+    """Held call -> pod UID."""
+    posting: dict[str, Posting] = field(default_factory=dict)
+    unseen: dict[str, tuple[BindArrived, float]] = field(default_factory=dict)
+    bound_by_us: dict[str, str] = field(default_factory=dict)
+    """Pod UID -> node: bound, and not confirmed by the watch yet."""
+    waiting: dict[GroupKey, None] = field(default_factory=dict)
+    """Gangs with members that have no node and no promise of one."""
+    refusing: dict[str, dict[GroupKey, None]] = field(default_factory=dict)
+    """Node -> gangs that remember a refusal by it."""
+    synced: bool = False
+    pass_needed: bool = False
+    """Something changed that may let a waiting gang start, or that changes its reason."""
+    out: list[Effect] = field(default_factory=list)
+    _timers: list[tuple[float, GroupKey]] = field(default_factory=list)
+
+    def gang_of(self, pod: Pod) -> Gang | None:
+        key = pod.group_key
+        return None if key is None else self.gangs.get(key)
+
+    def put_pod(self, pod: Pod) -> Pod | None:
+        """Take over a pod's new facts. Returns the facts before, or None when it is new."""
+        old = self.pods.get(pod.uid)
+        if pod.node:
+            self.bound_by_us.pop(pod.uid, None)
+        elif node := self.bound_by_us.get(pod.uid):
+            # A watch event from before our own Binding must not unbind it.
+            pod = replace(pod, node=node)
+        self.pods[pod.uid] = pod
+        if old is not None and old.group_key != pod.group_key:
+            self._leave(old)
+        if (key := pod.group_key) is not None:
+            gang = self.gangs.get(key)
+            if gang is None:
+                gang = self.gangs[key] = Gang(key)
+            gang.members[pod.uid] = pod
+            if gang.group is None and pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING:
+                gang.group = self.groups.get(key)
+        self._charge(pod)
+        return old
+
+    def drop_pod(self, uid: str) -> Pod | None:
+        pod = self.pods.pop(uid, None)
+        self.bound_by_us.pop(uid, None)
+        self.unseen.pop(uid, None)
+        if pod is not None:
+            self.uncharge(uid)
+            self._leave(pod)
+        return pod
+
+    def mark_bound(self, uid: str, node: str) -> None:
+        """Our Binding succeeded: the pod is bound before the watch says so."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            return
+        if not pod.node:
+            self.bound_by_us[uid] = node
+            self.put_pod(replace(pod, node=node, nominated_node=None))
+
+    def assume(self, gang: Gang, pod: Pod, node: str) -> None:
+        gang.placement[pod.uid] = node
+        self.ledger.charge(pod.uid, node, pod.requests, assumed=True)
+
+    def unassume(self, gang: Gang, uid: str) -> None:
+        if gang.placement.pop(uid, None) is not None:
+            pod = self.pods.get(uid)
+            if pod is None or not pod.node:
+                self.uncharge(uid)
+
+    def uncharge(self, uid: str) -> None:
+        """Take room back; a node with more room is a reason to try again what it refused or what waits."""
+        charge = self.ledger.release(uid)
+        if charge is not None:
+            self.node_changed(charge.node)
+
+    def node_changed(self, node: str) -> None:
+        for key in self.refusing.pop(node, {}):
+            if (gang := self.gangs.get(key)) is not None:
+                gang.refused.pop(node, None)
+        self.pass_needed = True
+
+    def unbound_claim(self, pod: Pod) -> str | None:
+        return next((name for name in pod.claims if not self.claims.get((pod.namespace, name), False)), None)
+
+    def set_timer(self, at: float, key: GroupKey) -> None:
+        """Have the gang looked at again at that instant."""
+        heapq.heappush(self._timers, (at, key))
+
+    def due(self, now: float) -> list[GroupKey]:
+        keys: dict[GroupKey, None] = {}
+        while self._timers and self._timers[0][0] <= now:
+            keys[heapq.heappop(self._timers)[1]] = None
+        return list(keys)
+
+    def next_timer(self) -> float | None:
+        return self._timers[0][0] if self._timers else None
+
+    def review(self, gang: Gang) -> None:
+        """Keep the index of waiting gangs right after one of them changed, and let an empty gang go."""
+        if not gang.members and not gang.posting:
+            for uid in gang.kept:
+                self.uncharge(f"kept:{uid}")
+            self.gangs.pop(gang.key, None)
+        if gang.members and gang.unplaced():
+            self.waiting[gang.key] = None
+            self.pass_needed = True
+        else:
+            self.waiting.pop(gang.key, None)
+
+    def explain(self, gang: Gang, reason: Reason, now: float) -> None:
+        """Make this the gang's one current reason. It is reported once it has lasted (``tell``)."""
+        if reason == gang.reason:
+            return
+        if reason.code != gang.reason.code:
+            gang.note(now, f"{reason.code}: {reason.message}")
+            gang.reason_since = now
+            if reason.code not in _PASSING:
+                self.set_timer(now + self.limits.report_s, gang.key)
+        gang.reason = reason
+        self.tell(gang, now)
+
+    def tell(self, gang: Gang, now: float) -> None:
+        """Report a reason that has lasted: a new code at once, new numbers once a minute, passing states never."""
+        reason, (code, at) = gang.reason, gang.reported
+        if reason.code in _PASSING or now - gang.reason_since < self.limits.report_s:
+            return
+        if code == reason.code and now - at < _REPORT_EVERY_S:
+            return
+        if code == "" and reason.code == "Running":
+            return
+        gang.reported = (reason.code, now)
+        member = next(iter(gang.live), None)
+        self.out.append(
+            Report(
+                gang.key,
+                gang.group.uid if gang.group else None,
+                (member.uid, member.name) if member else None,
+                reason.code,
+                reason.message,
+                reason.warning,
+            )
+        )
+
+    def _leave(self, pod: Pod) -> None:
+        key = pod.group_key
+        gang = self.gangs.get(key) if key else None
+        if gang is None:
+            return
+        gang.members.pop(pod.uid, None)
+        gang.nominated.pop(pod.uid, None)
+        self.review(gang)
+
+    def _charge(self, pod: Pod) -> None:
+        if pod.terminal:
+            self.uncharge(pod.uid)
+        elif pod.node:
+            self.ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
+        # An unbound pod has room only by a promise, which the gate and the queue make and take back.
