@@ -1,0 +1,70 @@
+# Needs git, make and Python 3.11 or newer on the machine. Everything else (uv, the virtual environment, the control plane
+# for the demo and the integration tests) is fetched or built on first use, inside this checkout and the user's cache.
+
+PYTHON     ?= python3
+UV_VERSION := 0.13.9
+ARGS       ?=
+
+UV   := .uv/bin/uv-$(UV_VERSION)
+BIN  := .venv/bin
+SYNC := .venv/.synced
+
+# One interpreter for everything: uv neither downloads another Python nor follows somebody's active environment.
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := .venv
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: demo test check help format devcluster python clean
+
+demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
+	@$(BIN)/python -m devcluster.binaries
+	@$(BIN)/python -m devcluster.demo $(ARGS)
+
+test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" selects)
+	@echo "The integration tests need a real control plane: its programs are built now unless they are cached."
+	@$(BIN)/python -m devcluster.binaries
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+check: $(SYNC) ## Check format, lint, types, import contracts and the lock file
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(UV) lock --check
+
+devcluster: $(SYNC) ## Start a real control plane on loopback to play with, until Ctrl-C
+	@$(BIN)/python -m devcluster $(ARGS)
+
+format: $(SYNC) ## Format the code and fix what the linter can fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean: ## Remove the virtual environment, uv and the caches of this checkout
+	rm -rf .venv .uv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+help: ## Show this list
+	@echo "make TARGET, where TARGET is one of"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The virtual environment follows pyproject.toml and uv.lock, and is left alone while neither changes.
+$(SYNC): pyproject.toml uv.lock $(UV)
+	@echo "Installing the locked dependencies into .venv"
+	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@touch $@
+
+# uv lives in a small environment of its own; the version is part of the file's name, so a new pin is a new target.
+$(UV): | python
+	@echo "Getting uv $(UV_VERSION) from PyPI into .uv"
+	@rm -rf .uv && $(PYTHON) -m venv .uv
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@ln -s uv $@
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Muster needs Python 3.11 or newer, and there is no '$(PYTHON)' on the PATH. Install it, or name one: make PYTHON=/path/to/python3"; exit 1; } >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Muster needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name a newer one: make PYTHON=/path/to/python3.11"; exit 1; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot create virtual environments: its venv and ensurepip modules are missing (on Debian and Ubuntu: apt install python3-venv)."; exit 1; } >&2

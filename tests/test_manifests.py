@@ -1,0 +1,173 @@
+"""The shipped manifests agree with each other: what two files have to say alike is compared here."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+MANIFESTS = Path(__file__).parent.parent / "manifests"
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  the directory every client reads
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [doc for doc in yaml.safe_load_all((MANIFESTS / name).read_text()) if doc]
+
+
+def document(name: str) -> dict[str, Any]:
+    [only] = documents(name)
+    return only
+
+
+def seconds(duration: str) -> float:
+    match = re.fullmatch(r"(\d+)s", duration)
+    assert match, f"{duration}: write whole seconds, so that people can compare them"
+    return float(match[1])
+
+
+@pytest.fixture
+def scheduler_config() -> dict[str, Any]:
+    return document("base/kube-scheduler-config.yaml")
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    return document("base/muster.yaml")
+
+
+@pytest.fixture
+def deployment() -> dict[str, Any]:
+    return document("base/deployment.yaml")
+
+
+@pytest.fixture
+def containers(deployment: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {c["name"]: c for c in deployment["spec"]["template"]["spec"]["containers"]}
+
+
+def entries(scheduler_config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The entry with the short questions and the entry with the long hold."""
+    [bind] = [e for e in scheduler_config["extenders"] if e.get("bindVerb")]
+    [ask] = [e for e in scheduler_config["extenders"] if not e.get("bindVerb")]
+    return ask, bind
+
+
+def test_one_entry_asks_and_the_other_only_binds(scheduler_config: dict[str, Any]) -> None:
+    ask, bind = entries(scheduler_config)
+    assert (ask["filterVerb"], ask["prioritizeVerb"], ask["preemptVerb"]) == ("filter", "prioritize", "preempt")
+    assert ask["weight"] > 0, "kube-scheduler refuses to start without"
+    assert bind["bindVerb"] == "bind"
+    assert not {"filterVerb", "prioritizeVerb", "preemptVerb", "weight"} & set(bind)
+
+
+def test_no_entry_can_be_skipped_or_sends_whole_nodes_or_leaves_pods_out(scheduler_config: dict[str, Any]) -> None:
+    for entry in scheduler_config["extenders"]:
+        assert entry["ignorable"] is False
+        assert entry["nodeCacheCapable"] is True
+        assert "managedResources" not in entry
+    assert scheduler_config["percentageOfNodesToScore"] == 100
+
+
+def test_timeouts_agree(scheduler_config: dict[str, Any], settings: dict[str, Any]) -> None:
+    ask, bind = entries(scheduler_config)
+    assert seconds(bind["httpTimeout"]) == settings["bind_timeout_s"]
+    assert seconds(ask["httpTimeout"]) < seconds(bind["httpTimeout"])
+    assert seconds(bind["httpTimeout"]) > scheduler_config["podMaxBackoffSeconds"] + seconds(ask["httpTimeout"])
+
+
+def test_addresses_agree(scheduler_config: dict[str, Any], settings: dict[str, Any]) -> None:
+    for entry in scheduler_config["extenders"]:
+        assert entry["urlPrefix"] == f"http://127.0.0.1:{settings['listen_port']}"
+    assert f"EXPOSE {settings['listen_port']}" in (MANIFESTS.parent / "Dockerfile").read_text()
+
+
+def test_scheduler_names_agree(scheduler_config: dict[str, Any], settings: dict[str, Any]) -> None:
+    assert [p["schedulerName"] for p in scheduler_config["profiles"]] == settings["scheduler_names"]
+
+
+def test_the_lease_is_the_one_that_the_role_allows(scheduler_config: dict[str, Any]) -> None:
+    lease = scheduler_config["leaderElection"]
+    assert lease["leaderElect"] is True
+    [role] = [d for d in documents("base/rbac-scheduler.yaml") if d["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == lease["resourceNamespace"]
+    assert [r.get("resourceNames") for r in role["rules"]] == [None, [lease["resourceName"]]]
+
+
+def test_each_container_has_its_own_identity(deployment: dict[str, Any], containers: dict[str, dict[str, Any]]) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["serviceAccountName"] == "muster-scheduler"
+    volumes = {v["name"]: v for v in pod["volumes"]}
+    mounts = {
+        name: {m["mountPath"]: volumes[m["name"]] for m in container["volumeMounts"]}
+        for name, container in containers.items()
+    }
+    assert "projected" in mounts["kube-scheduler"][TOKEN_PATH]
+    secret = mounts["muster"][TOKEN_PATH]["secret"]["secretName"]
+    assert not any("projected" in volume for volume in mounts["muster"].values())
+    assert not any("secret" in volume for volume in mounts["kube-scheduler"].values())
+
+    [token] = [d for d in documents("base/service-accounts.yaml") if d["kind"] == "Secret"]
+    assert token["metadata"]["name"] == secret
+    assert token["type"] == "kubernetes.io/service-account-token"
+    assert token["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "muster-extender"}
+
+
+def test_containers_read_the_files_that_are_mounted(
+    deployment: dict[str, Any], containers: dict[str, dict[str, Any]]
+) -> None:
+    generated = {g["name"]: g["files"] for g in document("base/kustomization.yaml")["configMapGenerator"]}
+    volumes = {v["name"]: v for v in deployment["spec"]["template"]["spec"]["volumes"]}
+    for name, arguments in (
+        ("kube-scheduler", containers["kube-scheduler"]["command"]),
+        ("muster", containers["muster"]["args"]),
+    ):
+        [path] = [a.removeprefix("--config=") for a in arguments if a.startswith("--config=")]
+        directory, _, file = path.rpartition("/")
+        [mount] = [m for m in containers[name]["volumeMounts"] if m["mountPath"] == directory]
+        assert file in generated[volumes[mount["name"]]["configMap"]["name"]]
+
+
+def test_nothing_runs_as_root_or_can_become_it(
+    deployment: dict[str, Any], containers: dict[str, dict[str, Any]]
+) -> None:
+    assert deployment["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+    for container in containers.values():
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"startupProbe", "livenessProbe", "readinessProbe", "resources"} <= set(container)
+
+
+def test_the_extender_has_no_right_beyond_its_work() -> None:
+    [role] = [d for d in documents("base/rbac-extender.yaml") if d["kind"] == "ClusterRole"]
+    rights = {
+        f"{verb} {resource}" for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
+    assert rights == {
+        *("get pods", "list pods", "watch pods"),
+        *("list nodes", "watch nodes"),
+        *("list podgroups", "watch podgroups", "patch podgroups/status"),
+        *("patch pods/status", "create pods/binding", "create pods/eviction"),
+        *("create events", "patch events"),
+    }
+
+
+@pytest.mark.parametrize("name", ["examples/job-annotations.yaml", "examples/job-podgroup.yaml"])
+def test_an_example_is_one_gang_of_the_size_it_says(name: str, settings: dict[str, Any]) -> None:
+    docs = {d["kind"]: d for d in documents(name)}
+    spec = docs["Job"]["spec"]
+    template = spec["template"]
+    assert template["spec"]["schedulerName"] in settings["scheduler_names"]
+    assert spec["completions"] == spec["parallelism"]
+    annotations = template["metadata"].get("annotations", {})
+    if "PodGroup" in docs:
+        group = docs["PodGroup"]
+        assert template["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
+        assert group["spec"]["minMember"] == spec["parallelism"]
+    else:
+        assert annotations["muster.dev/pod-group"] == docs["Job"]["metadata"]["name"]
+        assert annotations["muster.dev/min-member"] == str(spec["parallelism"])
