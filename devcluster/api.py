@@ -1,7 +1,7 @@
 """A thin client of the Kubernetes API: plain JSON objects in and out, with the administrator's certificate."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,23 +77,32 @@ class Api:
         collection, name = collection_of(path)
         if name is not None:
             params = {**params, "fieldSelector": f"metadata.name={name}"}
-        deadline = time.monotonic() + timeout_s
-        page = self.get(collection, **params)
-        seen = {item["metadata"]["uid"]: item for item in page["items"]}
-        subject = _subject(seen, name)
-        if predicate(subject):
-            return subject
-        version = page["metadata"]["resourceVersion"]
-        with self.watch(collection, version, deadline - time.monotonic(), **params) as changes:
-            for kind, obj in changes:
-                if kind == "DELETED":
-                    seen.pop(obj["metadata"]["uid"], None)
-                else:
-                    seen[obj["metadata"]["uid"]] = obj
-                subject = _subject(seen, name)
-                if predicate(subject):
-                    return subject
+        subject: Object | list[Object] | None = None
+        for seen in self._states(collection, timeout_s, params):
+            subject = _subject(seen, name)
+            if predicate(subject):
+                return subject
         raise TimeoutError(f"{path} did not become as expected within {timeout_s} s; last seen: {_brief(subject)}")
+
+    def _states(
+        self, collection: str, timeout_s: float, params: Mapping[str, str | int]
+    ) -> Iterator[dict[str, Object]]:
+        """The objects of a collection by UID, now and after every change, until the timeout.
+
+        The server may end a watch at any time, above all that of a slow reader; then a new list takes over.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            page = self.get(collection, **params)
+            seen = {item["metadata"]["uid"]: item for item in page["items"]}
+            yield seen
+            with self.watch(collection, page["metadata"]["resourceVersion"], left_s, **params) as changes:
+                for kind, obj in changes:
+                    if kind == "DELETED":
+                        seen.pop(obj["metadata"]["uid"], None)
+                    else:
+                        seen[obj["metadata"]["uid"]] = obj
+                    yield seen
 
     def close(self) -> None:
         self._client.close()

@@ -44,6 +44,7 @@ def boot(supervised: Supervised, binaries: dict[str, Path], progress: Progress) 
     files = Files(
         directory=directory,
         authority=authority.certificate,
+        front_proxy_authority=Authority(directory / "front-proxy-pki").certificate,
         serving=authority.serving("serving"),
         etcd_client=authority.client("etcd-client", "kube-apiserver"),
         service_account_key=service_account_key(directory / "pki"),

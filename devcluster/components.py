@@ -7,8 +7,7 @@ from devcluster.certificates import KeyPair
 
 KWOK_CONFIG = Path(__file__).with_name("kwok.yaml")
 
-# kwok renews the Lease of a node every quarter of the duration in kwok.yaml. Longer than in production: thousands of
-# simulated nodes would otherwise fill the machine with heartbeats. The grace period has to be longer than the duration.
+# How long a node may be silent and still count as Ready: longer than the pause between the heartbeats in kwok.yaml.
 NODE_GRACE_PERIOD = "1h"
 
 
@@ -18,6 +17,7 @@ class Files:
 
     directory: Path
     authority: Path
+    front_proxy_authority: Path
     serving: KeyPair
     etcd_client: KeyPair
     service_account_key: Path
@@ -57,6 +57,12 @@ def apiserver(files: Files, port: int, etcd_port: int) -> list[str]:
         f"--tls-cert-file={files.serving.certificate}",
         f"--tls-private-key-file={files.serving.key}",
         f"--client-ca-file={files.authority}",
+        # No extension server exists, but without an authority for their proxy components keep logging an error.
+        f"--requestheader-client-ca-file={files.front_proxy_authority}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         "--authorization-mode=Node,RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={files.service_account_key}",
@@ -64,6 +70,9 @@ def apiserver(files: Files, port: int, etcd_port: int) -> list[str]:
         "--service-cluster-ip-range=10.96.0.0/16",
         "--allow-privileged",
         "--event-ttl=1h",
+        # It taints every new node until the controller manager has seen it Ready; ours are Ready when they are created,
+        # and thousands of writes that take the taint away again are a minute of waiting.
+        "--disable-admission-plugins=TaintNodesByCondition",
     ]
 
 
@@ -81,6 +90,7 @@ def controller_manager(files: Files, port: int) -> list[str]:
         f"--service-account-private-key-file={files.service_account_key}",
         "--use-service-account-credentials",
         "--leader-elect=false",
+        "--controllers=*,-ttl-controller",  # writes to every node, for kubelets alone
         f"--node-monitor-grace-period={NODE_GRACE_PERIOD}",
         # The default of 20 requests a second would take minutes to untaint thousands of new nodes.
         "--kube-api-qps=2000",

@@ -25,6 +25,7 @@ def node(name: str, resources: dict[str, str], labels: dict[str, str], version: 
         for kind, (status, reason, message) in CONDITIONS.items()
     ]
     known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    known |= {f"beta.{label}": value for label, value in known.items() if label != "kubernetes.io/hostname"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -42,20 +43,13 @@ def node(name: str, resources: dict[str, str], labels: dict[str, str], version: 
 
 def add(api: Api, nodes: list[dict[str, Any]], timeout_s: float) -> None:
     """Create the nodes and wait until kube-scheduler may use each."""
-    version = api.get(NODES, limit=1)["metadata"]["resourceVersion"]
-    waiting = {node["metadata"]["name"] for node in nodes}
+    added = {node["metadata"]["name"] for node in nodes}
     api.create_all((NODES, node) for node in nodes)
-    with api.watch(NODES, version, timeout_s) as changes:
-        for _, seen in changes:
-            if usable(seen):
-                waiting.discard(seen["metadata"]["name"])
-            if not waiting:
-                return
-    raise TimeoutError(f"{len(waiting)} of {len(nodes)} nodes not Ready after {timeout_s} s, first {min(waiting)}")
+    api.wait_for(NODES, lambda seen: added <= {node["metadata"]["name"] for node in seen if usable(node)}, timeout_s)
 
 
 def usable(node: dict[str, Any]) -> bool:
-    """Ready, and the taint that every new node gets is gone."""
+    """Ready, and without the taint of a node that is not."""
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
     return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
 
