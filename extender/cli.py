@@ -1,0 +1,75 @@
+"""The command line: `muster serve` runs the extender, `muster check` is its health probe, `muster demo` shows it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import httpx
+import typer
+
+from extender import app as extender_app
+from extender.config import Settings, SettingsError, load
+
+main = typer.Typer(name="muster", no_args_is_help=True, add_completion=False, help=__doc__)
+
+
+@main.command()
+def serve(
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
+) -> None:
+    """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""
+    settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
+    logging.basicConfig(
+        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        code = extender_app.run(settings)
+    except extender_app.StartError as error:
+        _stop(str(error))
+    raise typer.Exit(code)
+
+
+@main.command()
+def check(
+    ready: Annotated[
+        bool, typer.Option("--ready/--live", help="Has it read the cluster, or does it just live?")
+    ] = True,
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the extender.")] = None,
+) -> None:
+    """Ask the extender on this machine how it is; exit code 0 when it is well. Made for exec probes."""
+    settings = _settings(config, listen_port=port)
+    url = f"http://{settings.listen_host}:{settings.listen_port}/{'readyz' if ready else 'healthz'}"
+    try:
+        answer = httpx.get(url, timeout=5, trust_env=False)
+    except httpx.HTTPError as error:
+        _stop(f"no answer from {url}: {error}")
+    typer.echo(answer.text.strip())
+    raise typer.Exit(0 if answer.is_success else 1)
+
+
+@main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def demo(context: typer.Context) -> None:
+    """Show the two-job deadlock and its end on a real control plane (needs a source checkout)."""
+    try:
+        from devcluster.demo import __main__ as devcluster_demo
+    except ImportError:
+        _stop("the demo needs a source checkout: git clone the project and run `make demo` there")
+    devcluster_demo.main(context.args)
+
+
+def _settings(config: Path | None, **flags: object) -> Settings:
+    try:
+        return load(config, **flags)
+    except SettingsError as error:
+        _stop(f"the settings cannot be used:\n{error}")
+
+
+def _stop(message: str) -> NoReturn:
+    typer.secho(message, err=True, fg="red")
+    raise typer.Exit(2)

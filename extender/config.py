@@ -1,0 +1,92 @@
+"""Settings: what can be configured, its defaults and its limits. A YAML file, then MUSTER_* variables, then flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from extender.core.state import Limits
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; the message says which and why, one line each."""
+
+
+class Settings(BaseSettings):
+    """Everything about one running extender."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="forbid", frozen=True)
+
+    scheduler_names: tuple[str, ...] = Field(
+        ("muster",), min_length=1, description="Profiles of the kube-scheduler that calls this extender."
+    )
+    listen_host: str = Field("127.0.0.1", description="Address to listen on; kube-scheduler runs beside Muster.")
+    listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
+    kubeconfig: Path | None = Field(None, description="Credentials; without it those of the pod are used.")
+    bind_timeout_s: float = Field(
+        30.0, ge=5, le=600, description="The httpTimeout of the extender entry with bindVerb: how long a bind is held."
+    )
+    bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
+    plan_timeout_s: float = Field(
+        20.0, ge=1, description="A placement that kube-scheduler does not take up by then is planned anew."
+    )
+    partial_grace_s: float = Field(
+        60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."
+    )
+    evict_partial: bool = Field(
+        default=True, description="Then evict the bound members of a gang that never became whole."
+    )
+    writes_at_once: int = Field(48, ge=1, le=512, description="Writes to the API server under way at the same time.")
+    max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # ``load`` passes the file's values as init arguments, and the environment overrides the file.
+        return (env_settings, init_settings)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            post_margin_s=self.bind_margin_s,
+            plan_s=self.plan_timeout_s,
+            partial_s=self.partial_grace_s,
+            evict_partial=self.evict_partial,
+        )
+
+
+def load(path: Path | None, **flags: Any) -> Settings:
+    """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
+    values = _read(path) if path is not None else {}
+    try:
+        settings = Settings(**values)
+        given = {name: value for name, value in flags.items() if value is not None}
+        return Settings.model_validate(settings.model_dump() | given) if given else settings
+    except ValidationError as error:
+        lines = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not YAML: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise SettingsError(f"{path}: expected a mapping of setting names to values")
+    return values

@@ -1,0 +1,217 @@
+"""The only caller of the core: one event loop, one writer. It keeps the time and carries effects out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from itertools import count
+from typing import Any, Protocol, assert_never
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+    Report,
+    Wake,
+)
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    NominationFailed,
+    Outcome,
+    PreemptCalled,
+    Tick,
+)
+from extender.core.scheduler import Scheduler
+from policies.model import Pod
+
+log = logging.getLogger("muster")
+
+
+class Writer(Protocol):
+    """Writes to the API server. Each method retries what is worth retrying and never raises for what a server says."""
+
+    async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]: ...
+
+    async def write_nomination(self, effect: Nominate) -> str | None: ...
+
+    async def write_wake(self, effect: Wake) -> str | None: ...
+
+    async def write_eviction(self, effect: Evict) -> str | None: ...
+
+    async def write_report(self, effect: Report) -> str | None: ...
+
+
+class Runner:
+    """Feeds the core and does what it asks. Everything runs on one event loop, so nothing here is locked."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        writer: Writer,
+        *,
+        writes_at_once: int = 48,
+        count_write: Callable[[str, str], None] = lambda _kind, _outcome: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.core = core
+        self.clock = clock
+        self.failed = asyncio.Event()
+        self._writer = writer
+        self._count_write = count_write
+        self._slots = asyncio.Semaphore(writes_at_once)
+        self._calls = count(1)
+        self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
+        self._binds: dict[int, asyncio.Future[str]] = {}
+        self._nominations: dict[str, Nominate | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tick: asyncio.TimerHandle | None = None
+        self._tick_at: float | None = None
+
+    def dispatch(self, event: Event) -> None:
+        """Let the core see an event. An exception in it is a bug: the process must end and rebuild from the cluster."""
+        if self.failed.is_set():
+            return
+        try:
+            effects = self.core.handle(event, self.clock())
+        except Exception:
+            log.exception("the core failed on %r; ending, to start again from what is bound", event)
+            self.failed.set()
+            return
+        for effect in effects:
+            self._carry_out(effect)
+        self._set_tick()
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
+        """The core's answer, or None when the core has failed."""
+        call = next(self._calls)
+        self.dispatch(FilterCalled(call, pod, candidates))
+        answer = self._answers.pop(call, None)
+        assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
+        return answer
+
+    def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
+        """The core's answer, or None when the core has failed."""
+        call = next(self._calls)
+        self.dispatch(PreemptCalled(call, pod, victims))
+        answer = self._answers.pop(call, None)
+        assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
+        return answer
+
+    def bind(self, uid: str, namespace: str, name: str, node: str, timeout_s: float) -> tuple[int, asyncio.Future[str]]:
+        """Start a bind; the future ends with its error, empty on success, when the core releases it."""
+        call = next(self._calls)
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._binds[call] = future
+        self.dispatch(BindArrived(call, uid, namespace, name, node, self.clock() + timeout_s))
+        return call, future
+
+    def give_up(self, call: int) -> None:
+        """kube-scheduler no longer listens to this bind."""
+        future = self._binds.pop(call, None)
+        if future is not None:
+            future.cancel()
+            self.dispatch(BindDisconnected(call))
+
+    async def drain(self) -> None:
+        """Stop: cancel what is under way and fail what is held, so that kube-scheduler tries again elsewhere."""
+        if self._tick is not None:
+            self._tick.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for future in self._binds.values():
+            if not future.done():
+                future.set_result("Muster is stopping; try again")
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case AnswerFilter(call) | AnswerPreempt(call):
+                self._answers[call] = effect
+            case AnswerBind(call, error):
+                future = self._binds.pop(call, None)
+                if future is not None and not future.done():
+                    future.set_result(error)
+            case PostBinding():
+                self._spawn(self._bind(effect))
+            case Nominate():
+                self._queue_nomination(effect)
+            case Wake():
+                self._spawn(self._write("wake", self._writer.write_wake(effect)))
+            case Evict():
+                self._spawn(self._write("eviction", self._writer.write_eviction(effect)))
+            case Report():
+                level = logging.WARNING if effect.warning else logging.INFO
+                log.log(level, "gang %s: %s: %s", effect.key, effect.code, effect.message)
+                self._spawn(self._write("report", self._writer.write_report(effect)))
+            case _:
+                assert_never(effect)
+
+    async def _bind(self, effect: PostBinding) -> None:
+        async with self._slots:
+            outcome, detail = await self._writer.write_binding(
+                effect, lambda: any(call in self._binds for call in effect.calls)
+            )
+        self._count_write("binding", outcome.name.lower())
+        self.dispatch(BindingPosted(effect.uid, outcome, detail))
+
+    def _queue_nomination(self, effect: Nominate) -> None:
+        """One writer per pod, and only the newest wish counts: a set and a clear must not overtake each other."""
+        running = effect.uid in self._nominations
+        self._nominations[effect.uid] = effect
+        if not running:
+            self._spawn(self._nominate(effect.uid))
+
+    async def _nominate(self, uid: str) -> None:
+        try:
+            while (effect := self._nominations.get(uid)) is not None:
+                self._nominations[uid] = None
+                async with self._slots:
+                    detail = await self._writer.write_nomination(effect)
+                self._count_write("nomination", "failed" if detail else "done")
+                if detail and effect.node is not None and self._nominations[uid] is None:
+                    self.dispatch(NominationFailed(uid, effect.node, detail))
+        finally:
+            del self._nominations[uid]
+
+    async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
+        async with self._slots:
+            detail = await writing
+        self._count_write(kind, "failed" if detail else "done")
+        if detail:
+            log.warning("%s could not be written: %s", kind, detail)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a write failed in an unforeseen way; ending", exc_info=error)
+            self.failed.set()
+
+    def _set_tick(self) -> None:
+        at = self.core.next_wake()
+        if at == self._tick_at:
+            return
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick_at = at
+        self._tick = None
+        if at is not None:
+            self._tick = asyncio.get_running_loop().call_later(max(0.0, at - self.clock()), self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._tick, self._tick_at = None, None
+        self.dispatch(Tick())
