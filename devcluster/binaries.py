@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -95,6 +96,8 @@ def _build(names: list[str], cache: Path, progress: Progress) -> None:
     if not names:
         return
     go = toolchain.go(cache.parent, progress)
+    for abandoned in cache.glob(".building-*"):  # under the lock: left by a build that was killed
+        shutil.rmtree(abandoned, ignore_errors=True)
     with TemporaryDirectory(dir=cache, prefix=".building-") as scratch:
         for number, name in enumerate(names, start=1):
             built = Path(scratch) / name
