@@ -19,12 +19,12 @@ unexport VIRTUAL_ENV
 .PHONY: demo test check help format devcluster python clean
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
-	@$(BIN)/python -m devcluster.binaries
+	@$(BIN)/python -m devcluster --build-only
 	@$(BIN)/python -m devcluster.demo $(ARGS)
 
 test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" selects)
 	@echo "The integration tests need a real control plane: its programs are built now unless they are cached."
-	@$(BIN)/python -m devcluster.binaries
+	@$(BIN)/python -m devcluster --build-only
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 check: $(SYNC) ## Check format, lint, types, import contracts and the lock file

@@ -1,0 +1,139 @@
+"""Muster on a cluster as it ships: the manifests' rights, identities and settings, with only addresses replaced."""
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.errors import ClusterError
+from devcluster.process import Process
+from devcluster.scheduler import Scheduler
+
+MANIFESTS = Path(__file__).parent.parent / "manifests"
+NAMESPACE = "kube-system"
+PATIENCE_S = 60.0
+POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
+
+Tree = dict[str, Any]
+
+
+class Muster:
+    """The extender and the kube-scheduler that calls it, each under its own ServiceAccount.
+
+    Either may be killed through its `Process` at any time and started again with the methods here.
+    """
+
+    extender: Process
+    scheduler: Scheduler
+    url: str  # of the extender
+
+    def __init__(self, cluster: Cluster, settings: Tree, scheduler_config: Tree) -> None:
+        self._cluster = cluster
+        self._port = cluster.free_port()
+        self._settings = cluster.directory / "muster.yaml"
+        self._settings.write_text(yaml.safe_dump(settings))
+        self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
+        self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
+        self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._start_extender()
+        self._start_scheduler()
+
+    def restart_extender(self) -> None:
+        """Start the extender again on its port, after killing it (-9) if it still runs; returns when it is ready."""
+        if self.extender.running:
+            self.extender.kill()
+        self._start_extender()
+
+    def restart_scheduler(self) -> None:
+        """Start kube-scheduler again, after killing it (-9) if it still runs.
+
+        As in production it then waits for the Lease of the one before it, up to 15 s, before it schedules.
+        """
+        if self.scheduler.running:
+            self.scheduler.kill()
+        self._start_scheduler()
+
+    def stop(self) -> None:
+        """End both, kube-scheduler first so that it meets no closed port."""
+        self.scheduler.terminate()
+        self.extender.terminate()
+
+    def _start_extender(self) -> None:
+        self.extender = self._cluster.start(
+            "muster",
+            [
+                *(Path(sys.executable).with_name("muster"), "serve", f"--config={self._settings}"),
+                *(f"--kubeconfig={self._extender_identity}", f"--port={self._port}"),
+            ],
+        )
+        _wait_until_ready(self.extender, f"{self.url}/readyz")
+
+    def _start_scheduler(self) -> None:
+        self.scheduler = self._cluster.start_scheduler(
+            self._scheduler_config, kubeconfig=self._scheduler_identity, name="kube-scheduler-muster"
+        )
+
+
+def start_muster(cluster: Cluster, settings: Tree | None = None, scheduler_config_patch: Tree | None = None) -> Muster:
+    """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
+
+    `settings` go over those of manifests/base/muster.yaml, and `scheduler_config_patch` is merged into
+    manifests/base/kube-scheduler-config.yaml. The bind entry's httpTimeout follows the setting `bind_timeout_s`.
+    """
+    install(cluster)
+    shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
+    shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
+    return Muster(
+        cluster, {**shipped_settings, **(settings or {})}, merged(shipped_config, scheduler_config_patch or {})
+    )
+
+
+def install(cluster: Cluster) -> None:
+    """Apply the CRD and everything of manifests/base except the Deployment: its two containers are processes here."""
+    crd = cluster.kubectl("kustomize", str(MANIFESTS / "components" / "podgroup-crd"))
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
+    cluster.kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_S:.0f}s", "-f", "-", stdin=crd)
+    base = yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base")))
+    wanted = yaml.safe_dump_all([doc for doc in base if doc["kind"] != "Deployment"])
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=wanted)
+
+
+def merged(tree: Tree, patch: Mapping[str, Any]) -> Tree:
+    """A copy of the tree with the patch's leaves in it; lists are replaced as a whole."""
+    result = dict(tree)
+    for key, value in patch.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return result
+
+
+def _ask_at(url: str, config: Tree, settings: Tree) -> Tree:
+    """The configuration with the extender's address of this cluster, and the hold as long as its settings say."""
+    entries = [{**entry, "urlPrefix": url} for entry in config["extenders"]]
+    for entry in entries:
+        if entry.get("bindVerb"):
+            entry["httpTimeout"] = f"{settings['bind_timeout_s']}s"
+    return {**config, "extenders": entries}
+
+
+def _wait_until_ready(process: Process, url: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    with httpx.Client(trust_env=False, timeout=5.0) as client:
+        while process.running and time.monotonic() < deadline:
+            try:
+                if client.get(url).status_code == httpx.codes.OK:
+                    return
+            except httpx.HTTPError:
+                pass  # not listening yet
+            try:
+                process.wait(POLL_EVERY_S)
+            except TimeoutError:
+                continue
+    how = f"was not ready after {PATIENCE_S:.0f} s" if process.running else f"ended ({process.returncode})"
+    raise ClusterError(f"{process.name} {how}:\n{process.tail()}")
