@@ -1,0 +1,130 @@
+"""The composition root: builds the parts of one running extender, connects them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+import uvloop
+
+from extender.config import Settings
+from extender.core.events import Synced
+from extender.core.scheduler import Scheduler
+from extender.kube.client import Kube
+from extender.kube.reflector import reflectors
+from extender.kube.writer import KubeWriter
+from extender.metrics import Metrics
+from extender.runner import Runner
+from extender.server import create_app
+
+log = logging.getLogger("muster")
+
+# One connection per held bind: a burst of thousands must not be refused at the door.
+_BACKLOG = 8192
+# kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one.
+_KEEP_ALIVE_S = 150
+
+
+class StartError(Exception):
+    """The extender cannot start; the message says what to do."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
+    listener = _listen(settings.listen_host, settings.listen_port)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop, listener:
+        return loop.run(_serve(settings, listener))
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> int:
+    try:
+        kube = await Kube.connect(settings.kubeconfig, connections=settings.writes_at_once + 8)
+    except (OSError, ValueError) as error:
+        raise StartError(f"no credentials for the API server: {error}") from None
+    core = Scheduler(settings.scheduler_names, settings.limits)
+    metrics = Metrics(core.state)
+    runner = Runner(
+        core,
+        KubeWriter(kube),
+        writes_at_once=settings.writes_at_once,
+        count_write=lambda kind, outcome: metrics.writes.labels(kind, outcome).inc(),
+    )
+    app = create_app(
+        runner, metrics, bind_timeout_s=settings.bind_timeout_s, max_body=settings.max_body_mib * 1024 * 1024
+    )
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            loop="none",
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=5,
+            backlog=_BACKLOG,
+            access_log=False,
+            log_level="warning",
+            lifespan="off",
+        )
+    )
+    host, port = listener.getsockname()[:2]
+    log.info("listening on %s:%s for schedulers %s", host, port, ", ".join(settings.scheduler_names))
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(kube.close)
+        tasks = [asyncio.create_task(_follow(kube, runner)), asyncio.create_task(_stop_when_told(server, runner))]
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await runner.drain()
+    return 1 if runner.failed.is_set() else 0
+
+
+async def _follow(kube: Kube, runner: Runner) -> None:
+    """Keep the core up to date with the cluster; it may act once every list has been read."""
+    watching = reflectors(kube, runner.dispatch)
+    async with asyncio.TaskGroup() as group:
+        for reflector in watching:
+            group.create_task(reflector.run())
+        for reflector in watching:
+            await reflector.synced.wait()
+        state = runner.core.state
+        log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
+        runner.dispatch(Synced())
+
+
+async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
+    """SIGTERM, Ctrl-C, or a core that cannot go on. Held binds are failed first, or the server would wait for them."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(runner.failed.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    await runner.drain()
+    server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are handled by the application: it has binds to fail before the server stops."""
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another listen_port") from None
+    listener.listen(_BACKLOG)
+    return listener

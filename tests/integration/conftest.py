@@ -1,0 +1,29 @@
+"""One control plane with Muster on it per test file, and a stage of its own for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.muster import Muster, start_muster
+from tests.integration.stage import Stage
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> Muster:
+    return start_muster(cluster)
+
+
+@pytest.fixture
+def stage(cluster: Cluster, muster: Muster) -> Iterator[Stage]:
+    """A namespace and nodes for one test; both are gone after it."""
+    with Stage(cluster, muster) as one:
+        yield one
