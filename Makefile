@@ -25,7 +25,7 @@ demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on 
 test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" selects)
 	@echo "The integration tests need a real control plane: its programs are built now unless they are cached."
 	@$(BIN)/python -m devcluster --build-only
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(SYNC) ## Check format, lint, types, import contracts and the lock file
 	$(BIN)/ruff format --check

@@ -22,7 +22,7 @@ POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 Tree = dict[str, Any]
 
 
-class Muster:
+class RunningMuster:
     """The extender and the kube-scheduler that calls it, each under its own ServiceAccount.
 
     Either may be killed through its `Process` at any time and started again with the methods here.
@@ -80,7 +80,9 @@ class Muster:
         )
 
 
-def start_muster(cluster: Cluster, settings: Tree | None = None, scheduler_config_patch: Tree | None = None) -> Muster:
+def start_muster(
+    cluster: Cluster, settings: Tree | None = None, scheduler_config_patch: Tree | None = None
+) -> RunningMuster:
     """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
 
     `settings` go over those of manifests/base/muster.yaml, and `scheduler_config_patch` is merged into
@@ -89,7 +91,7 @@ def start_muster(cluster: Cluster, settings: Tree | None = None, scheduler_confi
     install(cluster)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
-    return Muster(
+    return RunningMuster(
         cluster, {**shipped_settings, **(settings or {})}, merged(shipped_config, scheduler_config_patch or {})
     )
 
