@@ -1,0 +1,169 @@
+"""Kubernetes objects, decoded, into the values that decisions are made of (policies.model)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from extender.core.events import ClaimSeen
+from extender.kube.dialects import group_of, index_of, stamp_of
+from extender.kube.objects import (
+    ClaimObject,
+    Condition,
+    Expression,
+    GroupObject,
+    Meta,
+    NodeObject,
+    PodObject,
+    PodSpec,
+    Volume,
+)
+from extender.kube.requests import amounts_of, requests_of
+from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
+
+
+class UnreadableError(ValueError):
+    """The object lacks what every object has, or one of its amounts or instants cannot be read."""
+
+
+def pod_from(obj: PodObject) -> Pod:
+    """Raises UnreadableError without a UID, name or namespace, or for an amount or instant that cannot be read."""
+    meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
+    uid, namespace, name = _identity(meta, "pod")
+    return Pod(
+        uid=uid,
+        namespace=namespace,
+        name=name,
+        requests=_readable(f"pod {namespace}/{name}", spec),
+        scheduler=spec.scheduler_name or "",
+        created=_instant(meta.creation_timestamp),
+        priority=spec.priority or 0,
+        node=spec.node_name or None,
+        nominated_node=(status.nominated_node_name or None) if status else None,
+        phase=(status.phase if status else None) or "Pending",
+        deleting=bool(meta.deletion_timestamp),
+        gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
+        owner=next((owner.uid or "" for owner in meta.owner_references or () if owner.controller), ""),
+        index=index_of(meta),
+        selection=_selection(spec),
+        group=group_of(meta),
+        refusal=_refusal((status.conditions if status else None) or ()),
+        stamp=stamp_of(meta),
+        native_group=spec.scheduling_group is not None,
+        device_claims=bool(spec.resource_claims),
+        claims=tuple(_claims(name, spec.volumes or ())),
+    )
+
+
+def node_from(obj: NodeObject) -> Node:
+    """A node without a Ready condition is not ready. Raises UnreadableError as ``pod_from`` does."""
+    meta, status = obj.metadata or Meta(), obj.status
+    if not meta.name:
+        raise UnreadableError("the node has no name")
+    try:
+        allocatable = amounts_of((status.allocatable if status else None) or {})
+    except ValueError as error:
+        raise UnreadableError(f"the allocatable {error} (node {meta.name})") from None
+    conditions = (status.conditions if status else None) or ()
+    return Node(
+        name=meta.name,
+        allocatable=tuple(sorted(allocatable.items())),
+        labels=meta.labels or {},
+        taints=tuple(
+            Taint(taint.key or "", taint.value or "", taint.effect or "")
+            for taint in (obj.spec.taints if obj.spec else None) or ()
+        ),
+        unschedulable=bool(obj.spec and obj.spec.unschedulable),
+        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
+    )
+
+
+def group_from(obj: GroupObject) -> PodGroup:
+    """A PodGroup object without minMember has ``min_member`` 0, which no gang can mean. Raises UnreadableError."""
+    meta, spec = obj.metadata or Meta(), obj.spec
+    uid, namespace, name = _identity(meta, "PodGroup")
+    timeout_s = spec.schedule_timeout_seconds if spec else None
+    return PodGroup(
+        key=GroupKey(namespace, name),
+        uid=uid,
+        min_member=(spec.min_member if spec else None) or 0,
+        created=_instant(meta.creation_timestamp),
+        timeout_s=None if timeout_s is None else float(timeout_s),
+        deleting=bool(meta.deletion_timestamp),
+    )
+
+
+def claim_from(obj: ClaimObject) -> ClaimSeen:
+    """Raises UnreadableError without a UID, name or namespace."""
+    _, namespace, name = _identity(obj.metadata or Meta(), "PersistentVolumeClaim")
+    return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name))
+
+
+def _identity(meta: Meta, kind: str) -> tuple[str, str, str]:
+    if not meta.name or not meta.namespace or not meta.uid:
+        absent = next(word for word, value in _identifying(meta) if not value)
+        raise UnreadableError(f"the {kind} has no {absent}")
+    return meta.uid, meta.namespace, meta.name
+
+
+def _identifying(meta: Meta) -> tuple[tuple[str, str | None], ...]:
+    return ("name", meta.name), ("namespace", meta.namespace), ("UID", meta.uid)
+
+
+def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:
+    try:
+        return requests_of(spec)
+    except ValueError as error:
+        raise UnreadableError(f"the request for {error} ({whose})") from None
+
+
+def _instant(text: str | None) -> float:
+    """RFC 3339 -> seconds since the epoch; 0 if absent."""
+    if not text:
+        return 0.0
+    try:
+        instant = datetime.fromisoformat(text)
+        if instant.tzinfo is not None:
+            return instant.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
+
+
+def _selection(spec: PodSpec) -> Selection:
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required if node_affinity else None
+    return Selection(
+        node_selector=tuple(sorted((spec.node_selector or {}).items())),
+        affinity=None
+        if required is None
+        else tuple(
+            (*_expressions(term.match_expressions or ()), *_expressions(term.match_fields or (), is_field=True))
+            for term in required.node_selector_terms or ()
+        ),
+        tolerations=tuple(
+            Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "")
+            for one in spec.tolerations or ()
+        ),
+    )
+
+
+def _expressions(expressions: Iterable[Expression], *, is_field: bool = False) -> Iterator[Requirement]:
+    for one in expressions:
+        yield Requirement(one.key or "", one.operator or "", tuple(one.values or ()), is_field)
+
+
+def _refusal(conditions: Iterable[Condition]) -> str | None:
+    for one in conditions:
+        if one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable":
+            return one.message or ""
+    return None
+
+
+def _claims(pod_name: str, volumes: Iterable[Volume]) -> Iterator[str]:
+    for volume in volumes:
+        if volume.persistent_volume_claim is not None:
+            yield volume.persistent_volume_claim.claim_name or ""
+        elif volume.ephemeral is not None:
+            # Kubernetes names the claim that it makes for an ephemeral volume after both.
+            yield f"{pod_name}-{volume.name or ''}"

@@ -1,0 +1,101 @@
+"""How a pod says which gang it belongs to: its annotations and labels, read into one GroupRef.
+
+Two dialects. ``muster.dev/pod-group`` with ``muster.dev/min-member`` needs no object in the cluster;
+``scheduling.x-k8s.io/pod-group`` names a PodGroup object. Each key may be an annotation or a label. A pod that names
+the same group in both dialects is read in the second one: the object is one truth for all members, and it wins over
+what a pod says of itself. What cannot be read becomes a problem, one constant sentence, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.core.gate import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.kube.objects import Meta
+from policies.model import Dialect, GroupRef, Stamp
+
+POD_GROUP = "muster.dev/pod-group"
+MIN_MEMBER = "muster.dev/min-member"
+COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+
+TWO_DIALECTS = f"{POD_GROUP} and {COSCHEDULING_POD_GROUP} name different groups"
+TWO_NAMES = "the annotation and the label of its pod-group key name different groups"
+TWO_SIZES = f"its annotation and its label {MIN_MEMBER} differ"
+BAD_NAME = "the name of its group is not a valid Kubernetes object name (a lower-case DNS subdomain)"
+BAD_SIZE = f"{MIN_MEMBER} is not a positive whole number"
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def group_of(meta: Meta) -> GroupRef | None:
+    """The gang that the pod names, or None. The result carries a problem where the pod contradicts itself."""
+    annotated, labelled = _both(meta, POD_GROUP)
+    own = annotated if annotated is not None else labelled
+    foreign_annotated, foreign_labelled = _both(meta, COSCHEDULING_POD_GROUP)
+    foreign = foreign_labelled if foreign_labelled is not None else foreign_annotated
+    name = foreign if own is None else own
+    if name is None:
+        return None
+    dialect = Dialect.ANNOTATION if foreign is None else Dialect.COSCHEDULING
+    if not _is_name(name):
+        return GroupRef(_shown(name), dialect, problem=BAD_NAME)
+    if _differ(annotated, labelled) or _differ(foreign_annotated, foreign_labelled):
+        return GroupRef(name, dialect, problem=TWO_NAMES)
+    if _differ(own, foreign):
+        return GroupRef(name, dialect, problem=TWO_DIALECTS)
+    if dialect is Dialect.COSCHEDULING:
+        return GroupRef(name, dialect)
+    return _sized(meta, name)
+
+
+def stamp_of(meta: Meta) -> Stamp | None:
+    """What Muster's Binding wrote on the pod, or None."""
+    annotations = meta.annotations or {}
+    gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
+    if not gang or not release:
+        return None
+    return Stamp(gang, release, annotations.get(RELEASE_COMPLETE) == "true")
+
+
+def index_of(meta: Meta) -> int | None:
+    """Which of its owner's pods it is: a Job's completion index, or a StatefulSet's (LeaderWorkerSet's) pod index."""
+    for key in (COMPLETION_INDEX, POD_INDEX):
+        for text in _both(meta, key):
+            if text is not None and _INDEX.fullmatch(text):
+                return int(text)
+    return None
+
+
+def _sized(meta: Meta, name: str) -> GroupRef:
+    annotated, labelled = _both(meta, MIN_MEMBER)
+    text = annotated if annotated is not None else labelled
+    if _differ(annotated, labelled):
+        return GroupRef(name, Dialect.ANNOTATION, problem=TWO_SIZES)
+    if text is None:
+        return GroupRef(name, Dialect.ANNOTATION)
+    if not _POSITIVE.fullmatch(text):
+        return GroupRef(name, Dialect.ANNOTATION, problem=BAD_SIZE)
+    return GroupRef(name, Dialect.ANNOTATION, min_member=int(text))
+
+
+def _both(meta: Meta, key: str) -> tuple[str | None, str | None]:
+    """The annotation and the label of that key."""
+    return (meta.annotations or {}).get(key), (meta.labels or {}).get(key)
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def _shown(name: str) -> str:
+    """A name that no object can have, fit for logs, events and URLs: printable ASCII, quoted, short."""
+    shown = ascii(name)
+    return shown if len(shown) <= 66 else shown[:62] + "..." + shown[0]

@@ -1,0 +1,173 @@
+"""The Kubernetes objects as they are on the wire, reduced to the fields that are used; decoded by msgspec.
+
+Every field may be absent or null, as in Go. Unknown fields are skipped without being decoded.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+
+class OwnerReference(Struct, rename="camel", gc=False):
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class Meta(Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class AnyObject(Struct):
+    """What every object has: enough to find out which one it is."""
+
+    metadata: Meta | None = None
+
+
+class Present(Struct):
+    """An object of which only the presence matters."""
+
+
+class Named(Struct, gc=False):
+    name: str | None = None
+
+
+class Condition(Struct, gc=False):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+Amounts = dict[str, str | int | float]
+
+
+class Resources(Struct):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class Container(Struct, rename="camel"):
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class ClaimSource(Struct, rename="camel", gc=False):
+    claim_name: str | None = None
+
+
+class Volume(Struct, rename="camel"):
+    name: str | None = None
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+
+
+class Tolerates(Struct, gc=False):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Expression(Struct):
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class SelectorTerm(Struct, rename="camel"):
+    match_expressions: list[Expression] | None = None
+    match_fields: list[Expression] | None = None
+
+
+class NodeSelector(Struct, rename="camel"):
+    node_selector_terms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(Struct):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Struct, rename="camel"):
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Struct, rename="camel"):
+    scheduler_name: str | None = None
+    node_name: str | None = None
+    priority: int | None = None
+    scheduling_gates: list[Named] | None = None
+    scheduling_group: Present | None = None
+    resource_claims: list[Present] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Amounts | None = None
+    resources: Resources | None = None
+    volumes: list[Volume] | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Tolerates] | None = None
+
+
+class PodStatus(Struct, rename="camel"):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    conditions: list[Condition] | None = None
+
+
+class PodObject(Struct):
+    metadata: Meta | None = None
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class TaintObject(Struct, gc=False):
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeSpec(Struct):
+    unschedulable: bool | None = None
+    taints: list[TaintObject] | None = None
+
+
+class NodeStatus(Struct):
+    allocatable: Amounts | None = None
+    conditions: list[Condition] | None = None
+
+
+class NodeObject(Struct):
+    metadata: Meta | None = None
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class GroupSpec(Struct, rename="camel"):
+    min_member: int | None = None
+    schedule_timeout_seconds: int | None = None
+
+
+class GroupObject(Struct):
+    """``scheduling.x-k8s.io/v1alpha1`` PodGroup."""
+
+    metadata: Meta | None = None
+    spec: GroupSpec | None = None
+
+
+class ClaimSpec(Struct, rename="camel"):
+    volume_name: str | None = None
+
+
+class ClaimObject(Struct):
+    """PersistentVolumeClaim."""
+
+    metadata: Meta | None = None
+    spec: ClaimSpec | None = None

@@ -1,0 +1,251 @@
+"""The extender v1 JSON, in and out, and nothing else.
+
+kube-scheduler writes PascalCase keys, decodes without regard to case, and so do we: a document is read with its exact
+keys first, which is all that kube-scheduler ever sends, and with its keys folded only if that fails. Unknown keys are
+ignored and null is a zero value, as in Go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field, inspect
+
+from extender.core.effects import AnswerFilter
+from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.objects import AnyObject, Meta, PodObject
+from policies.model import Pod
+
+ArgsT = TypeVar("ArgsT")
+RequestT = TypeVar("RequestT")
+
+LONGEST_ERROR = 1024
+"""Characters of an error text that are sent: kube-scheduler copies it into the pod's condition and into an event."""
+
+
+class WireError(ValueError):
+    """The document cannot be read; the text says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRequest:
+    """The arguments of filter and of prioritize. ``nodes``: the Node objects by name, only if they were sent whole."""
+
+    pod: Pod
+    candidates: tuple[str, ...]
+    nodes: Mapping[str, Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BindRequest:
+    uid: str
+    namespace: str
+    name: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptRequest:
+    """``victims``: node -> UIDs of the pods to evict there. ``violations``: node -> disruption budgets broken by that."""
+
+    pod: Pod
+    victims: Mapping[str, tuple[str, ...]]
+    violations: Mapping[str, int]
+
+
+def decode_filter(body: bytes) -> FilterRequest:
+    """The arguments of filter or prioritize, with ``nodeCacheCapable`` true or false. Raises WireError."""
+    return _decode(body, _ExtenderArgs, _filter_request)
+
+
+def decode_bind(body: bytes) -> BindRequest:
+    """The arguments of bind; all four are needed. Raises WireError."""
+    return _decode(body, _BindingArgs, _bind_request)
+
+
+def decode_preempt(body: bytes) -> PreemptRequest:
+    """The arguments of preempt; victims as UIDs or as whole pods. Raises WireError."""
+    return _decode(body, _PreemptionArgs, _preempt_request)
+
+
+def encode_filter(answer: AnswerFilter, request: FilterRequest) -> bytes:
+    """NodeNames is never null and never names another node than the request did: both break the cycle.
+
+    A refusal goes where it starts no preemption. Node objects that were sent are echoed byte for byte, because without
+    nodeCacheCapable kube-scheduler takes what comes back for the nodes themselves.
+    """
+    known = set(request.candidates)
+    passed = [name for name in answer.passed if name in known]
+    nodes = None if request.nodes is None else {"metadata": {}, "items": [request.nodes[name] for name in passed]}
+    return _filter_result(passed, nodes, refused=dict.fromkeys(answer.refused, answer.reason))
+
+
+def encode_filter_error(text: str) -> bytes:
+    """The cycle fails with this text; kube-scheduler retries after its error backoff, without preempting."""
+    return _filter_result([], None, error=text)
+
+
+def encode_priorities(scores: Mapping[str, int]) -> bytes:
+    """Node -> 0..10 as a bare array; what lies outside is drawn to the nearest end."""
+    return msgspec.json.encode([{"Host": node, "Score": max(0, min(10, score))} for node, score in scores.items()])
+
+
+def encode_bind(error: str = "") -> bytes:
+    """An empty error says: the pod is bound."""
+    return msgspec.json.encode({"Error": _sendable(error)})
+
+
+def encode_preempt(victims: Mapping[str, tuple[str, ...]], request: PreemptRequest | None) -> bytes:
+    """Node -> UIDs of the pods to evict; an empty mapping is a veto.
+
+    A node without victims is left out: kube-scheduler takes it for an error. A null in this answer would crash it.
+    """
+    violations = request.violations if request else {}
+    return msgspec.json.encode(
+        {
+            "NodeNameToMetaVictims": {
+                node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations.get(node, 0)}
+                for node, uids in victims.items()
+                if uids
+            }
+        }
+    )
+
+
+class _NodeList(Struct):
+    items: list[Raw] | None = None
+
+
+class _ExtenderArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    pod: PodObject | None = None
+    nodes: _NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class _BindingArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+    pod_uid: str | None = field(default=None, name="PodUID")
+    node: str | None = None
+
+
+class _Victim(Struct):
+    """A MetaPod, which has a UID, or a whole Pod, which has it in its metadata."""
+
+    uid: str | None = field(default=None, name="UID")
+    metadata: Meta | None = None
+
+
+class _Victims(Struct, rename="pascal"):
+    pods: list[_Victim] | None = None
+    violations: Annotated[int, msgspec.Meta(ge=0, le=1 << 32)] | None = field(default=None, name="NumPDBViolations")
+
+
+class _PreemptionArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    pod: PodObject | None = None
+    node_name_to_victims: dict[str, _Victims] | None = None
+    node_name_to_meta_victims: dict[str, _Victims] | None = None
+
+
+def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]) -> RequestT:
+    try:
+        try:
+            return request(msgspec.json.decode(body, type=args))
+        except (msgspec.ValidationError, WireError):
+            folded = _folded(msgspec.json.decode(body), inspect.type_info(args))
+            return request(msgspec.json.decode(msgspec.json.encode(folded), type=args))
+    except WireError:
+        raise
+    except RecursionError:
+        raise WireError("the request is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeError, OverflowError) as error:
+        raise WireError(f"the request is not what kube-scheduler sends: {_sendable(str(error))}") from None
+
+
+def _folded(value: Any, kind: inspect.Type) -> Any:
+    """The value with the keys of its structs spelled as we read them and unknown ones left out; maps keep theirs."""
+    match kind:
+        case inspect.UnionType(types):
+            return _folded(value, next(one for one in types if not isinstance(one, inspect.NoneType)))
+        case inspect.StructType() if isinstance(value, dict):
+            known = {one.encode_name.lower(): one for one in kind.fields}
+            found = ((known.get(key.lower()), content) for key, content in value.items())
+            return {one.encode_name: _folded(content, one.type) for one, content in found if one is not None}
+        case inspect.DictType() if isinstance(value, dict):
+            return {key: _folded(content, kind.value_type) for key, content in value.items()}
+        case inspect.ListType() if isinstance(value, list):
+            return [_folded(content, kind.item_type) for content in value]
+        case _:
+            return value
+
+
+def _filter_request(args: _ExtenderArgs) -> FilterRequest:
+    pod = _pod(args.pod)
+    if args.nodes is None or args.node_names is not None:
+        return FilterRequest(pod, tuple(args.node_names or ()))
+    nodes = {_node_name(item): item for item in args.nodes.items or ()}
+    return FilterRequest(pod, tuple(nodes), nodes)
+
+
+def _bind_request(args: _BindingArgs) -> BindRequest:
+    if not args.pod_uid or not args.pod_namespace or not args.pod_name or not args.node:
+        raise WireError("the bind request needs PodName, PodNamespace, PodUID and Node")
+    return BindRequest(args.pod_uid, args.pod_namespace, args.pod_name, args.node)
+
+
+def _preempt_request(args: _PreemptionArgs) -> PreemptRequest:
+    nodes = args.node_name_to_meta_victims
+    if nodes is None:
+        nodes = args.node_name_to_victims or {}
+    return PreemptRequest(
+        pod=_pod(args.pod),
+        victims={node: tuple(map(_victim_uid, victims.pods or ())) for node, victims in nodes.items()},
+        violations={node: victims.violations or 0 for node, victims in nodes.items()},
+    )
+
+
+def _pod(pod: PodObject | None) -> Pod:
+    if pod is None:
+        raise WireError("the request has no Pod")
+    try:
+        return pod_from(pod)
+    except UnreadableError as error:
+        raise WireError(f"the request's Pod cannot be read: {error}") from None
+
+
+def _node_name(node: Raw) -> str:
+    meta = msgspec.json.decode(node, type=AnyObject).metadata
+    if meta is None or not meta.name:
+        raise WireError("the request has a node without a name")
+    return meta.name
+
+
+def _victim_uid(victim: _Victim) -> str:
+    uid = victim.uid or (victim.metadata.uid if victim.metadata else None)
+    if not uid:
+        raise WireError("the preempt request has a victim without a UID")
+    return uid
+
+
+def _filter_result(
+    passed: list[str],
+    nodes: dict[str, Any] | None,
+    refused: Mapping[str, str] | None = None,
+    error: str = "",
+) -> bytes:
+    return msgspec.json.encode(
+        {
+            "Nodes": nodes,
+            "NodeNames": passed,
+            "FailedNodes": {},
+            "FailedAndUnresolvableNodes": refused or {},
+            "Error": _sendable(error),
+        }
+    )
+
+
+def _sendable(text: str) -> str:
+    return text[:LONGEST_ERROR].encode("utf-8", "replace").decode()
