@@ -145,7 +145,8 @@ class Gate:
             gang.failures += 1
             gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
             state.set_timer(gang.not_before, gang.key)
-        state.explain(gang, Reason("Forgotten", why), now)
+        if not gang.whole:
+            state.explain(gang, Reason("Forgotten", why), now)
         state.review(gang)
 
     def expire(self, gang: Gang, now: float) -> None:

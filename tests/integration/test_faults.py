@@ -1,7 +1,7 @@
 """What goes wrong on the way: members deleted, deadlines, and either process killed at the worst moment.
 
 A gang is caught half way by stopping kube-scheduler (SIGSTOP) while some of its members are held and others have yet to
-be tried. The hold is shorter here than as shipped, and all else as shipped.
+be tried. The hold is shorter here than as shipped, and so is the longest backoff, which has to be shorter than the hold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZE = 48
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> Muster:
-    return start_muster(cluster, {"bind_timeout_s": 8})
+    return start_muster(cluster, {"bind_timeout_s": 8}, {"podMaxBackoffSeconds": 3})
 
 
 def catch_half_way(stage: Stage) -> None:
