@@ -42,7 +42,8 @@ def main(
 
 
 def _run(progress: Terminal, nodes: int, gpus: int, *, scheduler: bool) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a SIGTERM is a Ctrl-C, also while starting
+    for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
+        signal.signal(ending, signal.default_int_handler)
     with Cluster(progress) as cluster:
         if scheduler:
             progress("starting kube-scheduler")

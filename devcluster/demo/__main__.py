@@ -1,0 +1,111 @@
+"""`python -m devcluster.demo`: the same two jobs on the same control plane, without Muster and with it."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from devcluster import ApiError, Cluster, ClusterError
+from devcluster.demo import ledger, outcome, picture, stage
+from devcluster.demo.outcome import Run
+from devcluster.demo.scenario import NAMESPACE, Case, Play
+from devcluster.demo.sightings import Clock, Sightings
+from devcluster.muster import start_muster
+from devcluster.progress import Terminal
+
+PATIENCE = 1.5  # windows that two jobs which run one after the other may take before the demo gives up
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def demo(
+    factor: Annotated[
+        float, typer.Option(min=1, max=120, help="How many times faster than real time: 60 makes an hour a minute.")
+    ] = 60.0,
+    price: Annotated[float, typer.Option(min=0, help="USD per GPU-hour.")] = 3.67,
+    output: Annotated[Path, typer.Option(help="Where the timeline is written.")] = Path("demo-timeline.svg"),
+) -> None:
+    """Show two training jobs that each need all 32 GPUs of a cluster: with kube-scheduler alone, then with Muster.
+
+    The control plane is real; nodes and containers are simulated. Takes about two and a half minutes.
+    """
+    console = Console()
+    progress = Terminal()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    case = Case()
+    try:
+        with Cluster(progress) as cluster:
+            progress("adding the nodes and starting kube-scheduler")
+            cluster.add_nodes(case.nodes, gpus=case.gpus_per_node)
+            cluster.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+            cluster.start_scheduler()
+            progress.done()
+            _introduce(console, case, factor)
+            plain = _play(console, cluster, case, factor, "kube-scheduler alone", "default-scheduler", case.window_s)
+            progress("installing Muster's manifests, starting the extender and its kube-scheduler")
+            start_muster(cluster)
+            progress.done()
+            gangs = _play(console, cluster, case, factor, "with Muster", "muster", PATIENCE * case.window_s)
+    except (ClusterError, ApiError, TimeoutError, ConnectionError) as error:
+        progress.done()
+        console.print(f"The demo could not be carried out: {error}", style="red", markup=False)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        progress.done()
+        raise typer.Exit(130) from None
+    output.write_text(picture.draw((plain, gangs), case, factor))
+    _conclude(console, case, (plain, gangs), price, output)
+
+
+def _introduce(console: Console, case: Case, factor: float) -> None:
+    work = case.work
+    console.print(
+        f"{case.nodes} nodes x {case.gpus_per_node} GPUs. Two jobs, each of {work.workers} pods with "
+        f"{case.gpus_per_node} GPUs: {work.rendezvous_s:g} s until all have found each other, then "
+        f"{work.work_s:,.0f} s of work. Both are submitted at once, and kube-scheduler gets their pods alternately. "
+        f"Time runs {factor:g} times faster; all times and GPU-hours below are those of the cluster's clock."
+    )
+
+
+def _play(
+    console: Console, cluster: Cluster, case: Case, factor: float, title: str, scheduler: str, window_s: float
+) -> Run:
+    """One run; everything in it was seen on a watch."""
+    console.print(f"\n[bold]{title.capitalize()}[/bold]")
+    clock = Clock(factor)
+    with Sightings(cluster.api, NAMESPACE, clock) as sightings:
+        with stage.live(console, clock, sightings, case.window_s) as look:
+            play = Play(cluster.api, case, scheduler, sightings, clock, look)
+            play.submit()
+            play.take_turns()
+            play.run(window_s)
+        until_s, pods = min(clock.now_s(), window_s), tuple(sightings.times())
+    play.clean_up()
+    run = Run(title, pods, ledger.totals(pods, case.work, case.gpus, until_s))
+    for name in sorted({pod.job for pod in pods}):
+        console.print(f"  {stage.stamp(until_s)}  {outcome.summary(run, name, case)}", highlight=False)
+    return run
+
+
+def _conclude(console: Console, case: Case, runs: tuple[Run, Run], price: float, output: Path) -> None:
+    console.print()
+    console.print(stage.table(runs, price))
+    console.print(f"Timeline: {output}", highlight=False)
+    complaints = outcome.complaints(*runs, case)
+    for sentence in complaints:
+        console.print(f"Not as expected: {sentence}", style="red", markup=False)
+    if complaints:
+        raise typer.Exit(1)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    app(args=sys.argv[1:] if args is None else list(args), prog_name="demo")
+
+
+if __name__ == "__main__":
+    main()
