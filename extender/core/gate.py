@@ -226,7 +226,7 @@ class Gate:
                 return "a held member changed before the release"
             if not self._state.ledger.admits(hold.node, pod.selection):
                 return f"node {hold.node} is gone, not ready or closed to the gang"
-            if self._state.ledger.overcommitted(hold.node):
+            if self._state.ledger.overcommitted(hold.node, pod.requests):
                 return f"node {hold.node} has been filled by somebody else"
         return None
 

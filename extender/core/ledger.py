@@ -122,9 +122,13 @@ class Ledger:
         known = self.nodes.get(node)
         return known is not None and admits(known, selection)
 
-    def overcommitted(self, node: str) -> bool:
+    def overcommitted(self, node: str, requests: Requests) -> bool:
+        """Whether more than there is has been given away of anything that these requests ask for."""
         row = self._rows.get(node)
-        return row is not None and bool((self._used[row] > self._allocatable[row]).any())
+        if row is None:
+            return False
+        columns = [self._columns[name] for name, amount in requests if amount and name in self._columns]
+        return bool((self._used[row, columns] > self._allocatable[row, columns]).any())
 
     def snapshot(self) -> Snapshot:
         """What a policy sees now. It shares nothing that changes during one decision."""

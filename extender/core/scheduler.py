@@ -199,11 +199,11 @@ class Scheduler:
         """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
         state = self.state
         for uid in reversed(list(state.ledger.assumed_on(node))):
-            if not state.ledger.overcommitted(node):
-                return
             pod = state.pods.get(uid)
             gang = state.gang_of(pod) if pod else None
-            if gang is not None and uid in gang.placement and not gang.releasing:
+            if gang is None or pod is None or uid not in gang.placement or gang.releasing:
+                continue
+            if state.ledger.overcommitted(node, pod.requests):
                 self._gate.forget(gang, f"the room planned on node {node} was taken by another pod", now)
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
