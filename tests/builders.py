@@ -1,0 +1,80 @@
+"""Clusters and gangs in the words of the domain, for every test that needs some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from policies.model import Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
+
+GPU = "nvidia.com/gpu"
+CLIQUE = "nvidia.com/gpu.clique"
+_GI = 1024**3
+
+
+def node(name: str, gpus: int = 8, *, cpu: int = 64, clique: str = "", **facts: Any) -> Node:
+    """One node: ``cpu`` in cores."""
+    amounts = {"cpu": cpu * 1000, "memory": 512 * _GI, GPU: gpus, "pods": 110}
+    labels = {"kubernetes.io/hostname": name} | ({CLIQUE: clique} if clique else {}) | facts.pop("labels", {})
+    return Node(name, tuple(sorted(amounts.items())), labels, **facts)
+
+
+def cluster(*cliques: str) -> list[Node]:
+    """``cluster("a: 2x8", "b: 4x4")``: clique a has nodes a-0 and a-1 with 8 GPUs each, clique b four with 4 each."""
+    nodes = []
+    for text in cliques:
+        name, shape = text.split(":")
+        count, gpus = shape.strip().split("x")
+        nodes += [node(f"{name}-{number}", int(gpus), clique=name) for number in range(int(count))]
+    return nodes
+
+
+def requests(gpus: int = 0, cpu: int = 1) -> Requests:
+    """What a pod asks for; ``cpu`` in cores."""
+    amounts = {"cpu": cpu * 1000, "pods": 1} | ({GPU: gpus} if gpus else {})
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+def gang(
+    name: str, size: int, *, gpus: int = 8, min_member: int | None = None, life: str = "", cpu: int = 1, **facts: Any
+) -> list[Pod]:
+    """The pods of an Indexed Job in the annotation dialect; minMember is the size unless it is given.
+
+    ``life`` tells the pods of one Job from those of another under the same name.
+    """
+    ref = GroupRef(name, Dialect.ANNOTATION, size if min_member is None else min_member)
+    return [_member(name, index, ref, requests(gpus, cpu), life, facts) for index in range(size)]
+
+
+def coscheduled(
+    name: str, size: int, *, gpus: int = 8, life: str = "", min_member: int | None = None, **facts: Any
+) -> tuple[PodGroup, list[Pod]]:
+    """A gang in the coscheduling dialect: its PodGroup and its pods."""
+    group = podgroup(name, size if min_member is None else min_member, uid=f"pg-{name}{life}")
+    ref = GroupRef(name, Dialect.COSCHEDULING)
+    return group, [_member(name, index, ref, requests(gpus), life, facts) for index in range(size)]
+
+
+def podgroup(name: str, min_member: int, *, uid: str = "", **facts: Any) -> PodGroup:
+    return PodGroup(GroupKey("default", name), uid or f"pg-{name}", min_member, **facts)
+
+
+def single(name: str, *, gpus: int = 1, **facts: Any) -> Pod:
+    """A pod of no gang."""
+    return Pod(f"uid-{name}", "default", name, requests(gpus), **facts)
+
+
+def reborn(pod: Pod, life: str = "again") -> Pod:
+    """The replacement that a Job creates for a lost pod: another UID, the same completion index."""
+    return replace(pod, uid=f"{pod.uid}-{life}", name=f"{pod.name}-{life}", node=None, stamp=None, nominated_node=None)
+
+
+def key(name: str) -> GroupKey:
+    return GroupKey("default", name)
+
+
+def _member(name: str, index: int, ref: GroupRef, asked: Requests, life: str, facts: dict[str, Any]) -> Pod:
+    pod = Pod(
+        f"uid-{name}{life}-{index}", "default", f"{name}{life}-{index}", asked, owner=f"job-{name}{life}", index=index
+    )
+    return replace(pod, group=ref, **facts)

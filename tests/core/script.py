@@ -1,0 +1,208 @@
+"""A script of events for the core, under a virtual clock: says what happens, keeps what the core asks for.
+
+It carries nothing out by itself except nominations, which the watch shows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+    Report,
+    Wake,
+)
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+    PreemptCalled,
+    Synced,
+    Tick,
+)
+from extender.core.gang import Gang
+from extender.core.gate import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.core.invariants import validate
+from extender.core.scheduler import Scheduler
+from extender.core.state import Limits
+from policies.model import Node, Pod, PodGroup, Stamp
+from tests.builders import key
+
+
+class Script:
+    """Drives one core. ``pods`` are the API objects as the watch last showed them."""
+
+    def __init__(self, *facts: Node | Pod | PodGroup, limits: Limits | None = None, synced: bool = True) -> None:
+        self.core = Scheduler(limits=limits)
+        self.now = 1000.0
+        self.pods: dict[str, Pod] = {}
+        self.effects: list[Effect] = []
+        self.answers: dict[int, str] = {}
+        self.bindings: dict[str, PostBinding] = {}
+        """Bindings under way, by UID."""
+        self._calls = 0
+        self.see(*facts)
+        if synced:
+            self.feed(Synced())
+            self.advance(0.1)
+
+    def feed(self, event: Event) -> list[Effect]:
+        """One event now; the state is checked after it."""
+        effects = self.core.handle(event, self.now)
+        validate(self.core.state)
+        self.effects += effects
+        for effect in effects:
+            self._note(effect)
+        return effects
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, with a Tick at each instant the core asks for."""
+        until = self.now + seconds
+        while (wake := self.core.next_wake()) is not None and wake <= until:
+            self.now = max(self.now, wake)
+            self.feed(Tick())
+        self.now = until
+
+    def see(self, *facts: Node | Pod | PodGroup | Iterable[Pod]) -> None:
+        """The watch shows these objects as they are now."""
+        for fact in facts:
+            match fact:
+                case Node():
+                    self.feed(NodeSeen(fact))
+                case PodGroup():
+                    self.feed(GroupSeen(fact))
+                case Pod():
+                    self.pods[fact.uid] = fact
+                    self.feed(PodSeen(fact))
+                case _:
+                    self.see(*fact)
+        self.advance(0.1)
+
+    def gone(self, *pods: Pod) -> None:
+        """Their objects disappear."""
+        for pod in pods:
+            self.pods.pop(pod.uid)
+            self.feed(PodGone(pod.uid))
+        self.advance(0.1)
+
+    def drop(self, *nodes: str) -> None:
+        """These nodes disappear."""
+        for name in nodes:
+            self.feed(NodeGone(name))
+        self.advance(0.1)
+
+    def change(self, pod: Pod, **facts: object) -> None:
+        """The watch shows the pod with other facts."""
+        self.see(replace(self.pods[pod.uid], **facts))  # type: ignore[arg-type]
+
+    def filter(self, pod: Pod, candidates: Iterable[str] = ()) -> tuple[str, ...]:
+        """Ask which of the candidates (all nodes unless given) the pod may use."""
+        return self.filtered(pod, candidates).passed
+
+    def filtered(self, pod: Pod, candidates: Iterable[str] = ()) -> AnswerFilter:
+        self._calls += 1
+        asked = tuple(candidates) or tuple(self.core.state.ledger.nodes)
+        effects = self.feed(FilterCalled(self._calls, self.pods.get(pod.uid, pod), asked))
+        return next(effect for effect in effects if isinstance(effect, AnswerFilter))
+
+    def preempt(self, pod: Pod, victims: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        self._calls += 1
+        effects = self.feed(PreemptCalled(self._calls, pod, victims))
+        return dict(next(effect for effect in effects if isinstance(effect, AnswerPreempt)).victims)
+
+    def bind(self, pod: Pod, node: str = "", expires_s: float = 60.0) -> int:
+        """kube-scheduler asks for a Binding to ``node``, or to the node promised. Returns the call."""
+        self._calls += 1
+        wanted = node or self.planned(pod)
+        self.feed(BindArrived(self._calls, pod.uid, pod.namespace, pod.name, wanted, self.now + expires_s))
+        return self._calls
+
+    def bind_all(self, pods: Iterable[Pod], expires_s: float = 60.0) -> list[int]:
+        return [self.bind(pod, expires_s=expires_s) for pod in pods]
+
+    def disconnect(self, call: int) -> None:
+        self.feed(BindDisconnected(call))
+
+    def post(self, pod: Pod, outcome: Outcome = Outcome.DONE, *, seen: bool = True) -> None:
+        """The Binding of the pod ends. ``seen``: the watch shows it at once."""
+        binding = self.bindings.pop(pod.uid)
+        self.feed(BindingPosted(pod.uid, outcome, "" if outcome is Outcome.DONE else "the API server said no"))
+        if outcome is Outcome.DONE and seen and pod.uid in self.pods:
+            self.change(pod, node=binding.node, stamp=stamp_of(binding), nominated_node=None)
+
+    def post_all(self) -> None:
+        """Every Binding asked for succeeds, and those asked for in consequence."""
+        while self.bindings:
+            self.post(self.pods[next(iter(self.bindings))])
+
+    def run(self, pods: list[Pod]) -> None:
+        """kube-scheduler carries a placement out from end to end."""
+        self.bind_all(pods)
+        self.post_all()
+
+    def gang(self, name: str) -> Gang:
+        return self.core.state.gangs[key(name)]
+
+    def reason(self, name: str) -> str:
+        return self.gang(name).reason.code
+
+    def message(self, name: str) -> str:
+        return self.gang(name).reason.message
+
+    def planned(self, pod: Pod) -> str:
+        """The node promised to the pod, or nothing."""
+        known = self.core.state.pods.get(pod.uid)
+        gang = self.core.state.gang_of(known) if known else None
+        return "" if gang is None else gang.placement.get(pod.uid, "")
+
+    def bound(self, pods: Iterable[Pod]) -> list[str]:
+        """The nodes of those that are bound as far as the core knows."""
+        known = (self.core.state.pods.get(pod.uid) for pod in pods)
+        return [pod.node for pod in known if pod is not None and pod.node]
+
+    @property
+    def evicted(self) -> list[str]:
+        return [effect.name for effect in self.effects if isinstance(effect, Evict)]
+
+    @property
+    def woken(self) -> list[str]:
+        return [effect.name for effect in self.effects if isinstance(effect, Wake)]
+
+    @property
+    def reports(self) -> list[tuple[str, str]]:
+        return [(effect.code, effect.message) for effect in self.effects if isinstance(effect, Report)]
+
+    def _note(self, effect: Effect) -> None:
+        match effect:
+            case AnswerBind(call, error):
+                assert call not in self.answers, f"call {call} was answered twice"
+                self.answers[call] = error
+            case PostBinding(uid):
+                assert uid not in self.bindings, f"{uid} is being bound twice at once"
+                self.bindings[uid] = effect
+            case Nominate(uid, _, _, node) if uid in self.pods:
+                self.pods[uid] = replace(self.pods[uid], nominated_node=node)
+                self.feed(PodSeen(self.pods[uid]))
+            case _:
+                pass
+
+
+def stamp_of(binding: PostBinding) -> Stamp | None:
+    """What the Binding's annotations leave on the pod."""
+    marks = binding.annotations
+    return Stamp(marks[GANG_UID], marks[RELEASE], RELEASE_COMPLETE in marks) if GANG_UID in marks else None
