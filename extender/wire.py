@@ -49,7 +49,7 @@ class BindRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreemptRequest:
-    """``victims``: node -> UIDs of the pods to evict there. ``violations``: node -> disruption budgets broken by that."""
+    """``victims``: node -> UIDs of the pods to evict there. ``violations``: node -> disruption budgets broken."""
 
     pod: Pod
     victims: Mapping[str, tuple[str, ...]]

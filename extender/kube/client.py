@@ -1,55 +1,27 @@
-"""The connection to the API server: the official client's credentials and pool, raw bytes instead of its typed models.
+"""What Muster asks of the API server: paths and bodies, without the official client's typed models.
 
-A typed pod costs 210 us and 48 KiB; the typed bind call raises on success. Paths, bodies and bytes are all that is needed.
+A typed pod costs 210 us and 48 KiB, and the typed bind call raises on success; only a few fields are ever needed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
-from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 
 from extender.core.effects import PostBinding
+from extender.kube.connection import REQUEST_TIMEOUT_S, ApiError, Connection, UnreachableError, error_from
 from extender.kube.objects import Meta, PodObject
 
-REQUEST_TIMEOUT_S = 10.0
+ReadT = TypeVar("ReadT")
+
 PAGE_SIZE = 500
-_SILENCE_S = 120.0
+SILENCE_S = 120.0
 """A watch without a byte for so long is dead: bookmarks come about once a minute."""
-
-
-class ApiError(Exception):
-    """The API server said no. ``retry_after_s`` is what it asked for, if it did."""
-
-    def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{status} {reason}: {message}" if status else message)
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.retry_after_s = retry_after_s
-
-    @property
-    def passing(self) -> bool:
-        """It may go better a moment later: overload, an outage, a lost connection."""
-        return self.status == 0 or self.status == 429 or self.status >= 500
-
-
-class UnreachableError(ApiError):
-    """No answer: whether the request was carried out is not known."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(0, "Unreachable", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +50,6 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Status(msgspec.Struct):
-    reason: str | None = None
-    message: str | None = None
-    code: int | None = None
-
-
 class _Line(msgspec.Struct):
     type: str
     object: msgspec.Raw
@@ -92,50 +58,29 @@ class _Line(msgspec.Struct):
 class Kube:
     """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time."""
 
-    def __init__(self, configuration: Configuration, *, connections: int = 64) -> None:
-        configuration.connection_pool_maxsize = connections
-        self._configuration = configuration
-        self._rest = RESTClientObject(configuration)
-        self._host: str = configuration.host.rstrip("/")
-        self._refreshing: asyncio.Task[None] | None = None
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.call = connection.call
 
     @classmethod
     async def connect(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Kube:
-        """By the kubeconfig named, else $KUBECONFIG or ~/.kube/config, else in-cluster. ValueError: none can be read."""
-        configuration = Configuration()
-        loader: Any = None
-        try:
-            if kubeconfig or os.path.exists(KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)[0]):
-                path = None if kubeconfig is None else os.fspath(kubeconfig)
-                if path is not None and not os.path.exists(path):
-                    raise ValueError(f"there is no file {path}")
-                loader = await load_kube_config(path, client_configuration=configuration, persist_config=False)
-            else:
-                load_incluster_config(client_configuration=configuration)
-        except ConfigException as error:
-            raise ValueError(str(error)) from None
-        kube = cls(configuration, connections=connections)
-        if loader is not None:
-            # Tokens of cloud logins expire; in-cluster tokens are read again by a hook of the configuration.
-            kube._refreshing = asyncio.create_task(refresh_token(loader, configuration))
-        return kube
+        """With the credentials that ``Connection.open`` finds. Raises ValueError or OSError if it finds none."""
+        return cls(await Connection.open(kubeconfig, connections=connections))
 
     async def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        await self._rest.close()
+        await self._connection.close()
 
-    async def list_pages(self, path: str, *, limit: int = PAGE_SIZE) -> AsyncIterator[Page]:
+    async def list_pages(self, path: str, *, limit: int = PAGE_SIZE) -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""
         query: dict[str, str] = {"limit": str(limit)}
         while True:
-            page = msgspec.json.decode(await self.call("GET", path, query=query, timeout_s=60.0), type=_List)
+            page = _read(await self.call("GET", path, query=query, timeout_s=60.0), _List)
             yield Page(page.items or [], page.metadata.resource_version or "")
             if not page.metadata.continue_:
                 return
             query["continue"] = page.metadata.continue_
 
-    async def watch(self, path: str, resource_version: str, *, lasts_s: int = 300) -> AsyncIterator[Change]:
+    async def watch(self, path: str, resource_version: str, *, lasts_s: int = 300) -> AsyncGenerator[Change, None]:
         """Changes after that version, until the server ends it, at the latest after ``lasts_s``. ERROR lines raise."""
         query = {
             "watch": "1",
@@ -143,17 +88,14 @@ class Kube:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(lasts_s),
         }
-        timeout = aiohttp.ClientTimeout(total=lasts_s + 60, sock_connect=10, sock_read=_SILENCE_S)
-        async with self._answer("GET", path, query=query, timeout=timeout) as answer:
+        limits = aiohttp.ClientTimeout(total=lasts_s + 60, sock_connect=10, sock_read=SILENCE_S)
+        async with self._connection.answer("GET", path, limits, query=query) as answer:
             async for text in answer.content:
                 if not text.strip():
                     continue
-                try:
-                    line = msgspec.json.decode(text, type=_Line)
-                except msgspec.MsgspecError as error:
-                    raise UnreachableError(f"the watch of {path} was cut: {error}") from None
+                line = _read(text, _Line)
                 if line.type == "ERROR":
-                    raise _error(0, line.object)
+                    raise error_from(0, line.object)
                 yield Change(line.type, line.object)
 
     async def post_binding(self, effect: PostBinding, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
@@ -187,7 +129,7 @@ class Kube:
             if error.status == 404:
                 return None
             raise
-        pod = msgspec.json.decode(body, type=PodObject)
+        pod = _read(body, PodObject)
         if (pod.metadata or Meta()).uid != uid:
             return None
         return (pod.spec.node_name or "") if pod.spec else ""
@@ -212,56 +154,14 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self.call("PATCH", path, body=body, content_type="application/merge-patch+json")
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-        timeout_s: float = REQUEST_TIMEOUT_S,
-    ) -> bytes:
-        """One request, answered in full within ``timeout_s`` seconds."""
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        async with self._answer(method, path, query=query, body=body, content_type=content_type, timeout=timeout) as ok:
-            return await ok.read()
-
-    @asynccontextmanager
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        url = f"{self._host}{path}?{urlencode(query)}" if query else self._host + path
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster"}
-        token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            headers["Authorization"] = token
-        try:
-            wrapped = await self._rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
-            async with wrapped.response as answer:
-                if answer.status >= 400:
-                    raise _error(answer.status, await answer.read(), answer.headers.get("Retry-After"))
-                yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}") from None
-
 
 def _pod(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def _error(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
-    """From a ``v1.Status``, or from whatever a proxy in between said."""
+def _read(body: bytes, kind: type[ReadT]) -> ReadT:
     try:
-        said = msgspec.json.decode(body, type=_Status)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        said = _Status(message=bytes(body[:200]).decode("utf-8", "replace") if isinstance(body, bytes) else "")
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
-    return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        # A line cut short, or something in between that answers for the API server.
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None

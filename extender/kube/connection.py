@@ -1,0 +1,150 @@
+"""The connection to the API server: the official client's credentials and pool, bytes in and out, one kind of error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
+from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+class ApiError(Exception):
+    """The API server said no. ``retry_after_s`` is what it asked for, if it did."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}" if status else message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+    @property
+    def passing(self) -> bool:
+        """It may go better a moment later: overload, an outage, a lost connection."""
+        return self.status in (0, 429) or self.status >= 500
+
+
+class UnreachableError(ApiError):
+    """No answer: whether the request was carried out is not known."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "Unreachable", message)
+
+
+class _Status(msgspec.Struct):
+    reason: str | None = None
+    message: str | None = None
+    code: int | None = None
+
+
+class Connection:
+    """One API server, as one identity. Every method raises ApiError, UnreachableError when there was no answer."""
+
+    def __init__(self, configuration: Configuration, *, connections: int = 64) -> None:
+        configuration.connection_pool_maxsize = connections
+        self._configuration = configuration
+        self._rest = RESTClientObject(configuration)
+        self._host: str = configuration.host.rstrip("/")
+        self._refreshing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Connection:
+        """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. Raises ValueError or OSError."""
+        configuration = Configuration()
+        path = _kubeconfig(kubeconfig)
+        loader: Any = None
+        try:
+            if path is None:
+                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                loader = await load_kube_config(  # type: ignore[no-untyped-call]
+                    path, client_configuration=configuration, persist_config=False
+                )
+        except ConfigException as error:
+            raise ValueError(str(error)) from None
+        connection = cls(configuration, connections=connections)
+        if loader is not None:
+            # Tokens of cloud logins expire; in-cluster tokens are read again by a hook of the configuration.
+            refreshing = refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+            connection._refreshing = asyncio.create_task(refreshing)
+        return connection
+
+    async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        await self._rest.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> bytes:
+        """One request, answered in full within ``timeout_s`` seconds."""
+        limits = aiohttp.ClientTimeout(total=timeout_s)
+        async with self.answer(method, path, limits, query=query, body=body, content_type=content_type) as answer:
+            return await answer.read()
+
+    @asynccontextmanager
+    async def answer(
+        self,
+        method: str,
+        path: str,
+        limits: aiohttp.ClientTimeout,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer while it still arrives, for watches."""
+        url = self._host + path + ("?" + urlencode(query) if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster"}
+        token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            headers["Authorization"] = token
+        try:
+            wrapped = await self._rest.request(  # type: ignore[no-untyped-call]
+                method, url, headers=headers, body=body, _request_timeout=limits
+            )
+            async with wrapped.response as answer:
+                if answer.status >= 400:
+                    raise error_from(answer.status, await answer.read(), answer.headers.get("Retry-After"))
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}") from None
+
+
+def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
+    """From a ``v1.Status``, or from whatever a proxy in between said. Status 0: take the one in the body."""
+    try:
+        said = msgspec.json.decode(body, type=_Status)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        said = _Status(message=bytes(body)[:200].decode("utf-8", "replace"))
+    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)
+
+
+def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
+    """The kubeconfig to use, or None for the credentials of the pod that this runs in."""
+    if named is not None:
+        if not Path(named).is_file():
+            raise FileNotFoundError(f"there is no kubeconfig {os.fspath(named)}")
+        return os.fspath(named)
+    usual = [path for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if Path(path).is_file()]
+    return os.pathsep.join(usual) or None

@@ -1,0 +1,161 @@
+"""Keeps the core informed about one resource: list, then watch, and again whenever that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Generic
+
+import msgspec
+
+from extender.core.events import Event
+from extender.kube.client import Change, Kube
+from extender.kube.connection import ApiError
+from extender.kube.convert import UnreadableError
+from extender.kube.objects import AnyObject, Meta
+from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, ValueT
+
+log = logging.getLogger("muster")
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_ABSENT_PAUSE_S = 30.0
+"""How often to look whether an optional resource has come to exist."""
+
+
+def reflectors(kube: Kube, dispatch: Callable[[Event], None]) -> list[Reflector[Any]]:
+    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them."""
+    resources: list[Resource[Any]] = [NODES, GROUPS, CLAIMS, PODS]
+    return [Reflector(kube, resource, dispatch) for resource in resources]
+
+
+class Reflector(Generic[ValueT]):
+    """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        resource: Resource[ValueT],
+        dispatch: Callable[[Event], None],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.synced = asyncio.Event()
+        self._kube = kube
+        self._resource = resource
+        self._dispatch = dispatch
+        self._pause = pause
+        self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
+        self._version: str | None = None  # None: what is known may be wrong, list again
+        self._failures = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                await self._watch(self._version)
+            except ApiError as error:
+                await self._recover(error)
+
+    async def _list(self) -> str:
+        """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
+        found: dict[str, ValueT] = {}
+        version = ""
+        async with aclosing(self._kube.list_pages(self._resource.path)) as pages:
+            async for page in pages:
+                version = page.resource_version
+                for item in page.items:
+                    self._collect(item, found)
+        self._replace(found)
+        self.synced.set()
+        return version
+
+    def _collect(self, item: msgspec.Raw, found: dict[str, ValueT]) -> None:
+        meta, value = self._read(item)
+        uid = meta.uid or ""
+        if value is None:
+            value = self._known.get(uid)  # unreadable now: the last that could be read is the best that there is
+        if value is not None:
+            found[uid] = value
+
+    def _replace(self, found: dict[str, ValueT]) -> None:
+        for uid in [uid for uid in self._known if uid not in found]:
+            self._dispatch(self._resource.gone(self._known.pop(uid)))
+        for uid, value in found.items():
+            self._see(uid, value)
+
+    async def _watch(self, version: str) -> None:
+        heard = False
+        # Not all reflectors should come back at once.
+        lasts_s = random.randint(240, 480)  # noqa: S311
+        async with aclosing(self._kube.watch(self._resource.path, version, lasts_s=lasts_s)) as changes:
+            async for change in changes:
+                heard, self._failures = True, 0
+                self._apply(change)
+        if not heard:
+            # A server that ends every watch at once must not be asked in a tight loop.
+            await self._back_off(None)
+
+    def _apply(self, change: Change) -> None:
+        if change.type == "BOOKMARK":
+            self._version = _meta(change.object).resource_version or self._version
+            return
+        meta, value = self._read(change.object)
+        uid = meta.uid or ""
+        if change.type == "DELETED":
+            last = self._known.pop(uid, None)
+            if last is not None:
+                self._dispatch(self._resource.gone(last))
+        elif value is not None:
+            self._see(uid, value)
+        self._version = meta.resource_version or self._version
+
+    def _see(self, uid: str, value: ValueT) -> None:
+        """Most changes are heartbeats and statuses that no decision uses: they end here."""
+        if self._known.get(uid) != value:
+            self._known[uid] = value
+            self._dispatch(self._resource.seen(value))
+
+    def _read(self, raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
+        try:
+            return self._resource.read(raw)
+        except (msgspec.MsgspecError, UnreadableError) as error:
+            meta = _meta(raw)
+            log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
+            return meta, None
+
+    async def _recover(self, error: ApiError) -> None:
+        if error.status == 410:
+            log.info("%s: too far behind to go on watching, listing again", self._resource.path)
+            self._version = None
+            if self._failures:
+                await self._back_off(error)
+            self._failures += 1
+        elif error.status == 404 and self._resource.optional:
+            self._version = None
+            self._replace({})
+            self.synced.set()
+            await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
+        else:
+            log.warning("%s: %s", self._resource.path, error)
+            if error.status not in (0, 429):
+                self._version = None
+            await self._back_off(error)
+
+    async def _back_off(self, error: ApiError | None) -> None:
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 10))
+        self._failures += 1
+        asked = (error.retry_after_s if error else None) or 0.0
+        await self._pause(max(pause, asked) * random.uniform(0.75, 1.25))  # noqa: S311
+
+
+def _meta(raw: msgspec.Raw) -> Meta:
+    """As much of the object as identifies it, whatever the rest is."""
+    try:
+        return msgspec.json.decode(raw, type=AnyObject).metadata or Meta()
+    except msgspec.MsgspecError:
+        return Meta()
