@@ -160,12 +160,15 @@ class Gate:
         self._evict_partial(gang, now)
         if gang.releasing:
             return
-        if gang.holds and now >= self._hold_deadline(gang):
+        if gang.holds and (deadline := self._hold_deadline(gang)) > now:
+            # Whoever had the first deadline may have left since this timer was set.
+            state.set_timer(deadline, gang.key)
+        elif gang.holds:
             held, needed = len(gang.holds), gang.min_member
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
             self.forget(gang, why, now, penalty=True)
-        elif gang.placement and not gang.holds and now >= gang.plan_deadline:
+        elif gang.placement and now >= gang.plan_deadline:
             self.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
 
     def expire_unseen(self, now: float) -> None:
@@ -256,7 +259,7 @@ class Gate:
     def _settle(self, gang: Gang, now: float) -> None:
         """No Binding of the release is under way any more: post the last one, or take stock."""
         if gang.posting:
-            return
+            return self._state.review(gang)
         if gang.final is not None:
             if not gang.bound:
                 gang.final = None
@@ -269,6 +272,9 @@ class Gate:
 
     def take_stock(self, gang: Gang, now: float) -> None:
         """With no release under way: is the gang whole, broken, or still to start?"""
+        if any(pod.scheduler not in self._state.schedulers for pod in gang.live):
+            # Not ours to judge: what another scheduler has bound is never evicted.
+            return self._state.review(gang)
         if gang.whole:
             self._became_whole(gang, now)
         elif gang.bound and not gang.complete:

@@ -213,5 +213,8 @@ class State:
         if pod.terminal:
             self.uncharge(pod.uid)
         elif pod.node:
+            charge = self.ledger.charges.get(pod.uid)
+            if charge is not None and charge.node != pod.node:
+                self.uncharge(pod.uid)
             self.ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
         # An unbound pod has room only by a promise, which the gate and the queue make and take back.
