@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 
@@ -129,9 +130,9 @@ class _Verbs:
         call, answer = self._runner.bind(wanted.uid, wanted.namespace, wanted.name, wanted.node, self._bind_timeout_s)
         if answer.done():
             return answer.result()
-        gone = asyncio.ensure_future(_disconnected(request))
+        gone: asyncio.Future[Any] = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
         if answer.done():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster import Cluster
-from devcluster.muster import Muster, start_muster
+from devcluster.muster import RunningMuster, start_muster
 from tests.integration.stage import Stage
 
 
@@ -18,12 +18,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def muster(cluster: Cluster) -> Muster:
+def muster(cluster: Cluster) -> RunningMuster:
     return start_muster(cluster)
 
 
 @pytest.fixture
-def stage(cluster: Cluster, muster: Muster) -> Iterator[Stage]:
+def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[Stage]:
     """A namespace and nodes for one test; both are gone after it."""
     with Stage(cluster, muster) as one:
         yield one

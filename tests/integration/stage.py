@@ -13,7 +13,7 @@ import httpx
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import Muster
+from devcluster.muster import RunningMuster
 
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.004
@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 class Stage:
     """A namespace, its nodes, and a witness that watches every pod of it from the first to the last."""
 
-    def __init__(self, cluster: Cluster, muster: Muster) -> None:
+    def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
         self.cluster = cluster
         self.muster = muster
         self.api = cluster.api

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from devcluster import Cluster
-from devcluster.muster import Muster, start_muster
+from devcluster.muster import RunningMuster, start_muster
 from tests.integration.stage import Stage, bound
 
 pytestmark = pytest.mark.xdist_group("faults")
@@ -19,7 +19,7 @@ SIZE = 48
 
 
 @pytest.fixture(scope="module")
-def muster(cluster: Cluster) -> Muster:
+def muster(cluster: Cluster) -> RunningMuster:
     return start_muster(cluster, {"bind_timeout_s": 8}, {"podMaxBackoffSeconds": 3})
 
 
