@@ -45,7 +45,7 @@ class Gate:
             return self._answer(event.call, f"a Binding to {posting.node} is being posted")
         gang = state.gang_of(pod)
         if gang is None:
-            return self._post_single(pod, event)
+            return self._single(pod, event)
         return self._hold(gang, pod, event, now)
 
     def disconnected(self, call: int, now: float) -> None:
@@ -103,11 +103,11 @@ class Gate:
         if not gang.releasing and self._state.synced:
             self._settle(gang, now)
 
-    def member_lost(self, gang: Gang, uid: str, now: float) -> None:
+    def member_lost(self, gang: Gang, uid: str, now: float, why: str = "the pod is being deleted or has ended") -> None:
         """A member is gone, going or at its end: it can be held no longer, and the gang may not be able to start."""
         held = gang.holds.pop(uid, None)
         if held is not None:
-            self._answer(held.call, "the pod is being deleted or has ended")
+            self._answer(held.call, why)
         if uid in gang.posting:
             return
         known = uid in gang.placement
@@ -117,6 +117,7 @@ class Gate:
             self._settle(gang, now)
         elif known:
             self._lose(gang, uid, now)
+            self._wake_kept_out(gang)
         if known and not gang.complete and not gang.releasing and gang.partial_since is None:
             needed = gang.min_member
             if needed is None or len(gang.secured()) < needed:
@@ -136,11 +137,8 @@ class Gate:
             if pod is not None and not pod.node and pod.live and nominated and uid not in gang.holds:
                 state.out.append(Nominate(uid, pod.namespace, pod.name, None))
         gang.holds.clear()
-        for uid in gang.kept_out:
-            single = state.pods.get(uid)
-            if single is not None and not single.node and single.live:
-                state.out.append(Wake(uid, single.namespace, single.name))
-        gang.kept_out.clear()
+        gang.final = None
+        self._wake_kept_out(gang)
         if penalty:
             gang.failures += 1
             gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
@@ -148,6 +146,14 @@ class Gate:
         if not gang.whole:
             state.explain(gang, Reason("Forgotten", why), now)
         state.review(gang)
+
+    def _wake_kept_out(self, gang: Gang) -> None:
+        """Touch, once, the singles that were refused for the sake of room that is free now."""
+        for uid in gang.kept_out:
+            single = self._state.pods.get(uid)
+            if single is not None and not single.node and single.live:
+                self._state.out.append(Wake(uid, single.namespace, single.name))
+        gang.kept_out.clear()
 
     def expire(self, gang: Gang, now: float) -> None:
         """Look at every deadline of the gang; called when one of its timers has run out."""
@@ -247,8 +253,13 @@ class Gate:
             stamp[RELEASE_COMPLETE] = "true"
         self._post(pod, hold.node, hold.call, hold.expires, stamp, gang)
 
-    def _post_single(self, pod: Pod, event: BindArrived) -> None:
-        self._state.ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
+    def _single(self, pod: Pod, event: BindArrived) -> None:
+        ledger = self._state.ledger
+        promised = ledger.assumed_nodes.get(event.node, {})
+        if promised and pod.uid not in promised and not ledger.fits(event.node, pod.requests):
+            # It passed filter before the gang was planned.
+            return self._answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
+        ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
         self._post(pod, event.node, event.call, event.expires, {}, None)
 
     def _post(self, pod: Pod, node: str, call: int, expires: float, stamp: dict[str, str], gang: Gang | None) -> None:
@@ -292,6 +303,8 @@ class Gate:
         self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
 
     def _became_partial(self, gang: Gang, now: float) -> None:
+        if gang.min_member is None:
+            return  # nobody says what whole is, so nobody is evicted for not being it
         if gang.partial_since is None:
             gang.partial_since = now
             self._state.set_timer(now + self._state.limits.partial_s, gang.key)

@@ -216,7 +216,7 @@ class Scheduler:
         if before is not None and before.uid != group.uid:
             gang.complete, gang.partial_since, gang.release = False, None, ""
             self._gate.forget(gang, "its PodGroup was made anew", now)
-        elif group.deleting:
+        elif group.deleting and not gang.releasing:
             self._gate.forget(gang, "its PodGroup is being deleted", now)
         else:
             self._gate.retry(gang, now)
@@ -277,12 +277,17 @@ class Scheduler:
     def _refuse(self, gang: Gang, node: str, pod: Pod, now: float) -> None:
         """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
         state = self.state
+        why = f"kube-scheduler refused node {node} for pod {pod.name}"
+        if gang.releasing:
+            self._gate.member_lost(gang, pod.uid, now, why)
+        else:
+            self._gate.forget(gang, why, now)
+        # Only now: the room that was just given back is no news about the node.
         gang.refusals += 1
         until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
         gang.refused[node] = until
         state.refusing.setdefault(node, {})[gang.key] = None
         state.set_timer(until, gang.key)
-        self._gate.forget(gang, f"kube-scheduler refused node {node} for pod {pod.name}", now)
 
     def _preempt(self, event: PreemptCalled) -> None:
         """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod."""
