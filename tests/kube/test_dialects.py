@@ -1,0 +1,92 @@
+"""Which gang a pod names, in which dialect, and what is said when it contradicts itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.kube.dialects import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of, index_of
+from extender.kube.objects import Meta
+from policies.model import Dialect, GroupRef
+
+OURS, SIZE, THEIRS = "muster.dev/pod-group", "muster.dev/min-member", "scheduling.x-k8s.io/pod-group"
+
+
+def group(annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None) -> GroupRef | None:
+    return group_of(Meta(annotations=annotations, labels=labels))
+
+
+def test_a_pod_that_names_no_group_is_single() -> None:
+    assert group({"other": "x"}, {SIZE: "3"}) is None
+
+
+def test_annotation_or_label_names_the_group_and_its_size() -> None:
+    expected = GroupRef("train", Dialect.ANNOTATION, min_member=4)
+    assert group({OURS: "train", SIZE: "4"}) == expected
+    assert group({}, {OURS: "train", SIZE: "4"}) == expected
+    assert group({OURS: "train"}, {SIZE: "4"}) == expected
+    assert group({OURS: "train", SIZE: "4"}, {OURS: "train", SIZE: "4"}) == expected
+
+
+def test_a_missing_size_is_left_open() -> None:
+    assert group({OURS: "train"}) == GroupRef("train", Dialect.ANNOTATION)
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "four", "", "4.0", " 4", "1_0", "٤", "9999999999"])
+def test_a_size_that_is_no_positive_number_is_a_problem(size: str) -> None:
+    assert group({OURS: "train", SIZE: size}) == GroupRef("train", Dialect.ANNOTATION, problem=BAD_SIZE)
+
+
+def test_coscheduling_takes_the_size_from_its_object() -> None:
+    expected = GroupRef("train", Dialect.COSCHEDULING)
+    assert group(labels={THEIRS: "train"}) == expected
+    assert group({THEIRS: "train", SIZE: "4"}) == expected
+
+
+def test_the_same_name_in_both_dialects_is_coscheduling() -> None:
+    assert group({OURS: "train", SIZE: "4"}, {THEIRS: "train"}) == GroupRef("train", Dialect.COSCHEDULING)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "problem"),
+    [
+        ({OURS: "a"}, {THEIRS: "b"}, TWO_DIALECTS),
+        ({OURS: "a"}, {OURS: "b"}, TWO_NAMES),
+        ({THEIRS: "a"}, {THEIRS: "b"}, TWO_NAMES),
+        ({OURS: "a", SIZE: "2"}, {SIZE: "3"}, TWO_SIZES),
+    ],
+)
+def test_contradictions_are_problems_with_a_constant_text(
+    annotations: dict[str, str], labels: dict[str, str], problem: str
+) -> None:
+    found = group(annotations, labels)
+    assert found is not None
+    assert found.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Train", "'Train'"),
+        ("", "''"),
+        ("a/b", "'a/b'"),
+        ("zug\n", r"'zug\n'"),
+        ("bücher", r"'b\xfccher'"),
+        ("x" * 300, "'" + "x" * 61 + "...'"),
+    ],
+)
+def test_a_name_that_no_object_can_have_is_shown_harmlessly(name: str, shown: str) -> None:
+    assert group({OURS: name, SIZE: "2"}) == GroupRef(shown, Dialect.ANNOTATION, problem=BAD_NAME)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "index"),
+    [
+        ({"batch.kubernetes.io/job-completion-index": "3"}, {}, 3),
+        ({}, {"batch.kubernetes.io/job-completion-index": "0"}, 0),
+        ({}, {"apps.kubernetes.io/pod-index": "2"}, 2),
+        ({"batch.kubernetes.io/job-completion-index": "first"}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_the_index_of_a_member(annotations: dict[str, str], labels: dict[str, str], index: int | None) -> None:
+    assert index_of(Meta(annotations=annotations, labels=labels)) == index
