@@ -122,6 +122,7 @@ class Gate:
             needed = gang.min_member
             if needed is None or len(gang.secured()) < needed:
                 self.forget(gang, "a member was deleted before the gang could start", now)
+        self._state.review(gang)
 
     def forget(self, gang: Gang, why: str, now: float, *, penalty: bool = False) -> None:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
@@ -185,8 +186,13 @@ class Gate:
 
     def retry(self, gang: Gang, now: float) -> None:
         """The gang's quorum may have changed (minMember, members): release what is held if it suffices now."""
-        if gang.holds and not gang.releasing:
+        if gang.releasing or not self._state.synced:
+            return
+        if gang.holds:
+            self._state.set_timer(self._hold_deadline(gang), gang.key)
             self._try_release(gang, now)
+        if not gang.releasing:
+            self.take_stock(gang, now)
 
     def _hold(self, gang: Gang, pod: Pod, event: BindArrived, now: float) -> None:
         if gang.placement.get(pod.uid) != event.node:

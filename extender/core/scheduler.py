@@ -132,6 +132,10 @@ class Scheduler:
 
     def _pod_seen(self, pod: Pod, now: float) -> None:
         state = self.state
+        known = state.pods.get(pod.uid)
+        if known is not None and known.group_key != pod.group_key:
+            # Its labels or annotations were edited: the old gang has lost it.
+            self._pod_gone(pod.uid, now)
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
         gang = state.gang_of(pod)

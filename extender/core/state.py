@@ -155,7 +155,13 @@ class State:
         return self._timers[0][0] if self._timers else None
 
     def review(self, gang: Gang) -> None:
-        """Keep the index of waiting gangs right after one of them changed, and let an empty gang go."""
+        """Keep what is derived right after a gang changed: its life, the index of waiting gangs; let an empty gang go."""
+        if not gang.bound and not gang.releasing:
+            # Nothing of it is bound: whatever starts next under this name needs its own quorum.
+            gang.complete, gang.partial_since, gang.release = False, None, ""
+            for uid in list(gang.kept):
+                del gang.kept[uid]
+                self.uncharge(f"kept:{uid}")
         if not gang.members and not gang.posting:
             for uid in gang.kept:
                 self.uncharge(f"kept:{uid}")
