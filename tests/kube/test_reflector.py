@@ -1,0 +1,241 @@
+"""What the core is told while lists and watches come, break, lag behind and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from extender.core.events import Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.kube.reflector import Reflector
+from extender.kube.resources import GROUPS, NODES, PODS, Resource
+from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
+
+GONE_410 = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+
+
+def node(name: str, version: int = 1, uid: str = "", **labels: str) -> dict[str, Any]:
+    meta = {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version), "labels": labels}
+    return {"metadata": meta, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def pod(name: str, uid: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "team", "uid": uid, "resourceVersion": "9"}, "spec": spec}
+
+
+def listed(*items: dict[str, Any], version: int = 1, more: str = "") -> Answer:
+    return Answer(body={"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)})
+
+
+def change(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "object": item}
+
+
+def told(event: Event) -> str:
+    """One word per event: +name for seen, -name for gone."""
+    match event:
+        case NodeSeen(node):
+            return f"+{node.name}"
+        case NodeGone(name):
+            return f"-{name}"
+        case PodSeen(pod):
+            return f"+{pod.name}:{pod.uid}"
+        case PodGone(uid):
+            return f"-{uid}"
+        case GroupSeen(group):
+            return f"+{group.key}"
+        case GroupGone(key):
+            return f"-{key}"
+    raise AssertionError(event)
+
+
+class Followed:
+    """What one reflector did until it had told ``until`` events and had asked for its last, open watch."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.synced_after = 0
+        self.api: FakeApi
+        self.time = FakeTime()
+
+    @property
+    def asked(self) -> list[str]:
+        return [asked.method for asked in self.api.asked]
+
+
+def follow(resource: Resource[Any], setup: Callable[[FakeApi], None], until: str) -> Followed:
+    """Run the reflector until it has told ``until``; every setup leads there."""
+    followed = Followed()
+
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            followed.api = api
+            setup(api)
+            done = asyncio.Event()
+
+            def dispatch(event: Event) -> None:
+                followed.told.append(told(event))
+                if followed.told[-1] == until:
+                    done.set()
+
+            reflector = Reflector(kube, resource, dispatch, pause=followed.time.pause)
+            running = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(done.wait(), 20)
+            await asyncio.wait_for(reflector.synced.wait(), 20)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    return followed
+
+
+def test_a_list_is_read_page_by_page_and_then_watched() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(node("a"), version=7, more="next"), listed(node("b"), version=7))
+        api.on("WATCH", NODES.path, watch(change("ADDED", node("c", 8)), stays_open=True))
+
+    followed = follow(NODES, setup, until="+c")
+    assert followed.told == ["+a", "+b", "+c"]
+    first, second, third = followed.api.asked
+    assert (first.query["limit"], second.query["continue"]) == ("500", "next")
+    assert (third.query["resourceVersion"], third.query["allowWatchBookmarks"]) == ("7", "true")
+
+
+def test_what_no_decision_uses_is_not_told() -> None:
+    heartbeat = {**node("a", 2), "status": {"conditions": [{"type": "Ready", "status": "True", "message": "alive"}]}}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(node("a")))
+        lines = [
+            change("MODIFIED", heartbeat),
+            change("MODIFIED", node("a", 3, zone="z")),
+            change("ADDED", node("end")),
+        ]
+        api.on("WATCH", NODES.path, watch(*lines, stays_open=True))
+
+    assert follow(NODES, setup, until="+end").told == ["+a", "+a", "+end"]
+
+
+def test_deleted_objects_are_gone_once() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(pod("p", "u1")))
+        lines = [
+            change("DELETED", pod("p", "u1")),
+            change("DELETED", pod("p", "u1")),
+            change("ADDED", pod("p", "u2")),
+        ]
+        api.on("WATCH", PODS.path, watch(*lines, stays_open=True))
+
+    assert follow(PODS, setup, until="+p:u2").told == ["+p:u1", "-u1", "+p:u2"]
+
+
+def test_a_watch_that_ended_goes_on_from_the_last_bookmark() -> None:
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "40"}}}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        again = watch(change("ADDED", node("a", 41)), stays_open=True)
+        api.on("WATCH", NODES.path, watch(change("ADDED", node("b", 20)), bookmark), again)
+
+    followed = follow(NODES, setup, until="+a")
+    assert followed.asked == ["GET", "WATCH", "WATCH"]
+    assert followed.api.asked[-1].query["resourceVersion"] == "40"
+    assert followed.time.pauses == []
+
+
+def test_a_broken_connection_is_followed_by_a_pause_and_the_same_version() -> None:
+    lost = (CUT, CUT)  # the client itself repeats a GET once
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, *lost, listed(version=7))
+        last = watch(change("ADDED", node("a")), stays_open=True)
+        api.on("WATCH", NODES.path, *lost, refused(429, Retry_After="9"), last)
+
+    followed = follow(NODES, setup, until="+a")
+    assert followed.asked == ["GET"] * 3 + ["WATCH"] * 4
+    assert {asked.query["resourceVersion"] for asked in followed.api.asked[3:]} == {"7"}
+    first, second, third = followed.time.pauses
+    assert 0 < first < second
+    assert third >= 6.75
+
+
+def test_a_line_cut_short_is_a_broken_connection() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        cut = watch(change("ADDED", node("a", 8)), b'{"type":"ADDED","obj')
+        api.on("WATCH", NODES.path, cut, watch(change("ADDED", node("b", 9)), stays_open=True))
+
+    followed = follow(NODES, setup, until="+b")
+    assert followed.told == ["+a", "+b"]
+    assert followed.api.asked[-1].query["resourceVersion"] == "8"
+
+
+def test_after_410_everything_is_listed_again_and_what_vanished_is_gone() -> None:
+    for too_old in (watch(GONE_410), refused(410, "Expired")):
+
+        def setup(api: FakeApi, too_old: Answer = too_old) -> None:
+            api.on("GET", NODES.path, listed(node("a"), node("b")), listed(node("b"), node("c"), version=50))
+            api.on("WATCH", NODES.path, too_old, watch(change("ADDED", node("end")), stays_open=True))
+
+        followed = follow(NODES, setup, until="+end")
+        assert followed.told == ["+a", "+b", "-a", "+c", "+end"]
+        assert followed.asked == ["GET", "WATCH", "GET", "WATCH"]
+        assert followed.time.pauses == []
+
+
+def test_a_server_that_always_says_410_is_not_asked_in_a_tight_loop() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed())
+        expired = [refused(410)] * 4
+        api.on("WATCH", NODES.path, *expired, watch(change("ADDED", node("end")), stays_open=True))
+
+    assert len(follow(NODES, setup, until="+end").time.pauses) == 3
+
+
+def test_a_list_that_expires_in_the_middle_starts_again() -> None:
+    def setup(api: FakeApi) -> None:
+        half = listed(node("a"), more="next")
+        api.on("GET", NODES.path, half, refused(410, "Expired"), listed(node("b")))
+        api.on("WATCH", NODES.path, watch(stays_open=True))
+
+    assert follow(NODES, setup, until="+b").told == ["+b"]
+
+
+def test_a_name_used_anew_while_nobody_looked_is_another_object() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(pod("p", "u1")), listed(pod("p", "u2")))
+        api.on("WATCH", PODS.path, watch(GONE_410), watch(stays_open=True))
+
+    assert follow(PODS, setup, until="+p:u2").told == ["+p:u1", "-u1", "+p:u2"]
+
+
+def test_an_unreadable_object_is_skipped_and_the_last_readable_one_kept() -> None:
+    bad = pod("p", "u1", overhead={"cpu": "lots"})
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(pod("p", "u1"), pod("q", "u2", overhead={"cpu": "x"})), listed(bad))
+        lines = [change("MODIFIED", bad), GONE_410]
+        end = watch(change("DELETED", bad), change("ADDED", pod("end", "e")), stays_open=True)
+        api.on("WATCH", PODS.path, watch(*lines), end)
+
+    assert follow(PODS, setup, until="+end:e").told == ["+p:u1", "-u1", "+end:e"]
+
+
+def test_a_kind_that_does_not_exist_counts_as_empty_until_it_does() -> None:
+    group = {"metadata": {"name": "g", "namespace": "team", "uid": "u"}, "spec": {"minMember": 2}}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", GROUPS.path, refused(404), refused(404), listed(group), refused(404), listed(group))
+        api.on("WATCH", GROUPS.path, refused(404), watch(stays_open=True))
+
+    followed = follow(GROUPS, setup, until="-team/g")
+    assert followed.told == ["+team/g", "-team/g"]
+    assert all(pause >= 24 for pause in followed.time.pauses)
+
+
+def test_a_kind_that_must_exist_is_never_taken_for_empty() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(node("a")), refused(404), refused(403), listed(node("a"), node("b")))
+        api.on("WATCH", NODES.path, watch(GONE_410), watch(stays_open=True))
+
+    assert follow(NODES, setup, until="+b").told == ["+a", "+b"]

@@ -1,0 +1,282 @@
+"""How writes end: what is retried, what is settled by a look at the pod, and what is given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Wake
+from extender.core.events import Outcome
+from extender.kube.writer import KubeWriter
+from policies.model import GroupKey
+from tests.kube.fake_api import CUT, OK, Answer, FakeApi, FakeTime, fake_api, refused
+
+POD = "/api/v1/namespaces/team/pods/p"
+BINDING, STATUS, EVICTION = f"{POD}/binding", f"{POD}/status", f"{POD}/eviction"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
+GROUP_STATUS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/train/status"
+BIND = PostBinding("u", "team", "p", "n1", (1,), 110.0, {"muster.dev/release": "r"})
+CONFLICT = refused(409, "Conflict", "pod p is already assigned to node")
+
+Written = tuple[Any, FakeApi, FakeTime]
+
+
+def pod(node: str = "", uid: str = "u") -> Answer:
+    return Answer(body={"metadata": {"name": "p", "namespace": "team", "uid": uid}, "spec": {"nodeName": node}})
+
+
+def written(setup: Callable[[FakeApi], None], write: Callable[[KubeWriter], Awaitable[Any]]) -> Written:
+    async def scenario() -> Written:
+        time = FakeTime()
+        async with fake_api() as (api, kube):
+            setup(api)
+            result = await write(KubeWriter(kube, clock=time.clock, pause=time.pause))
+            return result, api, time
+
+    return asyncio.run(scenario())
+
+
+def bound(setup: Callable[[FakeApi], None], still_wanted: Callable[[], bool] = lambda: True) -> Written:
+    return written(setup, lambda writer: writer.write_binding(BIND, still_wanted))
+
+
+def posts(api: FakeApi) -> int:
+    return len(api.bodies("POST"))
+
+
+def test_a_binding_carries_uid_node_and_annotations() -> None:
+    result, api, _ = bound(lambda api: api.on("POST", BINDING, OK))
+    assert result == (Outcome.DONE, "")
+    (body,) = api.bodies("POST")
+    assert body["metadata"] == {
+        "name": "p",
+        "namespace": "team",
+        "uid": "u",
+        "annotations": {"muster.dev/release": "r"},
+    }
+    assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+
+
+def test_an_overloaded_server_is_asked_again_when_it_said() -> None:
+    result, api, time = bound(lambda api: api.on("POST", BINDING, refused(429, Retry_After="2"), OK))
+    assert result == (Outcome.DONE, "")
+    assert (posts(api), time.pauses) == (2, [2.0])
+
+
+def test_a_binding_that_arrived_although_its_answer_was_lost_is_done() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", BINDING, CUT)
+        api.on("GET", POD, pod("n1"))
+
+    result, api, _ = bound(setup)
+    assert (result, posts(api)) == ((Outcome.DONE, ""), 1)
+
+
+@pytest.mark.parametrize("lost", [CUT, refused(500), refused(503), refused(504)], ids=lambda answer: str(answer.status))
+def test_a_binding_that_did_not_arrive_is_posted_again(lost: Answer) -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", BINDING, lost, OK)
+        api.on("GET", POD, pod())
+
+    result, api, _ = bound(setup)
+    assert (result, posts(api)) == ((Outcome.DONE, ""), 2)
+
+
+def test_a_conflict_is_a_success_when_the_pod_sits_on_that_node() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", BINDING, CONFLICT)
+        api.on("GET", POD, pod("n1"))
+
+    assert bound(setup)[0] == (Outcome.DONE, "")
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (pod("n2"), "the pod is already on n2"),
+        (pod("n1", uid="another"), "the pod is gone"),
+        (refused(404), "the pod is gone"),
+        (pod(), "409 Conflict: pod p is already assigned to node"),
+    ],
+)
+def test_any_other_conflict_is_a_refusal(seen: Answer, said: str) -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", BINDING, CONFLICT)
+        api.on("GET", POD, seen)
+
+    assert bound(setup)[0] == (Outcome.REFUSED, said)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+def test_a_clear_no_is_a_refusal_at_once(status: int) -> None:
+    result, api, time = bound(lambda api: api.on("POST", BINDING, refused(status, "No", "why")))
+    assert result == (Outcome.REFUSED, f"{status} No: why")
+    assert (len(api.asked), time.pauses) == (1, [])
+
+
+def test_nothing_is_sent_when_nobody_waits() -> None:
+    result, api, _ = bound(lambda api: api.on("POST", BINDING, OK), lambda: False)
+    assert result == (Outcome.REFUSED, "kube-scheduler no longer waits for this Binding")
+    assert api.asked == []
+
+
+def test_a_retry_stops_when_nobody_waits_any_more() -> None:
+    wishes = iter([True, False])
+    result, api, _ = bound(lambda api: api.on("POST", BINDING, refused(429)), lambda: next(wishes))
+    assert result == (Outcome.REFUSED, "kube-scheduler no longer waits for this Binding")
+    assert posts(api) == 1
+
+
+def test_nothing_is_sent_after_the_deadline() -> None:
+    result, api, time = bound(lambda api: api.on("POST", BINDING, refused(429, Retry_After="60")))
+    assert result[0] is Outcome.REFUSED
+    assert (posts(api), time.now) == (1, BIND.deadline)
+
+
+def test_what_cannot_be_seen_by_the_deadline_is_unknown() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", BINDING, CUT)
+        api.on("GET", POD, CUT)
+
+    result, api, time = bound(setup)
+    assert result[0] is Outcome.UNKNOWN
+    assert (posts(api), time.now) == (1, BIND.deadline)
+
+
+def test_a_nomination_sets_the_node_of_that_very_pod() -> None:
+    result, api, _ = written(
+        lambda api: api.on("PATCH", STATUS, OK),
+        lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")),
+    )
+    assert result is None
+    assert api.bodies("PATCH") == [{"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}}]
+    assert api.asked[0].content_type == "application/strategic-merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("effect", "nodes"),
+    [
+        (Nominate("u", "team", "p", None), [None]),
+        (Nominate("u", "team", "p", "n1", renew=True), [None, "n1"]),
+        (Nominate("u", "team", "p", None, renew=True), [None]),
+    ],
+)
+def test_a_nomination_is_cleared_and_renewed(effect: Nominate, nodes: list[str | None]) -> None:
+    _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.write_nomination(effect))
+    assert [body["status"]["nominatedNodeName"] for body in api.bodies("PATCH")] == nodes
+
+
+@pytest.mark.parametrize("lost", [CUT, refused(429), refused(500), refused(409)], ids=lambda answer: str(answer.status))
+def test_a_nomination_is_repeated_while_it_may_go_better(lost: Answer) -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("PATCH", STATUS, lost, lost, OK)
+        api.on("GET", POD, pod())
+
+    result, api, _ = written(setup, lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")))
+    assert (result, len(api.bodies("PATCH"))) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen"),
+    [
+        (refused(404), refused(404)),
+        (refused(409), pod(uid="another")),
+        (refused(422), pod(uid="another")),
+        (refused(422), pod("n2")),
+    ],
+)
+def test_nobody_minds_a_nomination_of_a_pod_that_is_gone_or_bound(answer: Answer, seen: Answer) -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("PATCH", STATUS, answer)
+        api.on("GET", POD, seen)
+
+    assert written(setup, lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")))[0] is None
+
+
+def test_a_nomination_is_given_up_with_the_last_error() -> None:
+    result, _, time = written(
+        lambda api: api.on("PATCH", STATUS, refused(503, "Down", "later")),
+        lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")),
+    )
+    assert result == "503 Down: later"
+    assert time.now == pytest.approx(110.0)
+
+
+def test_a_wake_changes_the_pod_every_time() -> None:
+    async def twice(writer: KubeWriter) -> None:
+        for _ in range(2):
+            assert await writer.write_wake(Wake("u", "team", "p")) is None
+
+    _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), twice)
+    one, two = (body["status"]["conditions"] for body in api.bodies("PATCH"))
+    assert one[0]["type"] == two[0]["type"] == "muster.dev/Woken"
+    assert one != two
+
+
+def test_an_eviction_is_of_that_very_pod() -> None:
+    result, api, _ = written(
+        lambda api: api.on("POST", EVICTION, refused(429), OK),
+        lambda writer: writer.write_eviction(Evict("u", "team", "p", "never whole")),
+    )
+    assert result is None
+    assert api.bodies("POST")[-1]["deleteOptions"] == {"preconditions": {"uid": "u"}}
+
+
+def report(code: str = "NoRoom", group_uid: str | None = None, message: str = "3 of 8 fit") -> Report:
+    return Report(GroupKey("team", "train"), group_uid, ("u", "p"), code, message, warning=True)
+
+
+def reported(setup: Callable[[FakeApi], None], *reports: Report) -> tuple[list[str | None], FakeApi]:
+    async def write(writer: KubeWriter) -> list[str | None]:
+        return [await writer.write_report(one) for one in reports]
+
+    results, api, _ = written(setup, write)
+    return results, api
+
+
+def test_a_reason_is_an_event_on_a_member() -> None:
+    _, api = reported(lambda api: api.on("POST", EVENTS, OK), report())
+    (event,) = api.bodies("POST")
+    assert (event["reason"], event["note"], event["type"]) == ("NoRoom", "3 of 8 fit", "Warning")
+    assert event["regarding"] == {"kind": "Pod", "apiVersion": "v1", "namespace": "team", "name": "p", "uid": "u"}
+
+
+def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", EVENTS, OK)
+        api.on("PATCH", GROUP_STATUS, OK)
+
+    results, api = reported(setup, report(group_uid="g"), report("Running", group_uid="g"))
+    assert results == [None, None]
+    assert api.bodies("POST")[0]["regarding"]["kind"] == "PodGroup"
+    conditions = [body["status"]["conditions"][0] for body in api.bodies("PATCH")]
+    assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
+        ("Scheduled", "False", "NoRoom"),
+        ("Scheduled", "True", "Running"),
+    ]
+
+
+def test_the_same_reason_is_told_once() -> None:
+    _, api = reported(lambda api: api.on("POST", EVENTS, OK), report(), report(), report("Other"), report())
+    assert [event["reason"] for event in api.bodies("POST")] == ["NoRoom", "Other", "NoRoom"]
+
+
+def test_a_reason_that_could_not_be_told_is_told_again() -> None:
+    results, api = reported(lambda api: api.on("POST", EVENTS, refused(403, "Forbidden", "no"), OK), report(), report())
+    assert (results, posts(api)) == (["403 Forbidden: no", None], 2)
+
+
+def test_a_group_or_namespace_that_is_gone_is_no_error() -> None:
+    terminating = refused(403, "Forbidden", "unable to create new content because it is being terminated")
+    results, _ = reported(lambda api: api.on("POST", EVENTS, terminating), report(group_uid="g"))
+    assert results == [None]
+
+
+def test_a_long_reason_fits_into_an_event() -> None:
+    _, api = reported(lambda api: api.on("POST", EVENTS, OK), report(message="ü" * 2000))
+    note = api.bodies("POST")[0]["note"]
+    assert len(note.encode()) <= 1024
+    assert note.endswith("ü...")
