@@ -50,6 +50,8 @@ class Gang:
     holds: dict[str, Hold] = field(default_factory=dict)
     posting: dict[str, str] = field(default_factory=dict)
     """Bindings under way: pod UID -> node."""
+    doubtful: dict[str, None] = field(default_factory=dict)
+    """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
     """The name of its release: the UID of one of the first members bound, which no other release can have."""
     final: str | None = None

@@ -72,36 +72,44 @@ class Gate:
         posting = state.posting.pop(event.uid, None)
         if posting is None:
             return
-        gang = state.gangs.get(posting.group) if posting.group else None
-        if gang is not None:
-            gang.posting.pop(event.uid, None)
         done = event.outcome is Outcome.DONE
         for call in posting.calls:
             self._answer(call, "" if done else event.detail or "the Binding failed")
+        gang = state.gangs.get(posting.group) if posting.group else None
         if done:
-            if gang is not None:
-                gang.placement.pop(event.uid, None)
             state.mark_bound(event.uid, posting.node)
-        elif event.outcome is Outcome.REFUSED:
-            if gang is not None:
-                self._lose(gang, event.uid, now)
-            else:
-                state.uncharge(event.uid)
-        elif gang is not None:
-            gang.note(now, f"the Binding of {event.uid} may or may not have been written")
-            self._plan_expires(gang, now)
+        elif gang is None and event.outcome is Outcome.REFUSED:
+            state.uncharge(event.uid)
         if gang is not None:
+            self._member_posted(gang, event, now)
             self._settle(gang, now)
+            state.review(gang)
+
+    def _member_posted(self, gang: Gang, event: BindingPosted, now: float) -> None:
+        gang.posting.pop(event.uid, None)
+        gang.doubtful.pop(event.uid, None)
+        match event.outcome:
+            case Outcome.DONE:
+                gang.placement.pop(event.uid, None)
+            case Outcome.REFUSED:
+                self._lose(gang, event.uid, now)
+            case Outcome.UNKNOWN:
+                gang.note(now, f"the Binding of {event.uid} may or may not have been written")
+                self._plan_expires(gang, now)
+                if (member := gang.members.get(event.uid)) is None or not member.live:
+                    self._state.unassume(gang, event.uid)
+                elif event.uid in gang.placement:
+                    gang.doubtful[event.uid] = None
 
     def member_bound(self, gang: Gang, pod: Pod, now: float) -> None:
         """The watch shows a member bound: its promise is kept, and whoever waits for it is told."""
         gang.placement.pop(pod.uid, None)
+        gang.doubtful.pop(pod.uid, None)
         if (hold := gang.holds.pop(pod.uid, None)) is not None:
             self._answer(hold.call, "" if hold.node == pod.node else f"the pod is already on {pod.node}")
         if gang.final == pod.uid:
             gang.final = None
-        if not gang.releasing and self._state.synced:
-            self._settle(gang, now)
+        self.retry(gang, now)
 
     def member_lost(self, gang: Gang, uid: str, now: float, why: str = "the pod is being deleted or has ended") -> None:
         """A member is gone, going or at its end: it can be held no longer, and the gang may not be able to start."""
@@ -130,7 +138,7 @@ class Gate:
         gang.note(now, f"forgotten: {why}")
         for hold in gang.holds.values():
             self._answer(hold.call, why)
-        for uid in [uid for uid in gang.placement if uid not in gang.posting]:
+        for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
             pod = state.pods.get(uid)
             state.unassume(gang, uid)
             # kube-scheduler clears the nomination of a failed bind itself.
@@ -167,6 +175,8 @@ class Gate:
         self._evict_partial(gang, now)
         if gang.releasing:
             return
+        if now >= gang.plan_deadline:
+            gang.doubtful.clear()
         if gang.holds and (deadline := self._hold_deadline(gang)) > now:
             # Whoever had the first deadline may have left since this timer was set.
             state.set_timer(deadline, gang.key)
@@ -276,7 +286,7 @@ class Gate:
     def _settle(self, gang: Gang, now: float) -> None:
         """No Binding of the release is under way any more: post the last one, or take stock."""
         if gang.posting:
-            return self._state.review(gang)
+            return
         if gang.final is not None:
             if not gang.bound:
                 gang.final = None
@@ -332,9 +342,10 @@ class Gate:
     def _lose(self, gang: Gang, uid: str, now: float) -> None:
         """Take the room of a lost member back, unless part of its gang is bound: then its replacement gets the room."""
         state = self._state
-        charge = state.ledger.charges.get(uid)
+        charge = state.ledger.charges.get(uid) if uid in gang.placement else None
         state.unassume(gang, uid)
-        if charge is not None and gang.bound and not gang.complete and uid not in gang.kept:
+        started = gang.bound or gang.posting
+        if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s
             gang.kept[uid] = Kept(charge.node, charge.requests, until)
             state.ledger.charge(f"kept:{uid}", charge.node, charge.requests, assumed=True)

@@ -113,14 +113,15 @@ class State:
         if pod is None:
             return
         if not pod.node:
-            self.bound_by_us[uid] = node
             self.put_pod(replace(pod, node=node, nominated_node=None))
+            self.bound_by_us[uid] = node
 
     def assume(self, gang: Gang, pod: Pod, node: str) -> None:
         gang.placement[pod.uid] = node
         self.ledger.charge(pod.uid, node, pod.requests, assumed=True)
 
     def unassume(self, gang: Gang, uid: str) -> None:
+        gang.doubtful.pop(uid, None)
         if gang.placement.pop(uid, None) is not None:
             pod = self.pods.get(uid)
             if pod is None or not pod.node:
@@ -155,7 +156,7 @@ class State:
         return self._timers[0][0] if self._timers else None
 
     def review(self, gang: Gang) -> None:
-        """Keep what is derived right after a gang changed: its life, the index of waiting gangs; let an empty gang go."""
+        """After a change of the gang: keep its life and the index of waiting gangs right, let an empty gang go."""
         if not gang.bound and not gang.releasing:
             # Nothing of it is bound: whatever starts next under this name needs its own quorum.
             gang.complete, gang.partial_since, gang.release = False, None, ""
