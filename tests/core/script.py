@@ -145,6 +145,12 @@ class Script:
         if outcome is Outcome.DONE and seen and pod.uid in self.pods:
             self.change(pod, node=binding.node, stamp=stamp_of(binding), nominated_node=None)
 
+    def feed_outcome(self, uid: str, outcome: Outcome) -> None:
+        """A Binding ends, and the watch is silent for now."""
+        self.bindings.pop(uid, None)
+        self.feed(BindingPosted(uid, outcome, "" if outcome is Outcome.DONE else "the API server said no"))
+        self.advance(0.1)
+
     def post_all(self) -> None:
         """Every Binding asked for succeeds, and those asked for in consequence."""
         while self.bindings:

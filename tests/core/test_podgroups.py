@@ -1,0 +1,140 @@
+"""The life of a PodGroup object: it may come late, change, go, or be made anew under the same name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.events import GroupGone
+from tests.builders import cluster, coscheduled, key, podgroup
+from tests.core.script import Script
+
+
+def test_a_gang_starts_with_min_member_of_its_podgroup() -> None:
+    group, pods = coscheduled("train", 3, min_member=2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    assert sum(bool(script.planned(pod)) for pod in pods) == 2
+
+
+def test_a_podgroup_that_comes_after_its_pods_is_waited_for() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.reason("train") == "PodGroupMissing"
+    assert script.filter(pods[0]) == ()
+    script.see(group)
+    assert script.planned(pods[0])
+
+
+def test_a_podgroup_deleted_while_binds_are_held_fails_them() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    call = script.bind(pods[0])
+    script.feed(GroupGone(group.key, group.uid))
+    script.advance(0.1)
+    assert "PodGroup" in script.answers[call]
+    assert script.reason("train") == "PodGroupMissing"
+    assert not script.planned(pods[0])
+
+
+def test_the_deletion_of_an_earlier_podgroup_of_that_name_is_ignored() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.feed(GroupGone(group.key, "an-older-uid"))
+    assert script.planned(pods[0])
+
+
+def test_a_podgroup_being_deleted_is_a_reason() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    call = script.bind(pods[0])
+    script.see(replace(group, deleting=True))
+    assert script.answers[call]
+    assert script.reason("train") == "PodGroupDeleted"
+
+
+def test_a_podgroup_deleted_in_the_middle_of_a_release_does_not_break_the_release() -> None:
+    for marked_first in (True, False):
+        group, pods = coscheduled("train", 3)
+        script = Script(*cluster("a: 3x8"), group, *pods)
+        script.bind_all(pods)
+        if marked_first:
+            script.see(replace(group, deleting=True))
+        script.feed(GroupGone(group.key, group.uid))
+        script.post_all()
+        script.advance(300)
+        assert len(script.bound(pods)) == 3
+        assert not script.evicted
+
+
+def test_a_podgroup_made_anew_is_another_gang() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 4x8"), group, *pods)
+    script.run(pods)
+    script.see(podgroup("train", 2, uid="second"))
+    _, fresh = coscheduled("train", 2, life="-second")
+    script.see(fresh[0])
+    assert script.message("train") == "1 of 2 members exist", "pods of the first do not count towards the second"
+    script.see(fresh[1])
+    assert all(script.planned(pod) for pod in fresh)
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_a_podgroup_made_anew_in_the_middle_of_a_release_is_no_crash() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    script.bind_all(pods)
+    script.see(podgroup("train", 3, uid="second"))
+    script.post_all()
+    script.advance(30)
+
+
+def test_a_lower_min_member_releases_what_is_held() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    script.bind_all(pods[:2])
+    assert not script.bindings
+    script.see(replace(group, min_member=2))
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_lower_min_member_makes_a_half_released_gang_whole() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    calls = script.bind_all(pods)
+    script.disconnect(calls[-1])
+    script.post_all()
+    assert script.reason("train") == "Partial"
+    script.see(replace(group, min_member=2))
+    script.advance(300)
+    assert script.reason("train") == "Running"
+    assert not script.evicted
+
+
+def test_a_higher_min_member_does_not_disturb_a_running_gang() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.run(pods)
+    script.see(replace(group, min_member=5))
+    script.advance(300)
+    assert not script.evicted
+    assert script.reason("train") == "Running"
+
+
+def test_a_deleted_podgroup_does_not_disturb_a_running_gang() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.run(pods)
+    script.feed(GroupGone(group.key, group.uid))
+    script.advance(300)
+    assert not script.evicted
+    assert key("train") in script.core.state.gangs
+
+
+def test_a_shorter_schedule_timeout_counts_for_what_is_held_already() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    call = script.bind(pods[0], expires_s=600)
+    script.see(replace(group, timeout_s=5.0))
+    script.advance(5.1)
+    assert script.answers[call]

@@ -1,0 +1,134 @@
+"""After a restart: what is bound is the truth, a nomination is a hint, and nothing is started in part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.effects import Nominate
+from extender.core.events import Outcome
+from tests.builders import cluster, gang, reborn
+from tests.core.script import Script
+
+
+def restarted(script: Script, nodes: str) -> Script:
+    """A new core that reads the API objects as they are now."""
+    return Script(*cluster(nodes), *script.pods.values())
+
+
+def test_a_restart_while_binds_are_held_takes_the_same_placement_up_again() -> None:
+    pods = gang("train", 2)
+    before = Script(*cluster("a: 4x8"), *pods)
+    before.bind(pods[0])
+    script = restarted(before, "a: 4x8")
+    assert [script.planned(pod) for pod in pods] == [before.planned(pod) for pod in pods]
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_nomination_that_does_not_hold_any_more_is_only_a_hint() -> None:
+    pods = [replace(pod, nominated_node="a-0") for pod in gang("train", 2)]
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert {script.planned(pod) for pod in pods} == {"a-0", "a-1"}
+
+
+def test_nominations_that_are_left_over_are_cleared() -> None:
+    pods = [replace(pod, nominated_node="a-0") for pod in gang("train", 3)]
+    script = Script(*cluster("a: 2x8"), *pods)
+    cleared = [effect.uid for effect in script.effects if isinstance(effect, Nominate) and effect.node is None]
+    assert cleared == [pod.uid for pod in pods]
+
+
+def test_two_gangs_with_nominations_for_the_same_room_do_not_both_get_it() -> None:
+    one = [replace(pod, nominated_node=f"a-{index}") for index, pod in enumerate(gang("one", 2))]
+    two = [replace(pod, nominated_node=f"a-{index}") for index, pod in enumerate(gang("two", 2))]
+    script = Script(*cluster("a: 2x8"), *one, *two)
+    assert sum(bool(script.planned(pod)) for pod in one + two) == 2
+
+
+def test_a_restart_in_the_middle_of_a_release_completes_it() -> None:
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.bind_all(pods)
+    before.post(before.pods[next(iter(before.bindings))])
+    script = restarted(before, "a: 3x8")
+    assert script.reason("train") in ("Partial", "Placed")
+    script.run([pod for pod in pods if not script.bound([pod])])
+    assert len(script.bound(pods)) == 3
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_a_restart_in_the_middle_of_a_release_that_cannot_be_completed_holds_nothing_in_part() -> None:
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.bind_all(pods)
+    before.post(before.pods[next(iter(before.bindings))])
+    script = restarted(before, "a: 1x8")
+    script.advance(100)
+    assert len(set(script.evicted)) == 1
+
+
+def test_a_restart_after_a_member_of_a_running_gang_was_lost_evicts_nobody() -> None:
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.run(pods)
+    before.gone(before.pods[pods[1].uid])
+    script = restarted(before, "a: 3x8")
+    script.advance(300)
+    assert not script.evicted
+    replacement = reborn(pods[1])
+    script.see(replacement)
+    script.run([replacement])
+    assert script.bound([replacement])
+
+
+def test_a_restart_beside_running_and_waiting_gangs_changes_nothing() -> None:
+    running, waiting = gang("running", 2, created=1), gang("waiting", 2, created=2)
+    before = Script(*cluster("a: 2x8"), *running, *waiting)
+    before.run(running)
+    script = restarted(before, "a: 2x8")
+    assert script.reason("running") == "Running"
+    assert script.reason("waiting") == "NoRoom"
+    script.advance(100)
+    assert not script.evicted
+
+
+def test_a_watch_event_from_before_our_binding_does_not_unbind_the_pod() -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.bind(pods[0])
+    script.post(pods[0], seen=False)
+    script.see(pods[0])
+    assert script.bound(pods) == ["a-0"]
+    other = gang("other", 1)
+    script.see(other)
+    assert not script.planned(other[0])
+
+
+def test_events_told_twice_change_nothing() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.see(*cluster("a: 2x8"))
+    calls = [script.bind(pods[0])]
+    script.see([script.pods[pod.uid] for pod in pods])
+    calls.append(script.bind(pods[1]))
+    script.see([script.pods[pod.uid] for pod in pods])
+    script.post_all()
+    script.see([script.pods[pod.uid] for pod in pods])
+    assert script.answers == dict.fromkeys(calls, "")
+    for pod in list(script.pods.values()):
+        script.gone(pod)
+    assert not script.core.state.ledger.charges
+
+
+def test_the_outcome_of_a_binding_that_nobody_asked_for_is_ignored() -> None:
+    script = Script(*cluster("a: 1x8"))
+    script.feed_outcome("unknown", Outcome.DONE)
+    script.disconnect(77)
+
+
+def test_nothing_is_planned_before_the_lists_are_read() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods, synced=False)
+    script.advance(100)
+    assert not script.effects

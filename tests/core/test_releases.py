@@ -1,0 +1,218 @@
+"""A release that breaks off: the rest is completed first, or the bound part is evicted; never held for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.core.events import Outcome
+from extender.core.state import Limits
+from tests.builders import cluster, gang, reborn, single
+from tests.core.script import Script
+
+
+def broken(*, free: str = "", limits: Limits | None = None) -> Script:
+    """Gang "train" with 2 of 3 members bound; the third was refused by the API server."""
+    script = Script(*cluster("a: 3x8", *([free] if free else [])), *gang("train", 3), limits=limits)
+    script.bind_all(gang("train", 3))
+    while script.bindings:
+        uid = next(iter(script.bindings))
+        script.post(script.pods[uid], Outcome.REFUSED if uid.endswith("2") else Outcome.DONE)
+    script.advance(0.1)
+    return script
+
+
+def test_a_release_that_broke_off_is_completed_before_anybody_else_starts() -> None:
+    script = broken()
+    urgent = gang("urgent", 1, priority=100)
+    script.see(urgent)
+    assert not script.planned(urgent[0])
+    script.run(gang("train", 3)[2:])
+    assert len(script.bound(gang("train", 3))) == 3
+    assert script.reason("train") == "Running"
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_a_release_that_stays_broken_has_its_bound_members_evicted() -> None:
+    script = broken()
+    script.advance(70)
+    assert sorted(script.evicted) == ["train-0", "train-1"]
+
+
+def test_eviction_can_be_switched_off() -> None:
+    script = broken(limits=Limits(evict_partial=False))
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_an_evicted_gang_starts_again_as_a_whole() -> None:
+    script = broken()
+    script.advance(70)
+    old = [script.pods[pod.uid] for pod in gang("train", 3)]
+    script.gone(*old)
+    fresh = [reborn(pod) for pod in old]
+    script.see(fresh[:2])
+    assert not script.planned(fresh[0]), "a new quorum is needed"
+    script.see(fresh[2])
+    script.run(fresh)
+    assert len(script.bound(fresh)) == 3
+
+
+def test_the_room_of_a_lost_member_is_kept_for_its_replacement() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    room = script.planned(final)
+    for uid in list(script.bindings)[:1]:
+        script.post(script.pods[uid])
+    script.gone(script.pods[final.uid])
+    script.post_all()
+    other = gang("other", 1, priority=100)
+    script.see(other)
+    assert not script.planned(other[0])
+    replacement = reborn(final)
+    script.see(replacement)
+    assert script.planned(replacement) == room
+    script.run([replacement])
+    assert script.reason("train") == "Running"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_room_of_a_refused_member_is_kept_whichever_binding_ends_first(order: tuple[int, int]) -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    first = list(script.bindings)
+    room = script.bindings[first[0]].node
+    for index in order:
+        script.feed_outcome(first[index], Outcome.REFUSED if index == 0 else Outcome.DONE)
+    assert room not in script.filter(single("other", gpus=8))
+
+
+def test_kept_room_is_free_again_when_the_gang_is_whole() -> None:
+    script = broken()
+    script.run(gang("train", 3)[2:])
+    free = [name for name in ("a-0", "a-1", "a-2") if name not in script.bound(gang("train", 3))]
+    assert not free
+    state = script.core.state
+    assert not any(charge.assumed for charge in state.ledger.charges.values())
+
+
+def test_a_member_deleted_while_its_binding_is_under_way_makes_no_phantom_room() -> None:
+    for outcome in Outcome:
+        pods = gang("train", 2)
+        script = Script(*cluster("a: 2x8"), *pods)
+        script.bind_all(pods)
+        (uid,) = script.bindings
+        script.gone(script.pods[uid])
+        script.feed_outcome(uid, outcome)
+        script.post_all()
+        for pod in list(script.pods.values()):
+            script.gone(pod)
+        assert not script.core.state.ledger.charges
+        assert not script.core.state.gangs
+
+
+def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    uid = next(iter(script.bindings))
+    script.change(script.pods[uid], node="a-0" if script.bindings[uid].node != "a-0" else "a-1")
+    script.feed_outcome(uid, Outcome.REFUSED)
+    assert not any(name.startswith("kept:") for name in script.core.state.ledger.charges)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_an_unknown_outcome_is_settled_by_the_watch_or_by_the_next_bind(written: bool) -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    (uid,) = script.bindings
+    node = script.bindings[uid].node
+    script.feed_outcome(uid, Outcome.UNKNOWN)
+    other = gang("other", 1, priority=100)
+    script.see(other)
+    assert script.planned(other[0]) != node, "the room may be taken: it is nobody else's"
+    script.gone(other[0])
+    if written:
+        script.change(script.pods[uid], node=node)
+    script.advance(2)
+    for pod in pods:
+        if not script.bound([pod]) and pod.uid not in script.bindings and script.planned(pod):
+            script.bind(pod)
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_disconnect_of_the_last_bind_of_a_release_is_repaired_by_its_next_cycle() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.disconnect(calls[final.uid])
+    script.post_all()
+    assert script.reason("train") == "Partial"
+    script.run([final])
+    assert script.reason("train") == "Running"
+
+
+def test_a_replacement_in_a_running_gang_needs_no_new_quorum() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.run(pods)
+    script.change(pods[1], phase="Failed")
+    replacement = reborn(pods[1])
+    script.see(replacement)
+    script.run([replacement])
+    assert len(script.bound([replacement])) == 1
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_members_that_have_succeeded_count_as_present_for_a_replacement() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.run(pods)
+    for pod in pods[:2]:
+        script.change(pod, phase="Succeeded")
+    script.change(pods[2], phase="Failed")
+    replacement = reborn(pods[2])
+    script.see(replacement)
+    script.run([replacement])
+    assert script.bound([replacement])
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed", "deleting"])
+def test_a_second_job_under_the_name_of_an_ended_one_needs_its_own_quorum(end: str) -> None:
+    first, second = gang("train", 2), gang("train", 2, life="-b")
+    script = Script(*cluster("a: 4x8"), *first)
+    script.run(first)
+    for pod in first:
+        script.change(pod, **({"deleting": True} if end == "deleting" else {"phase": end}))
+    script.see(second[0])
+    assert not script.planned(second[0])
+    assert script.message("train") == "1 of 2 members exist"
+    script.see(second[1])
+    script.run(second)
+    assert len(script.bound(second)) == 2
+
+
+def test_a_member_bound_by_somebody_else_counts_and_the_held_ones_are_released() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 3x8"), *pods)
+    call = script.bind(pods[0])
+    script.change(pods[1], node="a-2")
+    script.post_all()
+    assert script.answers[call] == ""
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_node_lost_in_the_middle_of_a_release_does_not_stop_it() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    script.drop(next(iter(script.bindings.values())).node)
+    script.post_all()
+    assert len(script.bound(pods)) == 3
