@@ -1,7 +1,7 @@
 """What goes wrong on the way: members deleted, deadlines, and either process killed at the worst moment.
 
-A gang is caught half way by stopping kube-scheduler (SIGSTOP) while some of its members are held and others have yet to
-be tried. The hold is shorter here than as shipped, and so is the longest backoff, which has to be shorter than the hold.
+A gang is caught half way by stopping kube-scheduler (SIGSTOP) while some of its members are held and others have yet
+to be tried. The hold is shorter than as shipped, and so is the longest backoff, which must be shorter than the hold.
 """
 
 from __future__ import annotations
