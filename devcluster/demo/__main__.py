@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 from rich.console import Console
 
-from devcluster import ApiError, Cluster, ClusterError
+from devcluster import ApiError, Cluster, ClusterError, Process
 from devcluster.demo import ledger, outcome, picture, stage
 from devcluster.demo.outcome import Run
 from devcluster.demo.scenario import NAMESPACE, Case, Play
@@ -34,9 +35,12 @@ def demo(
 
     The control plane is real; nodes and containers are simulated. Takes about two and a half minutes.
     """
+    if not output.parent.is_dir():  # said now and not in two minutes
+        raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
     console = Console()
     progress = Terminal()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
+        signal.signal(ending, signal.default_int_handler)
     case = Case()
     try:
         with Cluster(progress) as cluster:
@@ -48,10 +52,11 @@ def demo(
             _introduce(console, case, factor)
             plain = _play(console, cluster, case, factor, "kube-scheduler alone", "default-scheduler", case.window_s)
             progress("installing Muster's manifests, starting the extender and its kube-scheduler")
-            start_muster(cluster)
+            muster = start_muster(cluster)
             progress.done()
             gangs = _play(console, cluster, case, factor, "with Muster", "muster", PATIENCE * case.window_s)
-    except (ClusterError, ApiError, TimeoutError, ConnectionError) as error:
+            _report_death(console, muster.extender, muster.scheduler)
+    except (ClusterError, ApiError, TimeoutError, httpx.HTTPError, OSError) as error:
         progress.done()
         console.print(f"The demo could not be carried out: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
@@ -76,7 +81,7 @@ def _play(
     console: Console, cluster: Cluster, case: Case, factor: float, title: str, scheduler: str, window_s: float
 ) -> Run:
     """One run; everything in it was seen on a watch."""
-    console.print(f"\n[bold]{title.capitalize()}[/bold]")
+    console.print(f"\n[bold]{title[0].upper()}{title[1:]}[/bold]")
     clock = Clock(factor)
     with Sightings(cluster.api, NAMESPACE, clock) as sightings:
         with stage.live(console, clock, sightings, case.window_s) as look:
@@ -88,8 +93,15 @@ def _play(
     play.clean_up()
     run = Run(title, pods, ledger.totals(pods, case.work, case.gpus, until_s))
     for name in sorted({pod.job for pod in pods}):
-        console.print(f"  {stage.stamp(until_s)}  {outcome.summary(run, name, case)}", highlight=False)
+        console.print(f"  {outcome.summary(run, name, case)}", highlight=False)
     return run
+
+
+def _report_death(console: Console, *processes: Process) -> None:
+    """If one of them has ended by itself, that explains whatever did not happen; its log is gone with the cluster."""
+    for process in processes:
+        if not process.running:
+            console.print(f"{process.name} ended ({process.returncode}):\n{process.tail()}", style="red", markup=False)
 
 
 def _conclude(console: Console, case: Case, runs: tuple[Run, Run], price: float, output: Path) -> None:

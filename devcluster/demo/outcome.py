@@ -30,8 +30,8 @@ def summary(run: Run, job: str, case: Case) -> str:
     """How the job stood when the run was over, in one sentence."""
     completed = completed_s(job, run.pods, case.work)
     if completed is not None:
-        return f"{job} is complete, {completed / 60:.1f} min after it was submitted"
-    return f"{job} holds {gpus_at_end(run, job)} GPUs and does not run"
+        return f"{job} was complete {completed / 60:.1f} min after it was submitted."
+    return f"{job} never ran, and holds {gpus_at_end(run, job)} GPUs after {run.totals.observed_s / 60:.0f} min."
 
 
 def _plain(run: Run, case: Case) -> list[str]:

@@ -11,8 +11,8 @@ from devcluster.demo.scenario import JOBS, Case
 WIDTH, LEFT, RIGHT = 960, 96, 24
 ROW, GAP = 30, 6
 HEAD, FOOT = 58, 34  # of one run: its title and figures above the rows, the axis below
-TOP, LEGEND = 60, 44
-NARROWEST_LABEL = 44  # a job's name is written into spells that are at least this wide
+TOP, LEGEND = 60, 66
+NARROWEST_LABEL = 80  # a job's name is written into spells that are at least this wide
 
 CLASSES = {Use.WORKING: "working", Use.STARTING: "starting", Use.HELD: "held"}
 STYLE = """
@@ -23,13 +23,13 @@ STYLE = """
   .working { fill: #2da44e } .starting { fill: #bf8700 } .held { fill: url(#stripes) }
   .stripe-a { fill: #ffd8d3 } .stripe-b { stroke: #cf222e }
   .on-working { font-size: 14px; font-weight: 600; fill: #ffffff }
-  .on-held { font-size: 14px; font-weight: 600; fill: #1f2328; paint-order: stroke; stroke: #ffd8d3; stroke-width: 5px }
+  .on-held { font-size: 14px; font-weight: 600; fill: #1f2328 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 } .small { fill: #9da7b3 }
     .page { fill: #0d1117 } .free { fill: #21262d } .grid, .frame { stroke: #3d444d }
     .working { fill: #238636 } .starting { fill: #d29922 }
     .stripe-a { fill: #5a1e1b } .stripe-b { stroke: #f85149 }
-    .on-held { fill: #ffffff; stroke: #5a1e1b }
+    .on-held { fill: #ffffff }
   }
 """
 
@@ -90,6 +90,8 @@ def _spell(spell: Spell, y: float, end_s: float) -> list[str]:
     if end - begin >= NARROWEST_LABEL and spell.use is not Use.STARTING:
         kind = "on-held" if spell.use is Use.HELD else "on-working"
         middle, name = (begin + end) / 2, escape(spell.job)
+        if spell.use is Use.HELD:  # stripes behind letters are hard to read
+            parts.append(f'<rect class="stripe-a" x="{middle - 36:.1f}" y="{y + 5}" width="72" height="20" rx="3"/>')
         parts.append(f'<text class="{kind}" x="{middle:.1f}" y="{y + 20}" text-anchor="middle">{name}</text>')
     return parts
 
@@ -100,8 +102,8 @@ def _legend(y: float, factor: float) -> list[str]:
         parts.append(f'<rect class="{kind}" x="{x:.0f}" y="{y - 12}" width="22" height="15" rx="2"/>')
         parts.append(f'<text class="body" x="{x + 30:.0f}" y="{y}">{label}</text>')
         x += 56 + 7.5 * len(label)
-    note = f"measured on a real control plane, time compressed {factor:g} times"
-    parts.append(f'<text class="small" x="{WIDTH - RIGHT}" y="{y}" text-anchor="end">{note}</text>')
+    note = f"Measured on a real control plane, time compressed {factor:g} times."
+    parts.append(f'<text class="small" x="{LEFT}" y="{y + 24}">{note}</text>')
     return parts
 
 

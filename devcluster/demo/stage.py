@@ -22,10 +22,10 @@ def live(console: Console, clock: Clock, sightings: Sightings, window_s: float) 
         bar = progress.add_task("", total=window_s, time=stamp(0.0))
 
         def look() -> None:
-            for pod in sightings.times():
-                for at_s, line in news(told.get(pod.name), pod):
-                    console.print(f"  {stamp(at_s)}  {line}", highlight=False)
-                told[pod.name] = pod
+            pods = sightings.times()
+            for at_s, line in sorted(line for pod in pods for line in news(told.get(pod.name), pod)):
+                console.print(f"  {stamp(at_s)}  {line}", highlight=False)
+            told.update((pod.name, pod) for pod in pods)
             now_s = clock.now_s()
             progress.update(bar, completed=min(now_s, window_s), description=standing(sightings), time=stamp(now_s))
 
