@@ -10,7 +10,6 @@ from typing import Annotated, NoReturn
 import httpx
 import typer
 
-from extender import app as extender_app
 from extender.config import Settings, SettingsError, load
 
 main = typer.Typer(name="muster", no_args_is_help=True, add_completion=False, help=__doc__)
@@ -23,13 +22,16 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
 ) -> None:
     """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""
+    # The Kubernetes client takes over a second to import, which the probes must not pay.
+    from extender import app
+
     settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
     logging.basicConfig(
         level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     try:
-        code = extender_app.run(settings)
-    except extender_app.StartError as error:
+        code = app.run(settings)
+    except app.StartError as error:
         _stop(str(error))
     raise typer.Exit(code)
 

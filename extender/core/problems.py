@@ -42,6 +42,8 @@ def _contradiction(gang: Gang, live: list[Pod], schedulers: Collection[str]) -> 
 def _no_quorum_stated(gang: Gang, live: list[Pod]) -> Reason | None:
     if gang.group is not None and gang.group.deleting:
         return Reason("PodGroupDeleted", "its PodGroup is being deleted")
+    if gang.group is not None and gang.group.min_member < 1:
+        return Reason("InvalidPodGroup", "the minMember of its PodGroup is not a positive number")
     if gang.min_member is not None:
         return None
     if any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in live):
