@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from policies.model import Node, Requirement, Selection, Taint, Toleration
@@ -58,8 +59,9 @@ def _holds(node: Node, requirement: Requirement) -> bool:
 
 
 def _compares(value: str | None, requirement: Requirement) -> bool:
-    try:
-        left, right = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+    # Only what Go's ParseInt reads: Python's int would also take "1_000".
+    numbers = [int(text) for text in (value or "", *requirement.values[:1]) if re.fullmatch(r"[+-]?[0-9]+", text)]
+    if len(numbers) != 2:
         return False
+    left, right = numbers
     return left > right if requirement.operator == "Gt" else left < right
