@@ -1,0 +1,248 @@
+"""A small world around the core: an API server whose watch lags, and a kube-scheduler with a cache of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+)
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+    Synced,
+    Tick,
+)
+from extender.core.invariants import told, validate
+from extender.core.scheduler import Scheduler
+from policies.model import Node, Pod, PodGroup
+from tests.core.script import stamp_of
+
+LISTENS_S = 30.0
+"""How long kube-scheduler waits for the answer to a bind."""
+
+
+@dataclass
+class Bind:
+    """A binding cycle of kube-scheduler: the pod is in its cache on that node until the answer."""
+
+    uid: str
+    node: str
+    expires: float
+
+
+@dataclass
+class World:
+    """The truth (``pods``, ``nodes``, ``groups``), what Muster has yet to be told, and what is under way."""
+
+    core: Scheduler = field(default_factory=Scheduler)
+    now: float = 1000.0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    groups: list[PodGroup] = field(default_factory=list)
+    watch: deque[Event] = field(default_factory=deque)
+    binds: dict[int, Bind] = field(default_factory=dict)
+    posts: dict[str, PostBinding] = field(default_factory=dict)
+    calls: int = 0
+    shown: dict[str, Pod] = field(default_factory=dict)
+    """Each pod as the watch showed it last."""
+
+    def feed(self, event: Event) -> list[Effect]:
+        effects = self.core.handle(event, self.now)
+        validate(self.core.state)
+        for effect in effects:
+            self._carry_out(effect)
+        return effects
+
+    def change(self, pod: Pod) -> None:
+        """The API object is created or changed; Muster hears of it later."""
+        self.pods[pod.uid] = pod
+        self.watch.append(PodSeen(pod))
+
+    def remove(self, uid: str) -> None:
+        del self.pods[uid]
+        self.watch.append(PodGone(uid))
+
+    def add_group(self, group: PodGroup) -> None:
+        self.groups.append(group)
+        self.watch.append(GroupSeen(group))
+
+    def set_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.watch.append(NodeSeen(node))
+
+    def remove_node(self, name: str) -> None:
+        """The pods on it are collected with it."""
+        del self.nodes[name]
+        self.watch.append(NodeGone(name))
+        for uid in [pod.uid for pod in self.pods.values() if pod.node == name]:
+            self.remove(uid)
+
+    def deliver(self, count: int) -> None:
+        while self.watch and count > 0:
+            event = self.watch.popleft()
+            if isinstance(event, PodSeen):
+                self.shown[event.pod.uid] = event.pod
+            if isinstance(event, PodGone):
+                self.shown.pop(event.uid, None)
+            self.feed(event)
+            count -= 1
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now + seconds
+        while True:
+            instants = [self.core.next_wake(), *(bind.expires for bind in self.binds.values())]
+            first = min((at for at in instants if at is not None), default=until)
+            if first > until:
+                break
+            self.now = max(self.now, first)
+            self.feed(Tick())
+            for call in [call for call, bind in self.binds.items() if bind.expires <= self.now]:
+                self.give_up(call)
+            if first == until:
+                break
+        self.now = until
+
+    def room_for(self, pod: Pod, node: Node) -> bool:
+        """Whether kube-scheduler, which sees the API server without delay, finds the pod fitting."""
+        there = [
+            other
+            for other in self.pods.values()
+            if other.uid != pod.uid and not other.terminal and self._on(other, node)
+        ]
+        used: dict[str, int] = {}
+        for other in [*there, pod]:
+            for name, amount in other.requests:
+                used[name] = used.get(name, 0) + amount
+        free = dict(node.allocatable)
+        return not node.unschedulable and all(amount <= free.get(name, 0) for name, amount in used.items())
+
+    def idle(self) -> list[Pod]:
+        """Pods that kube-scheduler may try now."""
+        flying = {bind.uid for bind in self.binds.values()}
+        return [pod for pod in self.pods.values() if not pod.node and pod.live and pod.uid not in flying]
+
+    def schedule(self, pod: Pod) -> None:
+        """One scheduling cycle: the nominated node alone, then all that fit; then the bind."""
+        feasible = tuple(name for name, node in self.nodes.items() if self.room_for(pod, node))
+        passed: tuple[str, ...] = ()
+        if pod.nominated_node in feasible and pod.nominated_node is not None:
+            passed = self.filter(pod, (pod.nominated_node,))
+        if not passed and feasible:
+            passed = self.filter(pod, feasible)
+        if passed:
+            self.calls += 1
+            self.binds[self.calls] = Bind(pod.uid, passed[0], self.now + LISTENS_S)
+            self.feed(BindArrived(self.calls, pod.uid, pod.namespace, pod.name, passed[0], self.now + LISTENS_S))
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> tuple[str, ...]:
+        """Asked twice, as kube-scheduler may: the answer is the same, and a part of the candidates."""
+        answers = []
+        for _ in range(2):
+            self.calls += 1
+            effects = self.feed(FilterCalled(self.calls, pod, candidates))
+            answers.append(next(effect for effect in effects if isinstance(effect, AnswerFilter)))
+        first, second = answers
+        assert (first.passed, first.refused, first.reason) == (second.passed, second.refused, second.reason)
+        assert set(first.passed) <= set(candidates)
+        assert first.passed or set(first.refused) == set(candidates), "whoever gets no node is told why, for each"
+        return first.passed
+
+    def give_up(self, call: int) -> None:
+        """kube-scheduler stops listening to a bind."""
+        if self.binds.pop(call, None) is not None:
+            self.feed(BindDisconnected(call))
+
+    def end_post(self, uid: str, outcome: Outcome, *, written: bool = True) -> None:
+        """A POST of a Binding ends. ``written`` matters when the outcome is unknown."""
+        post = self.posts.pop(uid)
+        wanted = any(call in self.binds for call in post.calls) and self.now < post.deadline
+        if outcome is not Outcome.REFUSED and not (wanted and (written or outcome is Outcome.DONE)):
+            outcome = Outcome.REFUSED if not wanted else outcome
+        elif outcome is not Outcome.REFUSED and not self._bind(post):
+            outcome = Outcome.REFUSED
+        self.feed(BindingPosted(uid, outcome, "" if outcome is Outcome.DONE else "said the API server"))
+
+    def restart(self, *, written: bool) -> None:
+        """Muster is killed and started again. Bindings under way land, or do not."""
+        for post in list(self.posts.values()):
+            if written:
+                self._bind(post)
+        self.posts.clear()
+        self.binds.clear()
+        self.watch.clear()
+        self.core = Scheduler()
+        self.shown = dict(self.pods)
+        for pod in self.pods.values():
+            self.feed(PodSeen(pod))
+        for group in self.groups:
+            self.feed(GroupSeen(group))
+        for node in self.nodes.values():
+            self.feed(NodeSeen(node))
+        self.feed(Synced())
+
+    def come_to_rest(self) -> None:
+        """Everything that can go on goes on, without a fault, until nothing moves."""
+        for _ in range(40):
+            self.deliver(len(self.watch))
+            for pod in self.idle():
+                if pod.uid in self.pods:
+                    self.schedule(pod)
+            while self.posts:
+                self.end_post(next(iter(self.posts)), Outcome.DONE)
+            for uid in [pod.uid for pod in self.pods.values() if pod.deleting]:
+                self.remove(uid)
+            self.deliver(len(self.watch))
+            self.pass_time(5)
+
+    def stories(self) -> str:
+        return "\n".join(told(gang) for gang in self.core.state.gangs.values())
+
+    def _on(self, pod: Pod, node: Node) -> bool:
+        assumed = {bind.uid: bind.node for bind in self.binds.values()}
+        return (pod.node or assumed.get(pod.uid)) == node.name
+
+    def _bind(self, post: PostBinding) -> bool:
+        pod = self.pods.get(post.uid)
+        if pod is None or (pod.node and pod.node != post.node):
+            return False
+        if not pod.node:
+            self.change(replace(pod, node=post.node, stamp=stamp_of(post), nominated_node=None))
+        return True
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case AnswerBind(call, error):
+                bind = self.binds.pop(call, None)
+                if bind is not None and not error:
+                    pod = self.pods.get(bind.uid)
+                    assert pod is None or pod.node == bind.node, f"{bind} was called a success, but was not bound"
+            case PostBinding(uid, _, _, _, _, deadline):
+                assert uid not in self.posts, f"{uid} is being bound twice at once"
+                assert self.now <= deadline, f"{uid} is bound after the request for it has expired"
+                self.posts[uid] = effect
+            case Nominate(uid, _, _, node):
+                pod = self.pods.get(uid)
+                if pod is not None and pod.live and not pod.node and pod.nominated_node != node:
+                    self.change(replace(pod, nominated_node=node))
+            case Evict(uid):
+                pod = self.pods.get(uid)
+                if pod is not None and not pod.deleting:
+                    self.change(replace(pod, deleting=True))
+            case _:
+                pass

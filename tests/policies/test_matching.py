@@ -1,0 +1,126 @@
+"""Which node a pod may run on, room apart: tables of what kube-scheduler's own plugins say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.matching import admits
+from policies.model import Requirement, Selection, Taint, Toleration
+from tests.builders import node
+
+LABELS = {"zone": "a", "gpus": "8", "odd": "1_000", "name": "x-1"}
+
+NO_SCHEDULE = Taint("gpu", "yes", "NoSchedule")
+
+TOLERATIONS: list[tuple[str, Taint, tuple[Toleration, ...], bool]] = [
+    ("an untolerated taint", NO_SCHEDULE, (), False),
+    ("a NoExecute taint", Taint("gpu", "yes", "NoExecute"), (), False),
+    ("a preference is no obstacle", Taint("gpu", "yes", "PreferNoSchedule"), (), True),
+    ("the same key and value", NO_SCHEDULE, (Toleration("gpu", "Equal", "yes", "NoSchedule"),), True),
+    ("Equal is the default", NO_SCHEDULE, (Toleration("gpu", "", "yes", ""),), True),
+    ("another value", NO_SCHEDULE, (Toleration("gpu", "Equal", "no", "NoSchedule"),), False),
+    ("another key", NO_SCHEDULE, (Toleration("cpu", "Exists", "", ""),), False),
+    ("another effect", NO_SCHEDULE, (Toleration("gpu", "Exists", "", "NoExecute"),), False),
+    ("Exists takes any value", NO_SCHEDULE, (Toleration("gpu", "Exists", "", ""),), True),
+    ("Exists without a key takes everything", NO_SCHEDULE, (Toleration("", "Exists", "", ""),), True),
+    ("any one of several", NO_SCHEDULE, (Toleration("a", "Exists", "", ""), Toleration("gpu", "Exists", "", "")), True),
+]
+
+
+@pytest.mark.parametrize(("what", "taint", "tolerations", "expected"), TOLERATIONS, ids=[row[0] for row in TOLERATIONS])
+def test_taints_keep_away_whoever_does_not_tolerate_them(
+    what: str, taint: Taint, tolerations: tuple[Toleration, ...], expected: bool
+) -> None:
+    assert admits(node("n", taints=(taint,)), Selection(tolerations=tolerations)) is expected, what
+
+
+def test_every_taint_has_to_be_tolerated() -> None:
+    both = node("n", taints=(NO_SCHEDULE, Taint("other", "", "NoSchedule")))
+    assert not admits(both, Selection(tolerations=(Toleration("gpu", "Exists", "", ""),)))
+
+
+@pytest.mark.parametrize(
+    ("facts", "tolerations", "expected"),
+    [
+        ({"unschedulable": True}, (), False),
+        ({"unschedulable": True}, (Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),), True),
+        ({"ready": False}, (Toleration("", "Exists", "", ""),), False),
+        ({}, (), True),
+    ],
+)
+def test_cordoned_and_unready_nodes(facts: dict[str, Any], tolerations: tuple[Toleration, ...], expected: bool) -> None:
+    assert admits(node("n", **facts), Selection(tolerations=tolerations)) is expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ((("zone", "a"),), True),
+        ((("zone", "b"),), False),
+        ((("zone", "a"), ("gpus", "8")), True),
+        (
+            (
+                ("zone", "a"),
+                ("absent", ""),
+            ),
+            False,
+        ),
+    ],
+)
+def test_a_node_selector_wants_every_label(selector: tuple[tuple[str, str], ...], expected: bool) -> None:
+    assert admits(node("n", labels=LABELS), Selection(node_selector=selector)) is expected
+
+
+OPERATORS: list[tuple[str, str, tuple[str, ...], bool]] = [
+    ("zone", "In", ("a", "b"), True),
+    ("zone", "In", ("b",), False),
+    ("absent", "In", ("a",), False),
+    ("zone", "NotIn", ("b",), True),
+    ("zone", "NotIn", ("a", "b"), False),
+    ("absent", "NotIn", ("a",), True),
+    ("zone", "Exists", (), True),
+    ("absent", "Exists", (), False),
+    ("zone", "DoesNotExist", (), False),
+    ("absent", "DoesNotExist", (), True),
+    ("gpus", "Gt", ("7",), True),
+    ("gpus", "Gt", ("8",), False),
+    ("gpus", "Lt", ("9",), True),
+    ("gpus", "Lt", ("8",), False),
+    ("gpus", "Gt", ("-1",), True),
+    ("absent", "Gt", ("0",), False),
+    ("zone", "Gt", ("0",), False),
+    ("gpus", "Lt", ("many",), False),
+    ("gpus", "Gt", (), False),
+    ("odd", "Gt", ("7",), False),
+    ("zone", "Resembles", ("a",), False),
+]
+
+
+@pytest.mark.parametrize(("key", "operator", "values", "expected"), OPERATORS)
+def test_each_operator_of_a_required_affinity(key: str, operator: str, values: tuple[str, ...], expected: bool) -> None:
+    selection = Selection(affinity=((Requirement(key, operator, values),),))
+    assert admits(node("n", labels=LABELS), selection) is expected
+
+
+def test_any_term_will_do_and_all_of_a_term_must_hold() -> None:
+    here, there = Requirement("zone", "In", ("a",)), Requirement("zone", "In", ("b",))
+    one = node("n", labels=LABELS)
+    assert admits(one, Selection(affinity=((there,), (here,))))
+    assert not admits(one, Selection(affinity=((here, there),)))
+
+
+def test_empty_terms_and_empty_lists_of_terms_match_nothing() -> None:
+    one = node("n", labels=LABELS)
+    assert not admits(one, Selection(affinity=()))
+    assert not admits(one, Selection(affinity=((),)))
+    assert admits(one, Selection(affinity=((), (Requirement("zone", "Exists", ()),))))
+
+
+def test_match_fields_read_the_nodes_name_and_not_its_labels() -> None:
+    by_name = Selection(affinity=((Requirement("metadata.name", "In", ("n",), is_field=True),),))
+    assert admits(node("n"), by_name)
+    assert not admits(node("m", labels={"metadata.name": "n"}), by_name)
+    but_not = Selection(affinity=((Requirement("metadata.name", "NotIn", ("n",), is_field=True),),))
+    assert not admits(node("n"), but_not)

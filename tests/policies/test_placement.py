@@ -1,0 +1,149 @@
+"""place(): a node for every member at once, or the reason why there is none, with numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.core.ledger import Ledger
+from policies.model import Node, Pod, Selection
+from policies.placement import NoRoom, Placed, fits, place
+from policies.snapshot import Snapshot
+from tests.builders import cluster, gang, node, requests, single
+
+
+def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
+    ledger = Ledger()
+    for one in nodes:
+        ledger.set_node(one)
+    for pod in bound:
+        assert pod.node is not None
+        ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
+    return ledger.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus", "nodes", "spread"),
+    [
+        (4, 8, ["a: 4x8"], [1, 1, 1, 1]),
+        (4, 4, ["a: 2x8"], [2, 2]),
+        (8, 1, ["a: 1x8"], [8]),
+        (3, 3, ["a: 2x8"], [2, 1]),
+        (3, 0, ["a: 1x0"], [3]),
+    ],
+)
+def test_a_gang_that_fits_gets_a_node_for_every_member(
+    size: int, gpus: int, nodes: list[str], spread: list[int]
+) -> None:
+    found = place(gang("train", size, gpus=gpus), size, snapshot(cluster(*nodes)))
+    assert isinstance(found, Placed)
+    assert sorted(Counter(found.nodes.values()).values(), reverse=True) == spread
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus", "nodes"), [(5, 8, "a: 4x8"), (3, 5, "a: 2x8"), (2, 9, "a: 2x8"), (1, 1, "a: 1x0")]
+)
+def test_a_gang_that_does_not_fit_as_a_whole_gets_nothing(size: int, gpus: int, nodes: str) -> None:
+    assert isinstance(place(gang("big", size, gpus=gpus), size, snapshot(cluster(nodes))), NoRoom)
+
+
+def test_what_is_bound_already_is_taken_off() -> None:
+    busy = single("busy", gpus=1, node="a-0")
+    nodes = cluster("a: 2x8")
+    assert isinstance(place(gang("train", 2), 2, snapshot(nodes, busy)), NoRoom)
+    assert isinstance(place(gang("train", 2, gpus=7), 2, snapshot(nodes, busy)), Placed)
+
+
+def test_an_elastic_gang_takes_as_many_members_as_fit_and_min_member_at_least() -> None:
+    pods = gang("elastic", 4, min_member=2)
+    for count, expected in ((1, 0), (2, 2), (3, 3), (5, 4)):
+        found = place(pods, 2, snapshot(cluster(f"a: {count}x8")))
+        assert len(found.nodes if isinstance(found, Placed) else ()) == expected
+
+
+def test_roles_of_different_shapes_are_placed_together_the_largest_first() -> None:
+    workers, launcher = gang("job", 2), replace(gang("job", 3, gpus=0)[2], index=None)
+    found = place([launcher, *workers], 3, snapshot(cluster("a: 2x8")))
+    assert isinstance(found, Placed)
+    assert {found.nodes[pod.uid] for pod in workers} == {"a-0", "a-1"}
+    small = [replace(pod, requests=requests(4)) for pod in gang("small", 2)]
+    assert isinstance(place([*small, *workers], 4, snapshot(cluster("a: 3x8"))), Placed)
+
+
+def test_nodes_that_refused_are_left_out() -> None:
+    pods = gang("train", 2)
+    found = place(pods, 2, snapshot(cluster("a: 3x8")), ["a-0", "unknown"])
+    assert isinstance(found, Placed)
+    assert set(found.nodes.values()) == {"a-1", "a-2"}
+
+
+def test_the_explanation_counts_what_a_person_can_check() -> None:
+    picky = Selection(node_selector=(("pool", "gold"),))
+    pods = [replace(pod, selection=picky) for pod in gang("train", 4)]
+    gold = [node(f"gold-{number}", labels={"pool": "gold"}) for number in range(4)]
+    busy = single("busy", gpus=2, node="gold-0")
+    found = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), ["gold-1"])
+    assert isinstance(found, NoRoom)
+    assert (found.placed, found.needed) == (2, 4)
+    assert found.explanation == (
+        "3 of 9 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "5 do not match the pod's selector, affinity or tolerations or are not ready; "
+        "1 were refused by kube-scheduler"
+    )
+
+
+def test_a_resource_that_no_node_knows_is_explained() -> None:
+    odd = [replace(gang("odd", 1)[0], requests=(("example.com/fpga", 2), ("pods", 1)))]
+    found = place(odd, 1, snapshot(cluster("a: 2x8")))
+    assert isinstance(found, NoRoom)
+    assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga"
+
+
+def test_an_empty_cluster_is_explained() -> None:
+    found = place(gang("train", 1), 1, snapshot([]))
+    assert isinstance(found, NoRoom)
+    assert found.explanation.startswith("0 of 0 nodes have room")
+
+
+def test_a_node_that_is_overcommitted_has_no_room_for_what_it_lacks_and_some_for_the_rest() -> None:
+    over = [single("x", gpus=6, node="a-0"), single("y", gpus=6, node="a-0")]
+    assert isinstance(place(gang("train", 1, gpus=1), 1, snapshot(cluster("a: 1x8"), *over)), NoRoom)
+    assert isinstance(place(gang("launcher", 1, gpus=0), 1, snapshot(cluster("a: 1x8"), *over)), Placed)
+
+
+def test_placing_changes_nothing_in_the_snapshot() -> None:
+    view = snapshot(cluster("a: 2x8"))
+    before = view.free.copy()
+    place(gang("train", 2), 2, view)
+    fits({"uid-train-0": "a-0"}, gang("train", 1), view)
+    assert (view.free == before).all()
+
+
+def test_a_remembered_placement_holds_only_if_all_of_it_fits_together() -> None:
+    pods = gang("train", 2)
+    view = snapshot(cluster("a: 2x8"))
+    assert fits({pods[0].uid: "a-0", pods[1].uid: "a-1"}, pods, view)
+    assert not fits({pods[0].uid: "a-0", pods[1].uid: "a-0"}, pods, view)
+    assert not fits({pods[0].uid: "a-0", pods[1].uid: "gone"}, pods, view)
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(
+    shapes=st.lists(st.integers(0, 8), min_size=1, max_size=5),
+    rooms=st.lists(st.integers(0, 8), min_size=1, max_size=4),
+    spare=st.integers(0, 2),
+)
+def test_a_placement_never_gives_away_more_than_there_is(shapes: list[int], rooms: list[int], spare: int) -> None:
+    pods = [gang("train", index + 1, gpus=gpus)[index] for index, gpus in enumerate(shapes)]
+    nodes = [node(f"n-{index}", gpus) for index, gpus in enumerate(rooms)]
+    needed = max(1, len(pods) - spare)
+    found = place(pods, needed, snapshot(nodes))
+    if isinstance(found, Placed):
+        assert len(found.nodes) >= needed
+        assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], snapshot(nodes))
+    elif len(set(shapes)) == 1 and shapes[0]:
+        assert sum(room // shapes[0] for room in rooms) < needed, "there is room for one shape, and greedy finds it"
