@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.core.effects import AnswerBind, Evict, Nominate, PostBinding, Wake
+from extender.core.effects import AnswerBind, Evict, PostBinding, Wake
 from extender.core.events import BindArrived, BindingPosted, Outcome
 from extender.core.gang import Gang, Hold, Kept, Reason
 from extender.core.state import Posting, State
+from extender.core.steering import Steering
 from policies.model import Pod
 
 GANG_UID = "muster.dev/gang-uid"
@@ -19,8 +20,9 @@ NODE = "muster.dev/node"
 class Gate:
     """Who may bind. Every method leaves its answers and writes in ``state.out``."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, steering: Steering) -> None:
         self._state = state
+        self._steering = steering
 
     def arrived(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding: answer, post, or hold."""
@@ -79,7 +81,9 @@ class Gate:
         if done:
             state.mark_bound(event.uid, posting.node)
         elif gang is None and event.outcome is Outcome.REFUSED:
-            state.uncharge(event.uid)
+            pod = state.pods.get(event.uid)
+            if pod is None or (not pod.node and pod.group_key is None):
+                state.uncharge(event.uid)
         if gang is not None:
             self._member_posted(gang, event, now)
             self._settle(gang, now)
@@ -139,12 +143,8 @@ class Gate:
         for hold in gang.holds.values():
             self._answer(hold.call, why)
         for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
-            pod = state.pods.get(uid)
             state.unassume(gang, uid)
-            # kube-scheduler clears the nomination of a failed bind itself.
-            nominated = gang.nominated.pop(uid, None)
-            if pod is not None and not pod.node and pod.live and nominated and uid not in gang.holds:
-                state.out.append(Nominate(uid, pod.namespace, pod.name, None))
+            self._steering.stop(gang, uid)
         gang.holds.clear()
         gang.final = None
         self._wake_kept_out(gang)
@@ -344,6 +344,9 @@ class Gate:
         state = self._state
         charge = state.ledger.charges.get(uid) if uid in gang.placement else None
         state.unassume(gang, uid)
+        gang.unconfirmed.pop(uid, None)
+        # The others may have waited for this one's nomination.
+        self._steering.ungate(gang)
         started = gang.bound or gang.posting
         if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s

@@ -48,6 +48,16 @@ def test_a_single_whose_binding_is_refused_gets_the_error_and_leaves_the_room() 
     assert script.planned(pods[0])
 
 
+def test_a_single_that_somebody_else_bound_meanwhile_stays_counted() -> None:
+    alone = single("alone", gpus=8)
+    script = Script(*cluster("a: 1x8"), alone)
+    script.bind(alone, "a-0")
+    script.change(alone, node="a-0")
+    script.post(alone, Outcome.REFUSED)
+    script.see(gang("train", 1))
+    assert script.reason("train") == "NoRoom"
+
+
 def test_a_single_that_passed_filter_before_the_gang_was_planned_is_not_bound_into_its_room() -> None:
     alone, pods = single("alone", gpus=8), gang("train", 2)
     script = Script(*cluster("a: 2x8"), alone)
