@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -22,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 class Stage:
-    """A namespace, its nodes, and a witness that watches every pod of it from the first to the last."""
+    """A namespace and its nodes, and what can be done and seen there."""
 
     def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
         self.cluster = cluster
@@ -143,6 +142,14 @@ class Stage:
         lines = self._ask("/metrics").text.splitlines()
         return next(int(float(line.split()[1])) for line in lines if line.startswith("muster_held_binds "))
 
+    def filter_calls(self) -> int:
+        """How often kube-scheduler has called filter."""
+        lines = self._ask("/metrics").text.splitlines()
+        counts = (
+            line.split()[1] for line in lines if line.startswith("muster_verb_calls_total{") and '"filter"' in line
+        )
+        return int(sum(map(float, counts)))
+
     def wait_held(self, holds: Callable[[int], bool], timeout_s: float = PATIENCE_S) -> int:
         return self._poll(self.held, holds, timeout_s)
 
@@ -166,38 +173,6 @@ class Stage:
                 raise TimeoutError(f"not as expected within {timeout_s} s; last seen: {seen}")
             time.sleep(POLL_EVERY_S)
         return seen
-
-
-class Witness:
-    """Watches a namespace's pods in a thread and remembers the number of bound members of every gang over time."""
-
-    def __init__(self, stage: Stage) -> None:
-        page = stage.api.get(stage.pods_path)
-        self._watch = stage.api.watch(stage.pods_path, page["metadata"]["resourceVersion"])
-        self._pods: dict[str, Object] = {pod["metadata"]["uid"]: pod for pod in page["items"]}
-        self.most_bound: dict[str, int] = {}
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        for kind, pod in self._watch:
-            if kind == "DELETED":
-                self._pods.pop(pod["metadata"]["uid"], None)
-            else:
-                self._pods[pod["metadata"]["uid"]] = pod
-            gang = gang_of(pod)
-            if gang:
-                count = len(bound(self._pods.values(), gang))
-                self.most_bound[gang] = max(self.most_bound.get(gang, 0), count)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._watch.close()
-        self._thread.join()
 
 
 def gang_of(pod: Object) -> str:
