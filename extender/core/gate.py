@@ -249,10 +249,15 @@ class Gate:
             pod = self._state.pods.get(uid)
             if pod is None or not pod.live or pod.node:
                 return "a held member changed before the release"
-            if not self._state.ledger.admits(hold.node, pod.selection):
-                return f"node {hold.node} is gone, not ready or closed to the gang"
-            if self._state.ledger.overcommitted(hold.node, pod.requests):
-                return f"node {hold.node} has been filled by somebody else"
+            if (unfit := self._unfit(pod, hold.node)) is not None:
+                return unfit
+        return None
+
+    def _unfit(self, pod: Pod, node: str) -> str | None:
+        if not self._state.ledger.admits(node, pod.selection):
+            return f"node {node} is gone, not ready or closed to the gang"
+        if self._state.ledger.overcommitted(node, pod.requests):
+            return f"node {node} has been filled by somebody else"
         return None
 
     def _post_held(self, gang: Gang, complete: bool) -> None:
@@ -302,11 +307,19 @@ class Gate:
         if any(pod.scheduler not in self._state.schedulers for pod in gang.live):
             # Not ours to judge: what another scheduler has bound is never evicted.
             return self._state.review(gang)
+        self._drop_unfit(gang, now)
         if gang.whole:
             self._became_whole(gang, now)
         elif gang.bound and not gang.complete:
             self._became_partial(gang, now)
         self._state.review(gang)
+
+    def _drop_unfit(self, gang: Gang, now: float) -> None:
+        """No promise is taken back while a release is under way: what became of its nodes meanwhile counts now."""
+        for uid, node in gang.placement.items():
+            pod = gang.members.get(uid)
+            if pod is not None and uid not in gang.doubtful and (unfit := self._unfit(pod, node)) is not None:
+                return self.forget(gang, unfit, now)
 
     def _became_whole(self, gang: Gang, now: float) -> None:
         gang.complete, gang.partial_since, gang.failures = True, None, 0

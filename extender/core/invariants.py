@@ -62,7 +62,8 @@ def _placement(state: State, gang: Gang) -> Iterator[str]:
         charge = state.ledger.charges.get(uid)
         if pod is not None and not pod.node and (charge is None or (charge.node, charge.assumed) != (node, True)):
             yield f"the promise of {node} to {uid} is charged as {charge}"
-        if charge is not None and not gang.releasing and state.ledger.overcommitted(node, charge.requests):
+        settled = not gang.releasing and uid not in gang.doubtful
+        if charge is not None and settled and state.ledger.overcommitted(node, charge.requests):
             yield f"node {node} is overcommitted by the promise to {uid}"
     for uid, kept in gang.kept.items():
         if state.ledger.charges.get(f"kept:{uid}") != Charge(kept.node, kept.requests, assumed=True):

@@ -209,6 +209,20 @@ def test_a_member_bound_by_somebody_else_counts_and_the_held_ones_are_released()
     assert len(script.bound(pods)) == 2
 
 
+def test_room_that_is_taken_in_the_middle_of_a_release_is_given_up_when_it_breaks_off() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    room = script.planned(final)
+    script.see(single("thief", gpus=8, scheduler="other", node=room))
+    script.disconnect(calls[final.uid])
+    script.post_all()
+    assert not script.planned(final)
+    script.see(*cluster("b: 1x8"))
+    assert script.planned(final) == "b-0"
+
+
 def test_a_node_lost_in_the_middle_of_a_release_does_not_stop_it() -> None:
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)
