@@ -106,6 +106,20 @@ def install(cluster: Cluster) -> None:
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=wanted)
 
 
+def install_gate(cluster: Cluster) -> None:
+    """Apply the admission policy that gates members of gangs, and return when it is in force."""
+    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / "admission-gate"))
+    meta = {"name": "muster-probe", "annotations": {"muster.dev/pod-group": "probe"}}
+    containers = [{"name": "main", "image": "none"}]
+    probe = {"metadata": meta, "spec": {"schedulerName": "muster", "containers": containers}}
+    deadline = time.monotonic() + PATIENCE_S
+    # The API server takes a policy up a while after it is written, and says so nowhere: try, without creating a pod.
+    while "schedulingGates" not in cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", probe)["spec"]:
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the admission policy was not in force after {PATIENCE_S:.0f} s")
+        time.sleep(POLL_EVERY_S)
+
+
 def merged(tree: Tree, patch: Mapping[str, Any]) -> Tree:
     """A copy of the tree with the patch's leaves in it; lists are replaced as a whole."""
     result = dict(tree)

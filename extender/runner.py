@@ -18,6 +18,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Ungate,
     Wake,
 )
 from extender.core.events import (
@@ -26,10 +27,11 @@ from extender.core.events import (
     BindingPosted,
     Event,
     FilterCalled,
-    NominationFailed,
+    Nominated,
     Outcome,
     PreemptCalled,
     Tick,
+    UngateFailed,
 )
 from extender.core.scheduler import Scheduler
 from policies.model import Pod
@@ -43,6 +45,8 @@ class Writer(Protocol):
     async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]: ...
 
     async def write_nomination(self, effect: Nominate) -> str | None: ...
+
+    async def write_ungate(self, effect: Ungate) -> str | None: ...
 
     async def write_wake(self, effect: Wake) -> str | None: ...
 
@@ -145,6 +149,8 @@ class Runner:
                 self._spawn(self._bind(effect))
             case Nominate():
                 self._queue_nomination(effect)
+            case Ungate():
+                self._spawn(self._ungate(effect))
             case Wake():
                 self._spawn(self._write("wake", self._writer.write_wake(effect)))
             case Evict():
@@ -178,10 +184,17 @@ class Runner:
                 async with self._slots:
                     detail = await self._writer.write_nomination(effect)
                 self._count_write("nomination", "failed" if detail else "done")
-                if detail and effect.node is not None and self._nominations[uid] is None:
-                    self.dispatch(NominationFailed(uid, effect.node, detail))
+                if effect.node is not None and self._nominations[uid] is None:
+                    self.dispatch(Nominated(uid, effect.node, detail or ""))
         finally:
             del self._nominations[uid]
+
+    async def _ungate(self, effect: Ungate) -> None:
+        async with self._slots:
+            detail = await self._writer.write_ungate(effect)
+        self._count_write("ungate", "failed" if detail else "done")
+        if detail:
+            self.dispatch(UngateFailed(effect.uid, detail))
 
     async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
         async with self._slots:

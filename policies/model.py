@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+GANG_GATE = "muster.dev/gang"
+"""The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
+
 Requests = tuple[tuple[str, int], ...]
 """What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
 
@@ -138,6 +141,11 @@ class Pod:
     def live(self) -> bool:
         """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
         return not self.terminal and not self.deleting
+
+    @property
+    def foreign_gates(self) -> tuple[str, ...]:
+        """Gates that somebody else has to take off."""
+        return tuple(gate for gate in self.gates if gate != GANG_GATE)
 
     @property
     def group_key(self) -> GroupKey | None:

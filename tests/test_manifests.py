@@ -148,7 +148,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         f"{verb} {resource}" for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
     }
     assert rights == {
-        *("get pods", "list pods", "watch pods"),
+        *("get pods", "list pods", "watch pods", "patch pods"),
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
         *("list podgroups", "watch podgroups", "patch podgroups/status"),
         *("patch pods/status", "create pods/binding", "create pods/eviction"),

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Wake
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import NodeSeen, Outcome, PodSeen, Synced
 from extender.core.scheduler import GANG_WAITS, Scheduler
 from extender.metrics import Metrics
@@ -38,6 +38,9 @@ class Written:
 
     async def write_nomination(self, effect: Nominate) -> str | None:
         self.nominated.set()
+        return None
+
+    async def write_ungate(self, effect: Ungate) -> str | None:
         return None
 
     async def write_wake(self, effect: Wake) -> str | None:

@@ -59,6 +59,15 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
+class Ungate:
+    """PATCH our scheduling gate off the pod: kube-scheduler takes it up at once."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Change something harmless in the pod's status, so that kube-scheduler tries it again."""
 
@@ -89,4 +98,4 @@ class Report:
     warning: bool
 
 
-Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Wake | Evict | Report
+Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report

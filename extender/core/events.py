@@ -130,11 +130,19 @@ class BindingPosted:
 
 
 @dataclass(frozen=True, slots=True)
-class NominationFailed:
-    """A nomination could not be written although it was retried."""
+class Nominated:
+    """A nomination has ended; ``detail`` says why it could not be written although it was retried."""
 
     uid: str
     node: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UngateFailed:
+    """A member's gate could not be taken off although it was retried."""
+
+    uid: str
     detail: str
 
 
@@ -154,5 +162,6 @@ Event = (
     | BindArrived
     | BindDisconnected
     | BindingPosted
-    | NominationFailed
+    | Nominated
+    | UngateFailed
 )

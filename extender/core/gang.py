@@ -47,6 +47,9 @@ class Gang:
     placement: dict[str, str] = field(default_factory=dict)
     """Assumed room of unbound members: pod UID -> node."""
     nominated: dict[str, str] = field(default_factory=dict)
+    unconfirmed: dict[str, str] = field(default_factory=dict)
+    """Nominations asked for and not known to be written yet: pod UID -> node."""
+    ungating: dict[str, None] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     posting: dict[str, str] = field(default_factory=dict)
     """Bindings under way: pod UID -> node."""

@@ -67,10 +67,10 @@ def _unsupported(live: list[Pod], claim_bound: Callable[[Pod], str | None]) -> R
 
 def _gated(gang: Gang, live: list[Pod]) -> Reason | None:
     """A running gang goes on; only one that has yet to start waits for every member's gates."""
-    gated = [pod for pod in live if pod.gates]
+    gated = [pod for pod in live if pod.foreign_gates]
     if not gated or gang.complete:
         return None
-    gates = ", ".join(sorted({gate for pod in gated for gate in pod.gates}))
+    gates = ", ".join(sorted({gate for pod in gated for gate in pod.foreign_gates}))
     return Reason("Gated", f"{len(gated)} of {len(live)} members are gated by {gates}", warning=False)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Nominate
 from extender.core.gang import Gang, Reason
 from extender.core.problems import problem
 from extender.core.state import State
+from extender.core.steering import Steering
 from policies.api import QueuePolicy
 from policies.model import Placement, Pod
 from policies.placement import NoRoom, fits, place
@@ -14,8 +14,9 @@ from policies.placement import NoRoom, fits, place
 class Queue:
     """Plans gangs. One pass looks at every waiting gang once; a gang without room does not block those behind it."""
 
-    def __init__(self, state: State, policy: QueuePolicy) -> None:
+    def __init__(self, state: State, policy: QueuePolicy, steering: Steering) -> None:
         self._state = state
+        self._steering = steering
         self._policy = policy
 
     def run(self, now: float, *, recovering: bool = False) -> None:
@@ -39,7 +40,7 @@ class Queue:
             return
         if now < gang.not_before or gang.releasing:
             return
-        members = [pod for pod in gang.unplaced() if not pod.gates]
+        members = [pod for pod in gang.unplaced() if not pod.foreign_gates]
         # What a gang that has its quorum still lacks is placed one by one.
         needed = 1 if gang.complete else max(1, (gang.min_member or 0) - len(gang.secured()))
         if len(members) < needed or not members:
@@ -72,20 +73,10 @@ class Queue:
         state.explain(gang, Reason("NoRoom", message), now)
 
     def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
-        """Assume the placement and have every member told: the nomination is also what wakes it."""
         state = self._state
-        for pod in members:
-            node = nodes.get(pod.uid)
-            if node is None:
-                continue
-            state.assume(gang, pod, node)
-            gang.nominated[pod.uid] = node
-            renew = pod.nominated_node == node
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew))
         if not nodes:
             return
-        gang.plan_deadline = now + state.limits.plan_s
-        state.set_timer(gang.plan_deadline, gang.key)
+        self._steering.start(gang, members, nodes, now)
         if not gang.whole:
             text = f"{len(nodes)} members have a node each; kube-scheduler is carrying it out"
             state.explain(gang, Reason("Placed", text, warning=False), now)

@@ -18,17 +18,19 @@ from extender.core.events import (
     GroupSeen,
     NodeGone,
     NodeSeen,
-    NominationFailed,
+    Nominated,
     PodGone,
     PodSeen,
     PreemptCalled,
     Synced,
     Tick,
+    UngateFailed,
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
 from extender.core.queue import Queue
 from extender.core.state import Limits, State
+from extender.core.steering import Steering
 from policies.api import QueuePolicy
 from policies.model import GroupKey, Node, Pod, PodGroup
 from policies.order import PriorityThenAge
@@ -45,8 +47,9 @@ class Scheduler:
         self, schedulers: tuple[str, ...] = ("muster",), limits: Limits | None = None, order: QueuePolicy | None = None
     ) -> None:
         self.state = State(schedulers, limits or Limits())
-        self._gate = Gate(self.state)
-        self._queue = Queue(self.state, order or PriorityThenAge())
+        self._steering = Steering(self.state)
+        self._gate = Gate(self.state, self._steering)
+        self._queue = Queue(self.state, order or PriorityThenAge(), self._steering)
         self._pass_at: float | None = None
 
     def handle(self, event: Event, now: float) -> list[Effect]:
@@ -97,8 +100,10 @@ class Scheduler:
                 self._gate.disconnected(call, now)
             case BindingPosted():
                 self._gate.posted(event, now)
-            case NominationFailed(uid, node, detail):
-                self._nomination_failed(uid, node, detail, now)
+            case Nominated():
+                self._nominated(event, now)
+            case UngateFailed():
+                self._ungate_failed(event, now)
             case _:
                 assert_never(event)
 
@@ -308,11 +313,17 @@ class Scheduler:
         pod = self.state.pods.get(uid)
         return pod is not None and pod.group_key is None
 
-    def _nomination_failed(self, uid: str, node: str, detail: str, now: float) -> None:
-        pod = self.state.pods.get(uid)
+    def _nominated(self, event: Nominated, now: float) -> None:
+        failed = self._steering.nominated(event)
+        if failed is not None and not failed.releasing:
+            name = failed.members[event.uid].name
+            self._gate.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)
+
+    def _ungate_failed(self, event: UngateFailed, now: float) -> None:
+        pod = self.state.pods.get(event.uid)
         gang = self.state.gang_of(pod) if pod else None
-        if gang is not None and pod is not None and gang.placement.get(uid) == node and not gang.releasing:
-            self._gate.forget(gang, f"pod {pod.name} could not be nominated: {detail}", now, penalty=True)
+        if gang is not None and pod is not None and event.uid in gang.ungating and not gang.releasing:
+            self._gate.forget(gang, f"pod {pod.name} could not be ungated: {event.detail}", now, penalty=True)
 
     @staticmethod
     def _reads_groups(gang: Gang) -> bool:

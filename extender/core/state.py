@@ -214,6 +214,8 @@ class State:
             return
         gang.members.pop(pod.uid, None)
         gang.nominated.pop(pod.uid, None)
+        gang.unconfirmed.pop(pod.uid, None)
+        gang.ungating.pop(pod.uid, None)
         self.review(gang)
 
     def _charge(self, pod: Pod) -> None:

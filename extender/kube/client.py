@@ -16,6 +16,7 @@ import msgspec
 from extender.core.effects import PostBinding
 from extender.kube.connection import REQUEST_TIMEOUT_S, ApiError, Connection, UnreachableError, error_from
 from extender.kube.objects import Meta, PodObject
+from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")
 
@@ -118,6 +119,13 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         kind = "application/strategic-merge-patch+json"
         await self.call("PATCH", f"{_pod(namespace, name)}/status", body=body, content_type=kind)
+
+    async def ungate(self, namespace: str, name: str, uid: str) -> None:
+        """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422."""
+        gates = [{"name": GANG_GATE, "$patch": "delete"}]
+        body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}}
+        kind = "application/strategic-merge-patch+json"
+        await self.call("PATCH", _pod(namespace, name), body=body, content_type=kind)
 
     async def get_pod_node(
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S

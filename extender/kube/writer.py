@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Wake
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -68,6 +68,14 @@ class KubeWriter:
             if detail is not None:
                 return detail
         return None
+
+    async def write_ungate(self, effect: Ungate) -> str | None:
+        """Take our scheduling gate off. None when done, or when the pod is gone; else the error."""
+        return await self._persist(
+            effect,
+            lambda: self._kube.ungate(effect.namespace, effect.name, effect.uid),
+            pointless=lambda node: node != "",
+        )
 
     async def write_wake(self, effect: Wake) -> str | None:
         """Change a condition that nobody reads. None when done or pointless, else the error."""
@@ -131,7 +139,7 @@ class KubeWriter:
 
     async def _persist(
         self,
-        pod: Nominate | Wake | Evict,
+        pod: Nominate | Ungate | Wake | Evict,
         write: Callable[[], Awaitable[None]],
         *,
         pointless: Callable[[str | None], bool],
@@ -153,7 +161,7 @@ class KubeWriter:
                 return None
         raise AssertionError
 
-    async def _is(self, pod: Nominate | Wake | Evict, pointless: Callable[[str | None], bool]) -> bool:
+    async def _is(self, pod: Nominate | Ungate | Wake | Evict, pointless: Callable[[str | None], bool]) -> bool:
         try:
             return pointless(await self._kube.get_pod_node(pod.namespace, pod.name, pod.uid))
         except ApiError:

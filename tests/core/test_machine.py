@@ -173,7 +173,7 @@ class Cluster(RuleBasedStateMachine):
             bound, needed = len(found.bound), found.min_member or 0
             whole = len(found.present(found.bound)) >= needed
             assert not bound or whole or found.complete or found.partial_since, world.stories()
-            assert not found.live or found.reason.code not in ("Holding", "Releasing"), world.stories()
+            assert not found.live or found.reason.code not in ("Holding", "Releasing", "Placed"), world.stories()
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"
         known = {pod.uid: pod.node for pod in world.core.state.pods.values()}
         assert known == {pod.uid: pod.node for pod in world.pods.values()}
