@@ -227,6 +227,9 @@ class Gate:
     def _try_release(self, gang: Gang, now: float) -> None:
         needed = gang.min_member
         if gang.complete or gang.releasing:
+            if not gang.complete and gang.final is None and not gang.bound:
+                # The last one went away and is back, and nothing is bound yet: it is the last one again.
+                gang.final = max(gang.holds, key=lambda uid: self._state.pods[uid].rank)
             return self._post_held(gang, gang.complete)
         if needed is None or len(gang.quorum()) < needed:
             held = f"{len(gang.quorum())} of {needed} members reached bind"
@@ -312,6 +315,8 @@ class Gate:
             self._became_whole(gang, now)
         elif gang.bound and not gang.complete:
             self._became_partial(gang, now)
+        elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
+            self._running(gang, now)
         self._state.review(gang)
 
     def _drop_unfit(self, gang: Gang, now: float) -> None:
@@ -328,6 +333,9 @@ class Gate:
         for uid in list(gang.kept):
             del gang.kept[uid]
             self._state.uncharge(f"kept:{uid}")
+        self._running(gang, now)
+
+    def _running(self, gang: Gang, now: float) -> None:
         count = len(gang.present(gang.bound))
         self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
 

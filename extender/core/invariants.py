@@ -116,6 +116,8 @@ def _wrong_with_charges(state: State) -> Iterator[str]:
             return
         gang = state.gang_of(pod)
         promised = gang is None or uid in gang.placement or uid in gang.posting or uid in state.posting
+        if not charge.assumed and (pod.terminal or pod.node != charge.node):
+            yield f"{charge} is charged as bound, but {uid} is on {pod.node}"
         if charge.assumed and not promised:
             yield f"{charge} is assumed for {uid}, which was promised nothing\n{told(gang) if gang else ''}"
     for uid, pod in state.pods.items():

@@ -159,6 +159,8 @@ class Scheduler:
             self._gate.member_lost(gang, pod.uid, now)
         elif old is not None and not pod.node and self._refused_in_tree(gang, old, pod):
             self._refuse(gang, gang.placement[pod.uid], pod, now)
+        if pod.terminal and old is not None and not old.terminal:
+            self._gate.retry(gang, now)
         state.review(gang)
 
     def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:

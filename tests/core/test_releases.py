@@ -158,6 +158,46 @@ def test_a_disconnect_of_the_last_bind_of_a_release_is_repaired_by_its_next_cycl
     assert script.reason("train") == "Running"
 
 
+def test_a_last_member_that_comes_back_during_the_release_waits_for_the_others_again() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.disconnect(calls[final.uid])
+    script.bind(final)
+    (first,) = script.bindings
+    assert first != final.uid
+    script.feed_outcome(first, Outcome.REFUSED)
+    assert not script.bindings, "nothing of the gang is bound, so nothing is"
+
+
+def test_a_running_gang_that_is_short_of_a_member_is_called_running_after_a_restart_too() -> None:
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.run(pods)
+    before.gone(*[before.pods[pod.uid] for pod in pods[:2]])
+    script = Script(*cluster("a: 3x8"), *before.pods.values(), reborn(pods[0]))
+    script.run([reborn(pods[0])])
+    assert script.reason("train") == "Running"
+    assert script.message("train") == "2 members are bound"
+
+
+def test_a_member_that_succeeds_while_the_rest_is_held_lets_the_rest_go() -> None:
+    """A half-released gang: its bound member is being deleted, and ends well before it is gone."""
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.disconnect(calls[final.uid])
+    script.post_all()
+    ended = next(pod for pod in pods if pod is not final)
+    script.change(ended, deleting=True)
+    script.bind(final)
+    assert not script.bindings
+    script.change(ended, phase="Succeeded")
+    assert list(script.bindings) == [final.uid]
+
+
 def test_a_replacement_in_a_running_gang_needs_no_new_quorum() -> None:
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)
