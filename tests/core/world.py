@@ -113,6 +113,7 @@ class World:
             self.now = max(self.now, first)
             self.feed(Tick())
             for call in [call for call, bind in self.binds.items() if bind.expires <= self.now]:
+                assert not self._forgotten(call), f"{self.binds[call]} is held beyond its end\n{self.stories()}"
                 self.give_up(call)
             if first == until:
                 break
@@ -225,6 +226,21 @@ class World:
             self.change(replace(pod, node=post.node, stamp=stamp_of(post), nominated_node=None))
         return True
 
+    def _forgotten(self, call: int) -> bool:
+        """Whether the call is held although its end has come, and no write of its gang keeps it waiting."""
+        uid = self.core.state.calls.get(call)
+        gang = self.core.state.gang_of(self.core.state.pods[uid]) if uid else None
+        return gang is not None and not gang.releasing
+
+    def _enough(self, uid: str) -> bool:
+        """Whether this Binding belongs to a gang that is all there, or that has been started before."""
+        gang = self.core.state.gang_of(self.core.state.pods[uid])
+        if gang is None or gang.bound or gang.complete:
+            return True
+        asking = {bind.uid for bind in self.binds.values()}
+        there = gang.present(pod for pod in gang.live if pod.uid in asking)
+        return gang.min_member is not None and len(there) >= gang.min_member
+
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case AnswerBind(call, error):
@@ -232,7 +248,9 @@ class World:
                 if bind is not None and not error:
                     pod = self.pods.get(bind.uid)
                     assert pod is None or pod.node == bind.node, f"{bind} was called a success, but was not bound"
-            case PostBinding(uid, _, _, _, _, deadline):
+            case PostBinding(uid, _, _, _, calls, deadline):
+                assert all(call in self.binds for call in calls), f"nobody waits for the Binding of {uid} any more"
+                assert self._enough(uid), f"{uid} is bound before its gang is there\n{self.stories()}"
                 assert uid not in self.posts, f"{uid} is being bound twice at once"
                 assert self.now <= deadline, f"{uid} is bound after the request for it has expired"
                 self.posts[uid] = effect
