@@ -43,7 +43,7 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings, listener: socket.socket) -> int:
     try:
-        kube = await Kube.connect(settings.kubeconfig, connections=settings.writes_at_once + 8)
+        kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
     core = Scheduler(settings.scheduler_names, settings.limits)

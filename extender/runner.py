@@ -73,6 +73,8 @@ class Runner:
         self._writer = writer
         self._count_write = count_write
         self._slots = asyncio.Semaphore(writes_at_once)
+        # Somebody waits for a Binding, with a deadline: it never queues behind the nominations of gangs yet to start.
+        self._bind_slots = asyncio.Semaphore(writes_at_once)
         self._calls = count(1)
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
         self._binds: dict[int, asyncio.Future[str]] = {}
@@ -163,7 +165,7 @@ class Runner:
                 assert_never(effect)
 
     async def _bind(self, effect: PostBinding) -> None:
-        async with self._slots:
+        async with self._bind_slots:
             outcome, detail = await self._writer.write_binding(
                 effect, lambda: any(call in self._binds for call in effect.calls)
             )

@@ -185,7 +185,7 @@ class Gate:
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
             self.forget(gang, why, now, penalty=True)
-        elif gang.placement and now >= gang.plan_deadline:
+        elif gang.placement and not gang.unconfirmed and now >= gang.plan_deadline:
             self.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
 
     def expire_unseen(self, now: float) -> None:

@@ -316,7 +316,7 @@ class Scheduler:
         return pod is not None and pod.group_key is None
 
     def _nominated(self, event: Nominated, now: float) -> None:
-        failed = self._steering.nominated(event)
+        failed = self._steering.nominated(event, now)
         if failed is not None and not failed.releasing:
             name = failed.members[event.uid].name
             self._gate.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)

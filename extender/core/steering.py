@@ -30,7 +30,7 @@ class Steering:
         gang.plan_deadline = now + state.limits.plan_s
         state.set_timer(gang.plan_deadline, gang.key)
 
-    def nominated(self, event: Nominated) -> Gang | None:
+    def nominated(self, event: Nominated, now: float) -> Gang | None:
         """A nomination was written, or could not be: then the gang whose placement cannot go on is returned."""
         pod = self._state.pods.get(event.uid)
         gang = self._state.gang_of(pod) if pod else None
@@ -39,6 +39,10 @@ class Steering:
         if event.detail:
             return gang
         del gang.unconfirmed[event.uid]
+        if not gang.unconfirmed:
+            # Only now can kube-scheduler take it up, however long the writes were in the queue.
+            gang.plan_deadline = now + self._state.limits.plan_s
+            self._state.set_timer(gang.plan_deadline, gang.key)
         self.ungate(gang)
         return None
 

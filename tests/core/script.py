@@ -28,6 +28,7 @@ from extender.core.events import (
     GroupSeen,
     NodeGone,
     NodeSeen,
+    Nominated,
     Outcome,
     PodGone,
     PodSeen,
@@ -47,7 +48,10 @@ from tests.builders import key
 class Script:
     """Drives one core. ``pods`` are the API objects as the watch last showed them."""
 
-    def __init__(self, *facts: Node | Pod | PodGroup, limits: Limits | None = None, synced: bool = True) -> None:
+    def __init__(
+        self, *facts: Node | Pod | PodGroup, limits: Limits | None = None, synced: bool = True, nominates: bool = True
+    ) -> None:
+        self._nominates = nominates
         self.core = Scheduler(limits=limits)
         self.now = 1000.0
         self.pods: dict[str, Pod] = {}
@@ -204,6 +208,8 @@ class Script:
             case Nominate(uid, _, _, node) if uid in self.pods:
                 self.pods[uid] = replace(self.pods[uid], nominated_node=node)
                 self.feed(PodSeen(self.pods[uid]))
+                if node is not None and self._nominates:
+                    self.feed(Nominated(uid, node))
             case _:
                 pass
 
