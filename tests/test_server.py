@@ -12,7 +12,8 @@ import pytest
 
 from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import NodeSeen, Outcome, PodSeen, Synced
-from extender.core.scheduler import GANG_WAITS, Scheduler
+from extender.core.scheduler import Scheduler
+from extender.core.verdicts import GANG_WAITS
 from extender.metrics import Metrics
 from extender.runner import Runner
 from extender.server import create_app

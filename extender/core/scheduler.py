@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate
+from extender.core.effects import Effect, Nominate
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -28,16 +28,16 @@ from extender.core.events import (
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
+from extender.core.promises import Promises
 from extender.core.queue import Queue
+from extender.core.releases import Releases
 from extender.core.state import Limits, State
 from extender.core.steering import Steering
+from extender.core.stock import Stock
+from extender.core.verdicts import GANG_WAITS, Verdicts
 from policies.api import QueuePolicy
 from policies.model import GroupKey, Node, Pod, PodGroup
 from policies.order import PriorityThenAge
-
-GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
-"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 
 class Scheduler:
@@ -48,7 +48,11 @@ class Scheduler:
     ) -> None:
         self.state = State(schedulers, limits or Limits())
         self._steering = Steering(self.state)
-        self._gate = Gate(self.state, self._steering)
+        self._promises = Promises(self.state, self._steering)
+        self._stock = Stock(self.state, self._promises)
+        self._releases = Releases(self.state, self._promises, self._stock)
+        self._gate = Gate(self.state, self._promises, self._stock, self._releases)
+        self._verdicts = Verdicts(self.state, self._gate)
         self._queue = Queue(self.state, order or PriorityThenAge(), self._steering)
         self._pass_at: float | None = None
 
@@ -91,15 +95,15 @@ class Scheduler:
             case Tick():
                 self._tick(now)
             case FilterCalled():
-                self._filter(event, now)
+                self._verdicts.filter(event, now)
             case PreemptCalled():
-                self._preempt(event)
+                self._verdicts.preempt(event)
             case BindArrived():
                 self._gate.arrived(event, now)
             case BindDisconnected(call):
                 self._gate.disconnected(call, now)
             case BindingPosted():
-                self._gate.posted(event, now)
+                self._releases.posted(event, now)
             case Nominated():
                 self._nominated(event, now)
             case UngateFailed():
@@ -115,7 +119,7 @@ class Scheduler:
             stamps = [pod.stamp for pod in gang.members.values() if pod.stamp is not None]
             gang.release = next((pod.stamp.release for pod in gang.bound if pod.stamp is not None), "")
             gang.complete = gang.whole or (bool(gang.bound) and any(stamp.complete for stamp in stamps))
-            self._gate.take_stock(gang, now)
+            self._stock.take(gang, now)
         self._queue.run(now, recovering=True)
         for pod in state.pods.values():
             known = state.gang_of(pod)
@@ -158,9 +162,9 @@ class Scheduler:
         if not pod.live and (old is None or old.live):
             self._gate.member_lost(gang, pod.uid, now)
         elif old is not None and not pod.node and self._refused_in_tree(gang, old, pod):
-            self._refuse(gang, gang.placement[pod.uid], pod, now)
+            self._gate.refused(gang, pod, now)
         if pod.terminal and old is not None and not old.terminal:
-            self._gate.retry(gang, now)
+            self._releases.retry(gang, now)
         state.review(gang)
 
     def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:
@@ -203,7 +207,7 @@ class Scheduler:
             if gang is None or pod is None or uid not in gang.placement or gang.releasing:
                 continue
             if not state.ledger.admits(node, pod.selection):
-                self._gate.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
+                self._promises.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
         self._yield_room(node, now)
 
     def _yield_room(self, node: str, now: float) -> None:
@@ -215,7 +219,7 @@ class Scheduler:
             if gang is None or pod is None or uid not in gang.placement or gang.releasing:
                 continue
             if state.ledger.overcommitted(node, pod.requests):
-                self._gate.forget(gang, f"the room planned on node {node} was taken by another pod", now)
+                self._promises.forget(gang, f"the room planned on node {node} was taken by another pod", now)
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
         state = self.state
@@ -226,11 +230,11 @@ class Scheduler:
         before, gang.group = gang.group, group
         if before is not None and before.uid != group.uid:
             gang.complete, gang.partial_since, gang.release = False, None, ""
-            self._gate.forget(gang, "its PodGroup was made anew", now)
+            self._promises.forget(gang, "its PodGroup was made anew", now)
         elif group.deleting and not gang.releasing:
-            self._gate.forget(gang, "its PodGroup is being deleted", now)
+            self._promises.forget(gang, "its PodGroup is being deleted", now)
         else:
-            self._gate.retry(gang, now)
+            self._releases.retry(gang, now)
         state.review(gang)
 
     def _group_gone(self, key: GroupKey, uid: str, now: float) -> None:
@@ -243,89 +247,20 @@ class Scheduler:
         if gang is not None and gang.group is not None:
             gang.group = None
             if not gang.releasing:
-                self._gate.forget(gang, "its PodGroup was deleted", now)
+                self._promises.forget(gang, "its PodGroup was deleted", now)
             state.review(gang)
-
-    def _filter(self, event: FilterCalled, now: float) -> None:
-        """O(1) for a gang's pod: the node planned for it, or nothing."""
-        state = self.state
-        pod = state.pods.get(event.pod.uid, event.pod)
-        if pod.native_group:
-            state.out.append(AnswerFilter(event.call, event.candidates))
-            return
-        if pod.group_key is None:
-            self._filter_single(event, pod)
-            return
-        gang = state.gang_of(pod)
-        node = pod.node or (gang.placement.get(pod.uid) if gang else None)
-        if node is not None and node in event.candidates:
-            state.out.append(AnswerFilter(event.call, (node,)))
-            return
-        # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
-        asked_widely = event.candidates != (event.pod.nominated_node,)
-        if gang is not None and pod.uid in gang.placement and pod.uid not in gang.posting and asked_widely:
-            self._refuse(gang, gang.placement[pod.uid], pod, now)
-        state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
-
-    def _filter_single(self, event: FilterCalled, pod: Pod) -> None:
-        """Every node that has room beside what is promised to gangs; all others are kube-scheduler's business."""
-        state = self.state
-        promised = state.ledger.assumed_nodes
-        refused = [
-            node
-            for node in (event.candidates if promised else ())
-            if node in promised and pod.uid not in promised[node] and not state.ledger.fits(node, pod.requests)
-        ]
-        for node in refused:
-            for uid in state.ledger.assumed_on(node):
-                member = state.pods.get(uid)
-                if member is not None and (gang := state.gang_of(member)) is not None and uid in gang.placement:
-                    gang.kept_out[pod.uid] = None
-        closed = set(refused)
-        passed = tuple(node for node in event.candidates if node not in closed) if closed else event.candidates
-        state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
-
-    def _refuse(self, gang: Gang, node: str, pod: Pod, now: float) -> None:
-        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
-        state = self.state
-        why = f"kube-scheduler refused node {node} for pod {pod.name}"
-        if gang.releasing:
-            self._gate.member_lost(gang, pod.uid, now, why)
-        else:
-            self._gate.forget(gang, why, now)
-        # Only now: the room that was just given back is no news about the node.
-        gang.refusals += 1
-        until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
-        gang.refused[node] = until
-        state.refusing.setdefault(node, {})[gang.key] = None
-        state.set_timer(until, gang.key)
-
-    def _preempt(self, event: PreemptCalled) -> None:
-        """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod."""
-        pod = self.state.pods.get(event.pod.uid, event.pod)
-        if pod.group_key is not None and not pod.native_group:
-            self.state.out.append(AnswerPreempt(event.call, {}))
-            return
-        allowed = {
-            node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
-        }
-        self.state.out.append(AnswerPreempt(event.call, allowed))
-
-    def _is_single(self, uid: str) -> bool:
-        pod = self.state.pods.get(uid)
-        return pod is not None and pod.group_key is None
 
     def _nominated(self, event: Nominated, now: float) -> None:
         failed = self._steering.nominated(event, now)
         if failed is not None and not failed.releasing:
             name = failed.members[event.uid].name
-            self._gate.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)
+            self._promises.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)
 
     def _ungate_failed(self, event: UngateFailed, now: float) -> None:
         pod = self.state.pods.get(event.uid)
         gang = self.state.gang_of(pod) if pod else None
         if gang is not None and pod is not None and event.uid in gang.ungating and not gang.releasing:
-            self._gate.forget(gang, f"pod {pod.name} could not be ungated: {event.detail}", now, penalty=True)
+            self._promises.forget(gang, f"pod {pod.name} could not be ungated: {event.detail}", now, penalty=True)
 
     @staticmethod
     def _reads_groups(gang: Gang) -> bool:

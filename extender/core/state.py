@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field, replace
 
-from extender.core.effects import Effect, Report
+from extender.core.effects import AnswerBind, Effect, PostBinding, Report
 from extender.core.events import BindArrived
 from extender.core.gang import Gang, Reason
 from extender.core.ledger import Ledger
@@ -138,6 +138,24 @@ class State:
             if (gang := self.gangs.get(key)) is not None:
                 gang.refused.pop(node, None)
         self.pass_needed = True
+
+    def unfit(self, pod: Pod, node: str) -> str | None:
+        """Why a promise of that node to this pod cannot be kept any more; None while it can."""
+        if not self.ledger.admits(node, pod.selection):
+            return f"node {node} is gone, not ready or closed to the gang"
+        if self.ledger.overcommitted(node, pod.requests):
+            return f"node {node} has been filled by somebody else"
+        return None
+
+    def post(self, pod: Pod, node: str, call: int, expires: float, stamp: dict[str, str], gang: Gang | None) -> None:
+        """Ask for the Binding that this call waits for."""
+        self.posting[pod.uid] = Posting(node, [call], gang.key if gang else None)
+        self.out.append(PostBinding(pod.uid, pod.namespace, pod.name, node, (call,), expires, stamp))
+
+    def answer(self, call: int, error: str) -> None:
+        """End a bind request; an empty error means that the pod is bound."""
+        self.calls.pop(call, None)
+        self.out.append(AnswerBind(call, error))
 
     def unbound_claim(self, pod: Pod) -> str | None:
         return next((name for name in pod.claims if not self.claims.get((pod.namespace, name), False)), None)

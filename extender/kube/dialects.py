@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from extender.core.gate import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.objects import Meta
 from policies.model import Dialect, GroupRef, Stamp
 

@@ -37,8 +37,8 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.gang import Gang
-from extender.core.gate import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.core.invariants import validate
+from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from extender.core.state import Limits
 from policies.model import Node, Pod, PodGroup, Stamp

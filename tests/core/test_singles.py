@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import Outcome
-from extender.core.scheduler import ROOM_KEPT
+from extender.core.verdicts import ROOM_KEPT
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script
 

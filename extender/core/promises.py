@@ -1,0 +1,71 @@
+"""Promises of room that end before they are kept: forgotten with the whole gang, or lost with one member."""
+
+from __future__ import annotations
+
+from extender.core.effects import Wake
+from extender.core.gang import Gang, Kept, Reason
+from extender.core.state import State
+from extender.core.steering import Steering
+
+
+class Promises:
+    """Takes room back. What is held or nominated for its sake ends with it."""
+
+    def __init__(self, state: State, steering: Steering) -> None:
+        self._state = state
+        self._steering = steering
+
+    def forget(self, gang: Gang, why: str, now: float, *, penalty: bool = False) -> None:
+        """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
+        state = self._state
+        gang.note(now, f"forgotten: {why}")
+        for hold in gang.holds.values():
+            state.answer(hold.call, why)
+        for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
+            state.unassume(gang, uid)
+            self._steering.stop(gang, uid)
+        gang.holds.clear()
+        gang.final = None
+        self.wake_kept_out(gang)
+        if penalty:
+            gang.failures += 1
+            gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
+            state.set_timer(gang.not_before, gang.key)
+        if not gang.whole:
+            state.explain(gang, Reason("Forgotten", why), now)
+        state.review(gang)
+
+    def lose(self, gang: Gang, uid: str, now: float) -> None:
+        """Take the room of a lost member back, unless part of its gang is bound: then its replacement gets the room."""
+        state = self._state
+        charge = state.ledger.charges.get(uid) if uid in gang.placement else None
+        state.unassume(gang, uid)
+        gang.unconfirmed.pop(uid, None)
+        # The others may have waited for this one's nomination.
+        self._steering.ungate(gang)
+        started = gang.bound or gang.posting
+        if charge is not None and started and not gang.complete and uid not in gang.kept:
+            until = now + state.limits.partial_s
+            gang.kept[uid] = Kept(charge.node, charge.requests, until)
+            state.ledger.charge(f"kept:{uid}", charge.node, charge.requests, assumed=True)
+            state.set_timer(until, gang.key)
+
+    def lapse(self, gang: Gang, now: float) -> None:
+        """Room that was kept for a replacement long enough is anybody's."""
+        for uid, kept in list(gang.kept.items()):
+            if now >= kept.until:
+                del gang.kept[uid]
+                self._state.uncharge(f"kept:{uid}")
+
+    def wake_kept_out(self, gang: Gang) -> None:
+        """Touch, once, the singles that were refused for the sake of room that is free now."""
+        for uid in gang.kept_out:
+            single = self._state.pods.get(uid)
+            if single is not None and not single.node and single.live:
+                self._state.out.append(Wake(uid, single.namespace, single.name))
+        gang.kept_out.clear()
+
+    def extend(self, gang: Gang, now: float) -> None:
+        """kube-scheduler has a full plan's time again to take the placement up."""
+        gang.plan_deadline = now + self._state.limits.plan_s
+        self._state.set_timer(gang.plan_deadline, gang.key)

@@ -1,0 +1,144 @@
+"""A release: the Bindings of a gang that is there, posted together, and what their outcomes make of the gang."""
+
+from __future__ import annotations
+
+from extender.core.events import BindingPosted, Outcome
+from extender.core.gang import Gang, Reason
+from extender.core.promises import Promises
+from extender.core.state import State
+from extender.core.stock import Stock
+
+GANG_UID = "muster.dev/gang-uid"
+RELEASE = "muster.dev/release"
+RELEASE_COMPLETE = "muster.dev/release-complete"
+NODE = "muster.dev/node"
+
+
+class Releases:
+    """Starts a release when a quorum is held, and posts its last Binding when all others are in."""
+
+    def __init__(self, state: State, promises: Promises, stock: Stock) -> None:
+        self._state = state
+        self._promises = promises
+        self._stock = stock
+
+    def attempt(self, gang: Gang, now: float) -> None:
+        """Release what is held if that is a quorum by now, or if the gang has started before."""
+        needed = gang.min_member
+        if gang.complete or gang.releasing:
+            if not gang.complete and gang.final is None and not gang.bound:
+                # The last one went away and is back, and nothing is bound yet: it is the last one again.
+                gang.final = self._last(gang)
+            return self._post_held(gang, gang.complete)
+        if needed is None or len(gang.quorum()) < needed:
+            held = f"{len(gang.quorum())} of {needed} members reached bind"
+            return self._state.explain(gang, Reason("Holding", held, warning=False), now)
+        if now >= self.deadline(gang):
+            why = "the gang became complete too late to bind it in time"
+            return self._promises.forget(gang, why, now, penalty=True)
+        if (spoiled := self._spoiled(gang)) is not None:
+            return self._promises.forget(gang, spoiled, now)
+        if len(gang.holds) > 1:
+            # The last Binding says that the release is whole, so a restart can tell a broken release from a lost pod.
+            gang.final = self._last(gang)
+        gang.release = gang.release or min(gang.holds)
+        gang.note(now, f"released with {len(gang.holds)} members")
+        self._state.explain(gang, Reason("Releasing", "its members are being bound", warning=False), now)
+        return self._post_held(gang, len(gang.holds) == 1)
+
+    def retry(self, gang: Gang, now: float) -> None:
+        """The gang's quorum may have changed (minMember, members): release what is held if it suffices now."""
+        if gang.releasing or not self._state.synced:
+            return
+        if gang.holds:
+            self._state.set_timer(self.deadline(gang), gang.key)
+            self.attempt(gang, now)
+        if not gang.releasing:
+            self._stock.take(gang, now)
+
+    def deadline(self, gang: Gang) -> float:
+        """The instant by which posting has to start, so that it ends before the first held request expires."""
+        limits = self._state.limits
+        expires = min(hold.expires for hold in gang.holds.values())
+        deadline = expires - limits.post_margin_s - limits.post_member_s * len(gang.placement)
+        if gang.group is None or gang.group.timeout_s is None:
+            return deadline
+        return min(deadline, min(hold.arrived for hold in gang.holds.values()) + gang.group.timeout_s)
+
+    def posted(self, event: BindingPosted, now: float) -> None:
+        """A Binding has ended: tell the calls that wait for it, and see how the release stands."""
+        state = self._state
+        posting = state.posting.pop(event.uid, None)
+        if posting is None:
+            return
+        done = event.outcome is Outcome.DONE
+        for call in posting.calls:
+            state.answer(call, "" if done else event.detail or "the Binding failed")
+        gang = state.gangs.get(posting.group) if posting.group else None
+        if done:
+            state.mark_bound(event.uid, posting.node)
+        elif gang is None and event.outcome is Outcome.REFUSED:
+            pod = state.pods.get(event.uid)
+            if pod is None or (not pod.node and pod.group_key is None):
+                state.uncharge(event.uid)
+        if gang is not None:
+            self._member_posted(gang, event, now)
+            self.settle(gang, now)
+            state.review(gang)
+
+    def settle(self, gang: Gang, now: float) -> None:
+        """With no Binding of the release under way any more: post the last one, or take stock."""
+        if gang.posting:
+            return
+        if gang.final is not None:
+            if not gang.bound:
+                gang.final = None
+                return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
+            uid, gang.final = gang.final, None
+            whole = len(gang.present(gang.bound)) + 1 >= (gang.min_member or 0)
+            return self._post_member(gang, uid, complete=whole)
+        self._stock.take(gang, now)
+        return None
+
+    def _member_posted(self, gang: Gang, event: BindingPosted, now: float) -> None:
+        gang.posting.pop(event.uid, None)
+        gang.doubtful.pop(event.uid, None)
+        match event.outcome:
+            case Outcome.DONE:
+                gang.placement.pop(event.uid, None)
+            case Outcome.REFUSED:
+                self._promises.lose(gang, event.uid, now)
+            case Outcome.UNKNOWN:
+                gang.note(now, f"the Binding of {event.uid} may or may not have been written")
+                self._promises.extend(gang, now)
+                if (member := gang.members.get(event.uid)) is None or not member.live:
+                    self._state.unassume(gang, event.uid)
+                elif event.uid in gang.placement:
+                    gang.doubtful[event.uid] = None
+
+    def _spoiled(self, gang: Gang) -> str | None:
+        """The last look at every node and pod before anything is bound."""
+        for uid, hold in gang.holds.items():
+            pod = self._state.pods.get(uid)
+            if pod is None or not pod.live or pod.node:
+                return "a held member changed before the release"
+            if (unfit := self._state.unfit(pod, hold.node)) is not None:
+                return unfit
+        return None
+
+    def _last(self, gang: Gang) -> str:
+        return max(gang.holds, key=lambda uid: self._state.pods[uid].rank)
+
+    def _post_held(self, gang: Gang, complete: bool) -> None:
+        for uid in [uid for uid in gang.holds if uid != gang.final]:
+            self._post_member(gang, uid, complete=complete)
+
+    def _post_member(self, gang: Gang, uid: str, *, complete: bool) -> None:
+        hold = gang.holds.pop(uid)
+        self._state.calls.pop(hold.call, None)
+        pod = self._state.pods[uid]
+        gang.posting[uid] = hold.node
+        stamp = {GANG_UID: gang.uid, RELEASE: gang.release or uid, NODE: hold.node}
+        if complete:
+            stamp[RELEASE_COMPLETE] = "true"
+        self._state.post(pod, hold.node, hold.call, hold.expires, stamp, gang)

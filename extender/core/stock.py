@@ -1,0 +1,72 @@
+"""Taking stock of a gang when no release is under way: is it whole, bound in part, or still to start?"""
+
+from __future__ import annotations
+
+from extender.core.effects import Evict
+from extender.core.gang import Gang, Reason
+from extender.core.promises import Promises
+from extender.core.state import State
+
+
+class Stock:
+    """Judges what is bound. Nothing stays bound in part: it is completed in time, or evicted."""
+
+    def __init__(self, state: State, promises: Promises) -> None:
+        self._state = state
+        self._promises = promises
+
+    def take(self, gang: Gang, now: float) -> None:
+        """Find out how the gang stands, and say so."""
+        if any(pod.scheduler not in self._state.schedulers for pod in gang.live):
+            # Not ours to judge: what another scheduler has bound is never evicted.
+            return self._state.review(gang)
+        self._drop_unfit(gang, now)
+        if gang.whole:
+            self._became_whole(gang, now)
+        elif gang.bound and not gang.complete:
+            self._became_partial(gang, now)
+        elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
+            self._running(gang, now)
+        self._state.review(gang)
+
+    def evict_partial(self, gang: Gang, now: float) -> None:
+        """The bound members of a gang that stayed incomplete for too long give their room back."""
+        limits = self._state.limits
+        if gang.partial_since is None or gang.complete or now < gang.partial_since + limits.partial_s:
+            return
+        gang.partial_since = now
+        self._state.set_timer(now + limits.partial_s, gang.key)
+        if limits.evict_partial and not gang.releasing:
+            gang.note(now, "evicting the bound members: the gang never became whole")
+            for pod in gang.bound:
+                self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, "its gang never became whole"))
+
+    def _drop_unfit(self, gang: Gang, now: float) -> None:
+        """No promise is taken back while a release is under way: what became of its nodes meanwhile counts now."""
+        for uid, node in gang.placement.items():
+            pod = gang.members.get(uid)
+            if pod is not None and uid not in gang.doubtful and (unfit := self._state.unfit(pod, node)) is not None:
+                return self._promises.forget(gang, unfit, now)
+
+    def _became_whole(self, gang: Gang, now: float) -> None:
+        gang.complete, gang.partial_since, gang.failures = True, None, 0
+        gang.refusals = 0
+        gang.kept_out.clear()
+        for uid in list(gang.kept):
+            del gang.kept[uid]
+            self._state.uncharge(f"kept:{uid}")
+        self._running(gang, now)
+
+    def _running(self, gang: Gang, now: float) -> None:
+        count = len(gang.present(gang.bound))
+        self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
+
+    def _became_partial(self, gang: Gang, now: float) -> None:
+        if gang.min_member is None:
+            return  # nobody says what whole is, so nobody is evicted for not being it
+        if gang.partial_since is None:
+            gang.partial_since = now
+            self._state.set_timer(now + self._state.limits.partial_s, gang.key)
+        count, needed = len(gang.present(gang.bound)), gang.min_member
+        message = f"its release broke off with {count} of {needed} members bound; replacements go first"
+        self._state.explain(gang, Reason("Partial", message), now)
