@@ -69,6 +69,11 @@ class Cluster:
         """The program of that name, as in "kubectl"."""
         return self._binaries[name]
 
+    @property
+    def processes(self) -> list[Process]:
+        """Every process of the cluster that runs now."""
+        return self._supervised.running()
+
     def free_port(self) -> int:
         """A port on 127.0.0.1 for a process that is to be started."""
         return free_port()

@@ -112,6 +112,10 @@ class Supervised:
             raise ClusterError(f"cannot start {name}: {process.failure}")
         return process
 
+    def running(self) -> list[Process]:
+        """The processes that have been started and have not ended, in order of start."""
+        return [process for process in self._processes.values() if process.running]
+
     def send(self, request: dict[str, Any]) -> None:
         try:
             with self._sending:

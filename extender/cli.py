@@ -65,6 +65,16 @@ def demo(context: typer.Context) -> None:
     devcluster_demo.main(context.args)
 
 
+@main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def bench(context: typer.Context) -> None:
+    """Measure throughput, latency and cost on a real control plane (needs a source checkout)."""
+    try:
+        from benchmarks.cli import main as benchmarks
+    except ImportError:
+        _stop("the benchmarks need a source checkout: git clone the project and run `muster bench` there")
+    benchmarks(context.args, prog_name="muster bench")
+
+
 def _settings(config: Path | None, **flags: object) -> Settings:
     try:
         return load(config, **flags)

@@ -1,0 +1,61 @@
+"""What was measured, and on what: stated in every results file, because a figure without it says nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from msgspec import Struct
+
+from devcluster.binaries import kubernetes_version
+
+SOURCE = Path(__file__).parent.parent
+MEASURED = ("extender", "policies", "manifests", "devcluster", "benchmarks/*.py", "pyproject.toml", "uv.lock")
+"""What a result depends on; a change of anything else leaves the commit's figures as they are."""
+
+
+class About(Struct, frozen=True):
+    """The machine and the versions. ``muster`` is the commit, with "-dirty" where measured files differ from it."""
+
+    cpu: str
+    cores: int
+    memory_gib: int
+    kubernetes: str
+    python: str
+    muster: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cpu}, {self.cores} cores, {self.memory_gib} GiB; Kubernetes {self.kubernetes}, "
+            f"Python {self.python}, Muster {self.muster}"
+        )
+
+
+def about() -> About:
+    """This machine, and the versions in this checkout."""
+    return About(
+        cpu=cpu_model(Path("/proc/cpuinfo").read_text()),
+        cores=os.cpu_count() or 1,
+        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        kubernetes=kubernetes_version(),
+        python=platform.python_version(),
+        muster=_commit(),
+    )
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The processor's name as Linux has it, or its architecture where Linux gives no name."""
+    names = (line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "--short=10", "HEAD")
+    return f"{commit}-dirty" if _git("status", "--porcelain", "--", *MEASURED) else commit
+
+
+def _git(*args: str) -> str:
+    done = subprocess.run(["git", "-C", str(SOURCE), *args], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else "unknown"

@@ -1,0 +1,181 @@
+"""Where a benchmark happens: a fresh control plane with nodes, the scheduler under test, and what they have used."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from benchmarks.meter import cpu_ms
+from benchmarks.scrape import Page
+from benchmarks.sightings import GANG, PODS
+from devcluster import Cluster, Scheduler
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_gate, start_muster
+from devcluster.progress import Progress, silent
+
+CLIQUE = "nvidia.com/gpu.clique"
+NODES_PER_CLIQUE = 16
+GPUS_PER_NODE = 8
+GPU = "nvidia.com/gpu"
+UNTHROTTLED = {"leaderElection": {"leaderElect": False}, "clientConnection": {"qps": 5000, "burst": 10000}}
+"""For kube-scheduler in every mode: neither a Lease nor a limit of its own client is what is measured."""
+
+
+class Mode(StrEnum):
+    """What schedules: kube-scheduler alone as the reference, or with Muster steering it in one of its ways."""
+
+    ADAPTIVE = "alone-adaptive"
+    ALL = "alone-all"
+    NOMINATE = "nominate"
+    PIN_DOMAIN = "pin-domain"
+    PIN_NODE = "pin-node"
+    UNGATED = "ungated"
+
+    @property
+    def alone(self) -> bool:
+        return self in (Mode.ADAPTIVE, Mode.ALL)
+
+    @property
+    def gated(self) -> bool:
+        return not self.alone and self is not Mode.UNGATED
+
+    @property
+    def scheduler_name(self) -> str:
+        return "default-scheduler" if self.alone else "muster"
+
+
+MODES = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
+looking at every node; neither keeps gangs together. nominate, pin-domain, pin-node: Muster with that setting of
+`steering`. ungated: Muster without the admission policy, the slow path."""
+
+
+class Stage:
+    """A control plane of its own for one run; kube-scheduler runs only after ``start_scheduler``.
+
+    ``settings`` go over those of the extender that Muster ships.
+    """
+
+    def __init__(
+        self, mode: Mode, nodes: int, progress: Progress = silent, settings: dict[str, Any] | None = None
+    ) -> None:
+        self.mode = mode
+        self.muster: RunningMuster | None = None
+        self._nodes = nodes
+        self._progress = progress
+        self._steering = {} if mode in (Mode.NOMINATE, Mode.UNGATED) else {"steering": mode.value}
+        self._settings = {**self._steering, **(settings or {})}
+        self._cluster = Cluster(progress)
+        self._scheduler: Scheduler | None = None
+
+    def __enter__(self) -> Self:
+        self._cluster.__enter__()
+        try:
+            self._prepare()
+        except BaseException:
+            self._cluster.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cluster.__exit__(kind, error, trace)
+
+    def _prepare(self) -> None:
+        self.api = self._cluster.api
+        self._progress(f"adding {self._nodes} nodes")
+        self._cluster.add_nodes(self._nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)})
+        if self.mode.alone:
+            return
+        self._progress("starting Muster")
+        self.muster = start_muster(self._cluster, self._settings, UNTHROTTLED)
+        self.muster.scheduler.terminate()
+        if self.mode.gated:
+            install_gate(self._cluster)
+
+    def create(self, pods: Iterable[Object]) -> None:
+        """Create many pods as fast as the API server takes them, in no certain order."""
+        self.api.create_all((PODS, pod) for pod in pods)
+
+    def create_in_order(self, pods: Iterable[Object]) -> None:
+        for pod in pods:
+            self.api.create(PODS, pod)
+
+    def pause_muster(self) -> None:
+        """Muster stands still from now on and sees nothing of what is created."""
+        if self.muster is not None:
+            self.muster.extender.signal(signal.SIGSTOP)
+
+    def start_scheduler(self) -> None:
+        """kube-scheduler starts, and Muster goes on if it was paused. Returns when kube-scheduler is healthy."""
+        if self.muster is None:
+            share = 100 if self.mode is Mode.ALL else 0
+            self._scheduler = self._cluster.start_scheduler({**UNTHROTTLED, "percentageOfNodesToScore": share})
+            return
+        self.muster.extender.signal(signal.SIGCONT)
+        self.muster.restart_scheduler()
+        self._scheduler = self.muster.scheduler
+
+    def cpu_ms(self) -> dict[str, float]:
+        """The processor time of every process so far, this benchmark's own client included."""
+        times = {_NAMES.get(one.name, one.name): cpu_ms(one.pid) for one in self._cluster.processes}
+        return times | {"benchmark": cpu_ms(os.getpid())}
+
+    def scheduler_page(self) -> Page:
+        """kube-scheduler's /metrics."""
+        assert self._scheduler is not None  # noqa: S101 - asked after it was started
+        return Page(self._scheduler.metrics())
+
+    def muster_page(self) -> Page | None:
+        """The extender's /metrics, or None without Muster."""
+        if self.muster is None:
+            return None
+        return Page(httpx.get(f"{self.muster.url}/metrics", trust_env=False).raise_for_status().text)
+
+    def writes(self) -> dict[str, float]:
+        """How many writes to the API server the extender has made, by kind."""
+        page = self.muster_page()
+        return page.by("kind", "muster_api_writes_total") if page else {}
+
+
+_NAMES = {"kube-scheduler-muster": "kube-scheduler", "muster": "extender"}
+
+
+def clique_of(node: int | str) -> str:
+    """The clique of a node, by its number or its name."""
+    number = node if isinstance(node, int) else int(node.rpartition("-")[2])
+    return f"fabric.{number // NODES_PER_CLIQUE}"
+
+
+def pod(name: str, mode: Mode, *, gpus: int = 0, cpu: str = "1", **spec: Any) -> Object:
+    """A pod of no gang; keywords go into its spec."""
+    amount = {"cpu": cpu} | ({GPU: str(gpus)} if gpus else {})
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": mode.scheduler_name,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}],
+            **spec,
+        },
+    }
+
+
+def gang(name: str, size: int, mode: Mode, *, gpus: int = 1, cpu: str = "1") -> list[Object]:
+    """The members of a gang, not created yet."""
+    members = [pod(f"{name}-{index}", mode, gpus=gpus, cpu=cpu) for index in range(size)]
+    for one in members:
+        one["metadata"]["annotations"] = {GANG: name, "muster.dev/min-member": str(size)}
+    return members
+
+
+def gangs(count: int, size: int, mode: Mode, **shape: Any) -> Iterator[Object]:
+    """The members of many gangs, gang by gang."""
+    for number in range(count):
+        yield from gang(f"gang-{number}", size, mode, **shape)
