@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.columns import Column, Fact, Field, Label, Mask, OneOf, Predicate, Standing
 from policies.model import Node, Requirement, Selection, Taint, Toleration
 
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
 
 
 def admits(node: Node, selection: Selection) -> bool:
     """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in."""
-    if not node.ready:
-        return False
-    taints = (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
-    if not all(_tolerated(taint, selection.tolerations) for taint in taints):
-        return False
-    if any(node.labels.get(key) != value for key, value in selection.node_selector):
-        return False
-    if selection.affinity is None:
-        return True
-    return any(term and all(_holds(node, one) for one in term) for term in selection.affinity)
+    return _judge(selection, lambda fact, holds: holds(fact.of(node)))
+
+
+def eligible(selection: Selection, column: Callable[[Fact], Column], count: int) -> Mask:
+    """``admits`` of all nodes at once: a mask over the first ``count`` rows of the columns."""
+    return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
+
+
+def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
+    """The rules, for one node or for all of them, as ``test`` has it."""
+    verdict = test(Standing(), partial(_lets_in, selection.tolerations))
+    for key, value in selection.node_selector:
+        verdict = verdict & test(Label(key), OneOf((value,)))
+    if selection.affinity is not None:
+        terms = [
+            reduce(operator.and_, [test(_fact(one), _predicate(one)) for one in term])
+            for term in selection.affinity
+            if term
+        ]
+        verdict = verdict & (reduce(operator.or_, terms) if terms else False)
+    return verdict
+
+
+def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:
+    return taints is not None and all(_tolerated(taint, tolerations) for taint in taints)
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -40,25 +62,28 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return bool(toleration.key) and toleration.value == taint.value
 
 
-def _holds(node: Node, requirement: Requirement) -> bool:
-    fields: Mapping[str, str] = {"metadata.name": node.name} if requirement.is_field else node.labels
-    value = fields.get(requirement.key)
+def _fact(requirement: Requirement) -> Fact:
+    return Field(requirement.key) if requirement.is_field else Label(requirement.key)
+
+
+def _predicate(requirement: Requirement) -> Predicate:
+    values = requirement.values
     match requirement.operator:
         case "In":
-            return value in requirement.values
+            return OneOf(values)
         case "NotIn":
-            return value not in requirement.values
+            return lambda value: value not in values
         case "Exists":
-            return value is not None
+            return lambda value: value is not None
         case "DoesNotExist":
-            return value is None
+            return lambda value: value is None
         case "Gt" | "Lt":
-            return _compares(value, requirement)
+            return partial(_compares, requirement)
         case _:
-            return False
+            return lambda _: False
 
 
-def _compares(value: str | None, requirement: Requirement) -> bool:
+def _compares(requirement: Requirement, value: str | None) -> bool:
     # Only what Go's ParseInt reads: Python's int would also take "1_000".
     numbers = [int(text) for text in (value or "", *requirement.values[:1]) if re.fullmatch(r"[+-]?[0-9]+", text)]
     if len(numbers) != 2:

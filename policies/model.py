@@ -12,6 +12,9 @@ from enum import StrEnum
 GANG_GATE = "muster.dev/gang"
 """The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
 
+CLIQUE = "nvidia.com/gpu.clique"
+"""The NVLink domain of a node, as NVIDIA's feature discovery labels it; the whole value is its name."""
+
 Requests = tuple[tuple[str, int], ...]
 """What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.model import Pod, Requests
-from policies.snapshot import Rooms, Snapshot
+from policies.snapshot import Amounts, Snapshot, slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def place(members: Sequence[Pod], needed: int, snapshot: Snapshot, refused: Coll
     Greedy: with members of several shapes it can miss a placement that a full search would find.
     """
     free = snapshot.free.copy()
-    order = _by_name(snapshot)
+    order = np.argsort(snapshot.rank)
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     closed[[snapshot.rows[name] for name in refused if name in snapshot.rows]] = True
     nodes: dict[str, str] = {}
@@ -63,7 +63,7 @@ def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> 
         demand = snapshot.demand(pod.requests)
         if row < 0 or demand is None or not snapshot.eligible(pod.selection)[row]:
             return False
-        if (free[row, demand[0]] < demand[1]).any():
+        if any(free[line, row] < amount for line, amount in demand):
             return False
         _take(free, snapshot, pod.requests, row)
     return True
@@ -76,21 +76,19 @@ def _bulk(requests: Requests) -> tuple[int, ...]:
     return (-scarce, -amounts.get("cpu", 0), -amounts.get("memory", 0))
 
 
-def _by_name(snapshot: Snapshot) -> list[int]:
-    return sorted(range(len(snapshot.names)), key=lambda row: snapshot.names[row])
-
-
 def _first_fit(
-    pod: Pod, snapshot: Snapshot, free: Rooms, order: Sequence[int], closed: NDArray[np.bool_]
+    pod: Pod, snapshot: Snapshot, free: Amounts, order: NDArray[np.intp], closed: NDArray[np.bool_]
 ) -> int | None:
-    usable = snapshot.eligible(pod.selection) & ~closed & (snapshot.slots(pod.requests, free) > 0)
-    return next((row for row in order if usable[row]), None)
+    demand = snapshot.demand(pod.requests)
+    if demand is None:
+        return None
+    usable = snapshot.eligible(pod.selection) & ~closed & (slots(free, demand) > 0)
+    return next((int(row) for row in order if usable[row]), None)
 
 
-def _take(free: Rooms, snapshot: Snapshot, requests: Requests, row: int) -> None:
-    demand = snapshot.demand(requests)
-    assert demand is not None  # noqa: S101 - the pod fitted a moment ago
-    free[row, demand[0]] -= demand[1]
+def _take(free: Amounts, snapshot: Snapshot, requests: Requests, row: int) -> None:
+    for line, amount in snapshot.demand(requests) or ():
+        free[line, row] -= amount
 
 
 def _explain(pod: Pod, snapshot: Snapshot, closed: NDArray[np.bool_]) -> str:

@@ -1,4 +1,4 @@
-"""The cluster at one decision: how much of every node is free once bound and assumed pods are taken off."""
+"""The cluster at one decision: what is free beside bound and assumed pods, and which domain each node is in."""
 
 from __future__ import annotations
 
@@ -8,40 +8,93 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.columns import Codes, Mask
 from policies.model import Requests, Selection
 
-Rooms = NDArray[np.int64]
-"""Shape ``(nodes, resources)``: free amounts, negative where a node is overcommitted."""
+Amounts = NDArray[np.int64]
+"""Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
+
+Counts = NDArray[np.int64]
+"""Shape ``(nodes,)`` or ``(domains,)``."""
+
+Rows = NDArray[np.intp]
+"""Some nodes, by their rows."""
+
+PLENTY = 1 << 31
+"""Slots of a node for a pod that asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Nodes that share one value of a level; without a name when they do not."""
+
+    name: str
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
+
+    A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
+    """
+
+    key: str
+    names: Sequence[str]
+    codes: Codes
+
+    def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
+        """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
+        sums = np.bincount(self.codes + 1, per_node, len(self.names) + 1).astype(np.int64)
+        return sums[1:], int(sums[0])
+
+    def domain(self, code: int) -> Domain:
+        return Domain(self.names[code], np.flatnonzero(self.codes == code))
+
+    def outside(self) -> Domain:
+        """The nodes in no domain."""
+        return Domain("", np.flatnonzero(self.codes < 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Arrays over all nodes, row ``i`` for ``names[i]``. Policies read it and never write to it.
+    """Arrays over all nodes, row ``i`` for ``names[i]``. Policies read them and never write to them.
 
-    ``eligible(selection)`` is a boolean row mask: the nodes that admit such a pod, room apart.
+    It is a view, valid during one decision: it follows whatever is charged or changed afterwards.
+    ``rank[row]`` is the place of the node's name among all names, ``resources`` maps a resource to its line in
+    ``free`` and ``allocatable``, ``levels`` are the configured ones, nearest first.
+    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart.
     """
 
     names: Sequence[str]
     rows: dict[str, int]
-    columns: dict[str, int]
-    free: Rooms
-    eligible: Callable[[Selection], NDArray[np.bool_]]
+    rank: Rows
+    resources: dict[str, int]
+    free: Amounts
+    allocatable: Amounts
+    levels: tuple[Level, ...]
+    eligible: Callable[[Selection], Mask]
 
-    def demand(self, requests: Requests) -> tuple[list[int], Rooms] | None:
-        """Columns and amounts of what is asked for; None when no node offers one of the resources at all."""
-        wanted = [(self.columns.get(name, -1), amount) for name, amount in requests if amount > 0]
-        if any(column < 0 for column, _ in wanted):
-            return None
-        return [column for column, _ in wanted], np.array([amount for _, amount in wanted], dtype=np.int64)
+    def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
+        """Line and amount of what is asked for; None when no node offers one of the resources at all."""
+        wanted = [(self.resources.get(name, -1), amount) for name, amount in requests if amount > 0]
+        return None if any(line < 0 for line, _ in wanted) else wanted
 
-    def slots(self, requests: Requests, free: Rooms | None = None) -> NDArray[np.int64]:
-        """How many pods of this shape each node still has room for. ``free`` stands in for the snapshot's own."""
+    def slots(self, requests: Requests) -> Counts:
+        """How many pods of this shape each node still has room for, one beside the other."""
         demand = self.demand(requests)
         if demand is None:
             return np.zeros(len(self.names), dtype=np.int64)
-        columns, amounts = demand
-        if not columns:
-            return np.full(len(self.names), np.iinfo(np.int64).max)
-        rooms = self.free if free is None else free
-        # A node with a negative remainder has no room, however small the request.
-        return np.asarray(np.maximum(rooms[:, columns] // amounts, 0).min(axis=1), dtype=np.int64)
+        return slots(self.free, demand)
+
+    def room(self, requests: Requests, selection: Selection) -> Counts:
+        """``slots`` of the nodes that admit such a pod, 0 elsewhere."""
+        return self.slots(requests) * self.eligible(selection)
+
+
+def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
+    """Slots in any such amounts. An overcommitted node has none for what it lacks, however little is asked for."""
+    found = np.full(free.shape[1], PLENTY, dtype=np.int64)
+    for line, amount in demand:
+        np.minimum(found, free[line] // amount, out=found)
+    return np.maximum(found, 0, out=found)

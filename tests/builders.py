@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policies.model import Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
+from extender.core.ledger import Ledger
+from policies.model import CLIQUE, Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
+from policies.snapshot import Snapshot
 
 GPU = "nvidia.com/gpu"
-CLIQUE = "nvidia.com/gpu.clique"
 _GI = 1024**3
 
 
@@ -20,13 +21,33 @@ def node(name: str, gpus: int = 8, *, cpu: int = 64, clique: str = "", **facts: 
 
 
 def cluster(*cliques: str) -> list[Node]:
-    """``cluster("a: 2x8", "b: 4x4")``: clique a has nodes a-0 and a-1 with 8 GPUs each, clique b four with 4 each."""
+    """``cluster("a: 2x8", "b: 4x4")``: clique a has nodes a-0 and a-1 with 8 GPUs each, clique b four with 4 each.
+
+    The nodes of ``"-: 3x8"`` (or ``"-plain: 3x8"``, to name them) are in no clique.
+    """
     nodes = []
     for text in cliques:
         name, shape = text.split(":")
         count, gpus = shape.strip().split("x")
-        nodes += [node(f"{name}-{number}", int(gpus), clique=name) for number in range(int(count))]
+        clique, prefix = ("", name.strip("-") or "n") if name.startswith("-") else (name, name)
+        nodes += [node(f"{prefix}-{number}", int(gpus), clique=clique) for number in range(int(count))]
     return nodes
+
+
+def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
+    """What a policy sees of these nodes with these pods on them."""
+    ledger = Ledger()
+    for one in nodes:
+        ledger.set_node(one)
+    for pod in bound:
+        assert pod.node is not None, f"{pod} is not bound"
+        ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
+    return ledger.snapshot()
+
+
+def busy(nodes: str, gpus: int) -> list[Pod]:
+    """``busy("a-0 a-3", 8)``: one single on each of these nodes, with that many GPUs."""
+    return [single(f"busy-{name}", gpus=gpus, cpu=0, node=name) for name in nodes.split()]
 
 
 def requests(gpus: int = 0, cpu: int = 1) -> Requests:
@@ -59,9 +80,9 @@ def podgroup(name: str, min_member: int, *, uid: str = "", **facts: Any) -> PodG
     return PodGroup(GroupKey("default", name), uid or f"pg-{name}", min_member, **facts)
 
 
-def single(name: str, *, gpus: int = 1, **facts: Any) -> Pod:
+def single(name: str, *, gpus: int = 1, cpu: int = 1, **facts: Any) -> Pod:
     """A pod of no gang."""
-    return Pod(f"uid-{name}", "default", name, requests(gpus), **facts)
+    return Pod(f"uid-{name}", "default", name, requests(gpus, cpu), **facts)
 
 
 def reborn(pod: Pod, life: str = "again") -> Pod:

@@ -9,21 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.core.ledger import Ledger
-from policies.model import Node, Pod, Selection
+from policies.model import Selection
 from policies.placement import NoRoom, Placed, fits, place
-from policies.snapshot import Snapshot
-from tests.builders import cluster, gang, node, requests, single
-
-
-def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
-    ledger = Ledger()
-    for one in nodes:
-        ledger.set_node(one)
-    for pod in bound:
-        assert pod.node is not None
-        ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
-    return ledger.snapshot()
+from tests.builders import cluster, gang, node, requests, single, snapshot
 
 
 @pytest.mark.parametrize(

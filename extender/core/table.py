@@ -1,0 +1,140 @@
+"""The nodes as arrays: a row for each, kept up to date node by node; what policies see is a view of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policies.columns import Column, Fact, Label, Mask
+from policies.matching import admits, eligible
+from policies.model import Node, Selection
+from policies.snapshot import Level, Rows, Snapshot
+
+_MASKS_KEPT = 512
+
+
+class Table:
+    """Amounts have one line per resource and one place per node, so that a resource of all nodes is one plain array."""
+
+    def __init__(self, levels: tuple[str, ...]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.rows: dict[str, int] = {}
+        self.resources: dict[str, int] = {}
+        self.allocatable = np.zeros((8, 16), dtype=np.int64)
+        self.free = np.zeros((8, 16), dtype=np.int64)
+        self._levels = tuple(Label(key) for key in levels)
+        self._names: list[str] = []
+        self._rank: Rows | None = None
+        self._columns: dict[Fact, Column] = {}
+        self._masks: dict[Selection, Mask] = {}
+
+    def put(self, node: Node) -> bool:
+        """Add a node or take over its new facts. Returns whether it is new: all of it is free then."""
+        row = self.rows.get(node.name)
+        new = row is None
+        if row is None:
+            row = self.rows[node.name] = len(self._names)
+            self._names.append(node.name)
+            self._rank = None
+            self._grow(0, row + 1)
+            self.allocatable[:, row] = self.free[:, row] = 0
+        before = self.allocatable[:, row].copy()
+        self.allocatable[:, row] = 0
+        for name, amount in node.allocatable:
+            self.allocatable[self.line(name), row] = amount
+        self.free[: len(before), row] -= before
+        self.free[:, row] += self.allocatable[:, row]
+        self._note(row, node)
+        return new
+
+    def drop(self, name: str) -> None:
+        """Forget a node; the last row moves into its place."""
+        row = self.rows.pop(name, None)
+        if row is None:
+            return
+        del self.nodes[name]
+        last = len(self._names) - 1
+        if row != last:
+            moved = self._names[last]
+            self._names[row], self.rows[moved] = moved, row
+            for array in (self.allocatable, self.free):
+                array[:, row] = array[:, last]
+            self._note(row, self.nodes[moved])
+        self._names.pop()
+        self._rank = None
+        self._masks.clear()
+
+    def line(self, resource: str) -> int:
+        """The line of a resource; one that is new gets the next."""
+        line = self.resources.get(resource)
+        if line is None:
+            line = self.resources[resource] = len(self.resources)
+            self._grow(line + 1, 0)
+        return line
+
+    def snapshot(self) -> Snapshot:
+        """What a policy sees now, as a view."""
+        lines, count = len(self.resources), len(self._names)
+        if self._rank is None:
+            self._rank = np.empty(count, dtype=np.intp)
+            self._rank[sorted(range(count), key=self._names.__getitem__)] = np.arange(count)
+        return Snapshot(
+            self._names,
+            self.rows,
+            self._rank,
+            self.resources,
+            self.free[:lines, :count],
+            self.allocatable[:lines, :count],
+            tuple(self._level(label, count) for label in self._levels),
+            self._eligible,
+        )
+
+    def validate(self) -> None:
+        """Work everything out anew from the nodes; what was kept up to date must say the same."""
+        view, nodes = self.snapshot(), [self.nodes[name] for name in self._names]
+        assert self.rows == {name: row for row, name in enumerate(self._names)}, "the rows are mixed up"  # noqa: S101
+        ordered = sorted(self._names)
+        assert [ordered[rank] for rank in view.rank] == self._names, "the ranks are not those of the names"  # noqa: S101
+        for name, line in self.resources.items():
+            offered = [dict(node.allocatable).get(name, 0) for node in nodes]
+            assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"  # noqa: S101
+        for fact, column in self._columns.items():
+            known = [column.values[code] if code >= 0 else None for code in column.codes(len(nodes))]
+            assert known == [fact.of(node) for node in nodes], f"the column of {fact} is stale"  # noqa: S101
+        for selection, mask in self._masks.items():
+            fresh = [admits(node, selection) for node in nodes]
+            assert mask.tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
+
+    def _note(self, row: int, node: Node) -> None:
+        self.nodes[node.name] = node
+        for column in self._columns.values():
+            column.put(row, node)
+        self._masks.clear()
+
+    def _eligible(self, selection: Selection) -> Mask:
+        mask = self._masks.get(selection)
+        if mask is None:
+            if len(self._masks) >= _MASKS_KEPT:
+                self._masks.clear()
+            mask = self._masks[selection] = eligible(selection, self._column, len(self._names))
+        return mask
+
+    def _level(self, label: Label, count: int) -> Level:
+        column = self._column(label)
+        return Level(label.key, column.values, column.codes(count))
+
+    def _column(self, fact: Fact) -> Column:
+        """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
+        column = self._columns.get(fact)
+        if column is None or len(column.values) > 2 * len(self._names) + 64:
+            column = self._columns[fact] = Column(fact, (self.nodes[name] for name in self._names))
+        return column
+
+    def _grow(self, lines: int, rows: int) -> None:
+        height, width = self.free.shape
+        size = (2 * lines if lines > height else height, 2 * rows if rows > width else width)
+        if size == (height, width):
+            return
+        for name in ("allocatable", "free"):
+            grown = np.zeros(size, dtype=np.int64)
+            grown[:height, :width] = getattr(self, name)
+            setattr(self, name, grown)

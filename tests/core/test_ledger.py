@@ -1,0 +1,112 @@
+"""The ledger's arrays: whatever comes and goes, in any order, they say what the nodes and the charges say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from extender.core.ledger import Ledger
+from policies.model import CLIQUE, Node, Requirement, Selection, Taint, Toleration
+from tests.builders import cluster, node, requests
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+LABELS = st.dictionaries(st.sampled_from([CLIQUE, "zone", "size"]), st.sampled_from(["1", "2", "x"]))
+TAINTS = st.lists(st.sampled_from([Taint("gpu", "", "NoSchedule"), Taint("soft", "", "PreferNoSchedule")]), max_size=2)
+VALUES = st.lists(st.sampled_from(["1", "2", "x", "a", "b"]), max_size=2).map(tuple)
+OPERATORS = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
+EXPRESSIONS = st.one_of(
+    st.builds(Requirement, st.sampled_from([CLIQUE, "zone", "size"]), OPERATORS, VALUES),
+    st.builds(Requirement, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), VALUES, st.just(value=True)),
+)
+SELECTIONS = st.builds(
+    Selection,
+    st.lists(st.tuples(st.just("zone"), st.sampled_from(["1", "9"])), max_size=1).map(tuple),
+    st.none() | st.lists(st.lists(EXPRESSIONS, max_size=2).map(tuple), max_size=2).map(tuple),
+    st.lists(st.just(Toleration("gpu", "Exists", "", "")), max_size=1).map(tuple),
+)
+REQUESTS = st.builds(requests, st.integers(0, 8), st.integers(0, 8)) | st.just((("example.com/odd", 1),))
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """``validate`` recounts everything, masks that were asked for included, one node at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+
+    @rule(name=NAMES, gpus=st.integers(0, 8), labels=LABELS, taints=TAINTS, ready=st.booleans(), cordon=st.booleans())
+    def set_node(
+        self, name: str, gpus: int, labels: dict[str, str], taints: list[Taint], ready: bool, cordon: bool
+    ) -> None:
+        self.ledger.set_node(
+            node(name, gpus, labels=labels, taints=tuple(taints), ready=ready, unschedulable=cordon),
+        )
+
+    @rule(name=NAMES)
+    def drop_node(self, name: str) -> None:
+        self.ledger.drop_node(name)
+
+    @rule(uid=st.sampled_from("pqrst"), name=NAMES, asked=REQUESTS, assumed=st.booleans())
+    def charge(self, uid: str, name: str, asked: tuple[tuple[str, int], ...], assumed: bool) -> None:
+        self.ledger.charge(uid, name, asked, assumed=assumed)
+
+    @rule(uid=st.sampled_from("pqrst"))
+    def release(self, uid: str) -> None:
+        self.ledger.release(uid)
+
+    @rule(selection=SELECTIONS)
+    def ask(self, selection: Selection) -> None:
+        self.ledger.snapshot().eligible(selection)
+
+    @invariant()
+    def everything_adds_up(self) -> None:
+        self.ledger.validate()
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=30, derandomize=True, deadline=None)
+
+
+def domains_of(ledger: Ledger) -> dict[str, str | None]:
+    view = ledger.snapshot()
+    (level,) = view.levels
+    codes = zip(view.names, level.codes, strict=True)
+    return {name: level.names[code] if code >= 0 else None for name, code in codes}
+
+
+def test_a_node_is_in_the_domain_its_whole_label_names_and_without_the_label_in_none() -> None:
+    ledger = Ledger()
+    same_id = [node("x", clique="c0ffee.1"), node("y", clique="decaf.1"), node("z")]
+    for one in same_id:
+        ledger.set_node(one)
+    assert domains_of(ledger) == {"x": "c0ffee.1", "y": "decaf.1", "z": None}
+
+
+def test_a_label_that_changes_moves_the_node() -> None:
+    ledger = Ledger()
+    for one in cluster("a: 2x8", "b: 1x8"):
+        ledger.set_node(one)
+    ledger.set_node(replace(ledger.nodes["a-0"], labels={CLIQUE: "b"}))
+    ledger.set_node(replace(ledger.nodes["a-1"], labels={}))
+    assert domains_of(ledger) == {"a-0": "b", "a-1": None, "b-0": "b"}
+
+
+def test_domains_of_long_ago_are_forgotten() -> None:
+    ledger = Ledger()
+    for number in range(200):
+        ledger.set_node(node("same", clique=f"fabric-{number}"))
+        assert domains_of(ledger) == {"same": f"fabric-{number}"}
+    (level,) = ledger.snapshot().levels
+    assert len(level.names) < 100
+
+
+def test_levels_are_label_keys_nearest_first() -> None:
+    ledger = Ledger(("rack", "zone"))
+    ledger.set_node(Node("n", (), {"rack": "r1", "zone": "z1"}))
+    assert [(level.key, level.names[level.codes[0]]) for level in ledger.snapshot().levels] == [
+        ("rack", "r1"),
+        ("zone", "z1"),
+    ]
