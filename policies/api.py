@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
-from policies.model import GroupKey
+from policies.demand import Demand
+from policies.model import GroupKey, Pod
+from policies.snapshot import Counts, Domain, Rows, Snapshot
 
 SortKey = tuple[int | float | str, ...]
 """Compared as Python compares tuples: the smaller one is served first."""
+
+Choice = tuple[Domain, ...]
+"""Domains to be used together, filled in this order. What a role cannot find in the first it looks for in the next."""
 
 
 class WaitingGang(Protocol):
@@ -31,3 +37,25 @@ class QueuePolicy(Protocol):
     """Who is served first. Exactly one is in force. Called once per waiting gang and admission pass."""
 
     def order(self, gang: WaitingGang) -> SortKey: ...
+
+
+class TopologyPolicy(Protocol):
+    """Where a gang may go, best first. Exactly one is in force.
+
+    Called once per gang and attempt, and only for a gang that has room in the cluster as a whole. The first choice
+    that holds all of it is taken, and no more choices are asked for; so say what is cheap to say first. When none holds
+    all, the one that held the most members counts, if those are enough for the gang to run.
+    """
+
+    def domains(self, demand: Demand, snapshot: Snapshot) -> Iterator[Choice]: ...
+
+
+class ScorePolicy(Protocol):
+    """How good nodes are for a pod: 0..100, one for each of ``rows``. Several are added up by weight.
+
+    It decides between nodes that have equal room when a gang is placed, and it answers kube-scheduler's prioritize for
+    a pod that is in no plan. Called once per role and domain, and once per prioritize, for all nodes together: a few
+    numpy operations, not a loop over nodes.
+    """
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts: ...

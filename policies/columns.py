@@ -5,7 +5,7 @@ A topology level is such a column (the label's value is the domain), and so is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,6 +79,7 @@ class Column:
         self._fact = fact
         self._code_of: dict[Hashable, int] = {}
         self._codes = np.array([self._code(node) for node in nodes], dtype=np.intp)
+        self._rank = np.zeros(0, dtype=np.intp)
 
     def put(self, row: int, node: Node) -> None:
         """Take over the node of a row; the row after the last one may be given, too."""
@@ -89,6 +90,12 @@ class Column:
     def codes(self, count: int) -> Codes:
         """Of the first ``count`` rows; a view."""
         return self._codes[:count]
+
+    def rank(self) -> Codes:
+        """The place of each value among all of them in order."""
+        if len(self._rank) != len(self.values):
+            self._rank = ranked(self.values)
+        return self._rank
 
     def where(self, holds: Predicate, count: int) -> Mask:
         """The rows, of the first ``count``, whose value (or None) makes the predicate true."""
@@ -109,3 +116,10 @@ class Column:
             code = self._code_of[value] = len(self.values)
             self.values.append(value)
         return code
+
+
+def ranked(values: Sequence[Any]) -> NDArray[np.intp]:
+    """The place of each value among all of them in order; they are all different."""
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return rank

@@ -6,10 +6,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from policies.api import Choice, ScorePolicy, TopologyPolicy
+from policies.demand import Demand, Role, roles_of, rows_of
+from policies.fewest import fewest
 from policies.model import Pod, Requests
-from policies.snapshot import Amounts, Snapshot, slots
+from policies.packing import Packing
+from policies.snapshot import Counts, Domain, Rows, Snapshot, slots
+from policies.topology import BestFit
+
+_BEST_FIT = BestFit()
+_PACKING = Packing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,79 +35,121 @@ class NoRoom:
     explanation: str
 
 
-def place(members: Sequence[Pod], needed: int, snapshot: Snapshot, refused: Collection[str] = ()) -> Placed | NoRoom:
-    """Place the gang: all of ``members`` if there is room, at least ``needed`` of them, or nothing.
+def place(
+    members: Sequence[Pod],
+    needed: int,
+    snapshot: Snapshot,
+    refused: Collection[str] = (),
+    beside: Collection[str] = (),
+    *,
+    topology: TopologyPolicy = _BEST_FIT,
+    scoring: ScorePolicy = _PACKING,
+) -> Placed | NoRoom:
+    """Place the gang: all of ``members`` if there is room, else as many as fit if they are ``needed``, or nothing.
 
-    First fit in the order of node names, the members that are hardest to place first. ``refused`` nodes are left out.
-    Greedy: with members of several shapes it can miss a placement that a full search would find.
+    ``refused`` nodes are left out. ``beside`` are the nodes of the gang's other members. Domains are tried in the
+    order of the topology policy. Inside a domain a role gets the fewest nodes, of those the fullest, and members get
+    consecutive slots in rank order, node by node.
+
+    Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
+    other, the largest requests first, and where that fails the smallest first. That is greedy: it misses a placement
+    if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes on up to 5 nearly full
+    nodes), and a role placed later may get more nodes than it needs.
     """
-    free = snapshot.free.copy()
-    order = np.argsort(snapshot.rank)
-    closed = np.zeros(len(snapshot.names), dtype=np.bool_)
-    closed[[snapshot.rows[name] for name in refused if name in snapshot.rows]] = True
-    nodes: dict[str, str] = {}
-    stuck: dict[object, Pod] = {}
-    for pod in sorted(members, key=lambda pod: (_bulk(pod.requests), pod.rank)):
-        shape = (pod.requests, pod.selection)
-        if shape in stuck:
-            continue
-        row = _first_fit(pod, snapshot, free, order, closed)
-        if row is None:
-            stuck[shape] = pod
-            continue
-        _take(free, snapshot, pod.requests, row)
-        nodes[pod.uid] = snapshot.names[row]
-    if len(nodes) >= needed:
-        return Placed(nodes)
-    return NoRoom(len(nodes), needed, _explain(next(iter(stuck.values())), snapshot, closed))
+    asked = roles_of(members, refused, snapshot)
+    roles = [role.cut() for role in asked if role.room.any()]
+    wanted = sum(role.count for role in roles)
+    best: dict[str, str] = {}
+    if wanted >= needed:
+        rows = rows_of(beside, snapshot)
+        for order in _orders(roles):
+            for choice in topology.domains(Demand(tuple(order), rows), snapshot):
+                nodes = _fill(order, choice, snapshot, scoring)
+                if len(nodes) == wanted:
+                    return Placed(nodes)
+                best = max(best, nodes, key=len)
+        if len(best) >= needed:
+            return Placed(best)
+    elif roles:
+        # Far from enough: only the number of those that do fit is of interest.
+        best = _fill(roles, (Domain("", np.arange(len(snapshot.names))),), snapshot, scoring)
+    stuck = next(role for role in asked if any(pod.uid not in best for pod in role.pods))
+    return NoRoom(len(best), needed, _explain(stuck.pods[0], snapshot, refused))
 
 
 def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
     """Whether every member could go to the node named for it, all together: the test of a remembered placement."""
-    free = snapshot.free.copy()
+    taken: dict[tuple[int, int], int] = {}
     for pod in members:
-        row = snapshot.rows.get(wanted[pod.uid], -1)
+        row = snapshot.rows.get(wanted[pod.uid])
         demand = snapshot.demand(pod.requests)
-        if row < 0 or demand is None or not snapshot.eligible(pod.selection)[row]:
+        if row is None or demand is None or not snapshot.eligible(pod.selection)[row]:
             return False
-        if any(free[line, row] < amount for line, amount in demand):
-            return False
-        _take(free, snapshot, pod.requests, row)
-    return True
+        for line, amount in demand:
+            taken[line, row] = taken.get((line, row), 0) + amount
+    return all(snapshot.free[place] >= amount for place, amount in taken.items())
 
 
-def _bulk(requests: Requests) -> tuple[int, ...]:
-    """Sorts large requests first; extended resources weigh most because the fewest nodes have them."""
-    amounts = dict(requests)
-    scarce = sum(amount for name, amount in requests if "/" in name)
-    return (-scarce, -amounts.get("cpu", 0), -amounts.get("memory", 0))
+def _orders(roles: list[Role]) -> list[list[Role]]:
+    return [roles, roles[::-1]] if len(roles) > 1 else [roles]
 
 
-def _first_fit(
-    pod: Pod, snapshot: Snapshot, free: Amounts, order: NDArray[np.intp], closed: NDArray[np.bool_]
-) -> int | None:
-    demand = snapshot.demand(pod.requests)
-    if demand is None:
-        return None
-    usable = snapshot.eligible(pod.selection) & ~closed & (slots(free, demand) > 0)
-    return next((int(row) for row in order if usable[row]), None)
+def _fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> dict[str, str]:
+    """Place one role after the other in the domains, as many members as fit."""
+    nodes: dict[str, str] = {}
+    taken: list[tuple[Role, Rows, Counts]] = []
+    for role in roles:
+        room = _room_left(role, taken, snapshot)
+        pods = iter(role.pods)
+        rest = role.count
+        for domain in choice:
+            rows = _pick(role.pods[0], domain.rows, room, rest, snapshot, scoring)
+            counts = np.minimum(room[rows], np.maximum(rest - np.cumsum(room[rows]) + room[rows], 0))
+            seats = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
+            nodes |= {pod.uid: name for name, pod in zip(seats, pods, strict=False)}
+            taken.append((role, rows, counts))
+            room[rows] -= counts
+            rest -= len(seats)
+            if not rest:
+                break
+    return nodes
 
 
-def _take(free: Amounts, snapshot: Snapshot, requests: Requests, row: int) -> None:
-    for line, amount in snapshot.demand(requests) or ():
-        free[line, row] -= amount
+def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
+    """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
+    here = room[rows]
+    if here.sum() > rest:
+        poor = 100 - np.clip(scoring.score(pod, rows, snapshot), 0, 100)
+        rows = rows[fewest(here, rest, poor * len(snapshot.names) + snapshot.rank[rows])]
+    else:
+        rows = rows[here > 0]
+    return rows[np.argsort(snapshot.rank[rows])]
 
 
-def _explain(pod: Pod, snapshot: Snapshot, closed: NDArray[np.bool_]) -> str:
+def _room_left(role: Role, taken: Sequence[tuple[Role, Rows, Counts]], snapshot: Snapshot) -> Counts:
+    """The role's room beside the roles of the same gang that were placed before it."""
+    room = role.room.copy()
+    demand = snapshot.demand(role.requests)
+    if not taken or demand is None:
+        return room
+    rows = np.unique(np.concatenate([rows for _, rows, _ in taken]))
+    free = snapshot.free[:, rows]
+    for other, where, counts in taken:
+        for line, amount in snapshot.demand(other.requests) or ():
+            free[line, np.searchsorted(rows, where)] -= amount * counts
+    room[rows] = np.minimum(room[rows], slots(free, demand))
+    return room
+
+
+def _explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
     """What the cluster has for one such member, in numbers a person can check with kubectl."""
-    total = len(snapshot.names)
     eligible = snapshot.eligible(pod.selection)
     roomy = eligible & (snapshot.slots(pod.requests) > 0)
-    parts = [f"{int(roomy.sum())} of {total} nodes have room for {_words(pod.requests)}"]
+    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {_words(pod.requests)}"]
     if barred := int((~eligible).sum()):
         parts.append(f"{barred} do not match the pod's selector, affinity or tolerations or are not ready")
-    if refused := int((roomy & closed).sum()):
-        parts.append(f"{refused} were refused by kube-scheduler")
+    if closed := int(roomy[rows_of(refused, snapshot)].sum()):
+        parts.append(f"{closed} were refused by kube-scheduler")
     return "; ".join(parts)
 
 

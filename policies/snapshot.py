@@ -37,10 +37,12 @@ class Level:
     """One topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
 
     A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
+    ``rank`` is the place of each name among all names.
     """
 
     key: str
     names: Sequence[str]
+    rank: Codes
     codes: Codes
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policies.columns import Column, Fact, Label, Mask
+from policies.columns import Column, Fact, Label, Mask, ranked
 from policies.matching import admits, eligible
 from policies.model import Node, Selection
 from policies.snapshot import Level, Rows, Snapshot
@@ -75,8 +75,7 @@ class Table:
         """What a policy sees now, as a view."""
         lines, count = len(self.resources), len(self._names)
         if self._rank is None:
-            self._rank = np.empty(count, dtype=np.intp)
-            self._rank[sorted(range(count), key=self._names.__getitem__)] = np.arange(count)
+            self._rank = ranked(self._names)
         return Snapshot(
             self._names,
             self.rows,
@@ -120,7 +119,7 @@ class Table:
 
     def _level(self, label: Label, count: int) -> Level:
         column = self._column(label)
-        return Level(label.key, column.values, column.codes(count))
+        return Level(label.key, column.values, column.rank(), column.codes(count))
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""

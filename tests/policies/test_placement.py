@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import Selection
+from policies.model import CLIQUE, Node, Selection
 from policies.placement import NoRoom, Placed, fits, place
 from tests.builders import cluster, gang, node, requests, single, snapshot
+from tests.policies import oracle
 
 
 @pytest.mark.parametrize(
@@ -135,3 +136,60 @@ def test_a_placement_never_gives_away_more_than_there_is(shapes: list[int], room
         assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], snapshot(nodes))
     elif len(set(shapes)) == 1 and shapes[0]:
         assert sum(room // shapes[0] for room in rooms) < needed, "there is room for one shape, and greedy finds it"
+
+
+NODES = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(1, 12), st.sampled_from(["a", "b", ""])), min_size=1, max_size=5
+)
+SHAPE = st.tuples(st.integers(0, 4), st.integers(1, 6))
+
+
+def small(nodes: list[tuple[int, int, str]]) -> list[Node]:
+    return [node(f"n-{at}", gpus, cpu=cpu, clique=clique) for at, (gpus, cpu, clique) in enumerate(nodes)]
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(nodes=NODES, shape=SHAPE, size=st.integers(1, 6), spare=st.integers(0, 2), closed=st.sampled_from(["", "n-0"]))
+def test_of_one_shape_as_many_are_placed_as_brute_force_can_place_in_no_more_cliques(
+    nodes: list[tuple[int, int, str]], shape: tuple[int, int], size: int, spare: int, closed: str
+) -> None:
+    here = small(nodes)
+    usable = [one for one in here if one.name != closed]
+    pods = [replace(pod, requests=requests(*shape)) for pod in gang("train", size)]
+    needed = max(1, size - spare)
+    found = place(pods, needed, snapshot(here), [closed])
+    possible = oracle.most(pods, usable)
+    if isinstance(found, NoRoom):
+        assert found.placed == possible < needed
+        return
+    placed = [pod for pod in pods if pod.uid in found.nodes]
+    assert placed == pods[:possible], "as many as can be, the first in rank"
+    assert fits(found.nodes, placed, snapshot(usable))
+    clique = {one.name: one.labels.get(CLIQUE, "") for one in usable}
+    assert len({clique[name] for name in found.nodes.values()} - {""}) == oracle.fewest_cliques(placed, usable, clique)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(nodes=NODES, shapes=st.tuples(SHAPE, SHAPE), sizes=st.tuples(st.integers(1, 3), st.integers(1, 3)))
+def test_of_two_shapes_what_is_placed_is_possible_and_what_is_impossible_is_not_placed(
+    nodes: list[tuple[int, int, str]], shapes: tuple[tuple[int, int], tuple[int, int]], sizes: tuple[int, int]
+) -> None:
+    here = small(nodes)
+    pods = [
+        replace(pod, requests=requests(*shape))
+        for name, size, shape in zip(("one", "two"), sizes, shapes, strict=True)
+        for pod in gang(name, size)
+    ]
+    found = place(pods, len(pods), snapshot(here))
+    if isinstance(found, Placed):
+        assert fits(found.nodes, pods, snapshot(here))
+    else:
+        assert found.placed <= oracle.most(pods, here)
+
+
+def test_a_role_that_only_few_nodes_admit_is_not_locked_out_by_a_larger_one() -> None:
+    picky = Selection(node_selector=(("zone", "x"),))
+    large = gang("workers", 2, gpus=4)
+    few = [replace(pod, selection=picky) for pod in gang("few", 2, gpus=3)]
+    nodes = [node("n-0", 6, labels={"zone": "x"}), node("n-1", 8)]
+    assert isinstance(place([*large, *few], 4, snapshot(nodes)), Placed)

@@ -1,0 +1,41 @@
+"""Scores as they are used: several policies added up by weight, and the marks that kube-scheduler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from policies.api import ScorePolicy
+from policies.model import Pod
+from policies.snapshot import Counts, Rows, Snapshot
+
+TOP_MARK = 10
+"""The best score on the wire (kube-scheduler's MaxExtenderPriority)."""
+
+
+class WeightedSum:
+    """Several score policies as one. The weights count in proportion; the sum stays within 0..100."""
+
+    def __init__(self, weighted: Sequence[tuple[ScorePolicy, int]]) -> None:
+        self._weighted = tuple(weighted)
+        self._total = sum(weight for _, weight in self._weighted)
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts:
+        total = np.zeros(len(rows), dtype=np.int64)
+        for policy, weight in self._weighted:
+            total += weight * np.clip(policy.score(pod, rows, snapshot), 0, 100)
+        return -(-total // self._total) if self._total else total
+
+
+def marks(pod: Pod, candidates: Sequence[str], snapshot: Snapshot, scoring: ScorePolicy) -> list[int]:
+    """The answer to prioritize: 0..10 for each candidate, in their order; 0 for a node that is not known.
+
+    Rounded up, so that any score is better than none.
+    """
+    rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
+    known = rows >= 0
+    found = np.zeros(len(rows), dtype=np.int64)
+    found[known] = -(-np.clip(scoring.score(pod, rows[known], snapshot), 0, 100) * TOP_MARK // 100)
+    result: list[int] = found.tolist()
+    return result
