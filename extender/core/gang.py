@@ -1,11 +1,13 @@
-"""One gang: its members, what is promised to them, who is held, and how a quorum is counted."""
+"""One gang: its members, what is promised to them, who is held, and what the core remembers of its life."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Mapping, ValuesView
 from dataclasses import dataclass, field
 
+from extender.core.holds import Hold, Holds
+from extender.core.roster import Roster, Stage
 from policies.model import GroupKey, Pod, PodGroup, Requests
 
 
@@ -19,16 +21,6 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A bind request that waits for the rest of the gang."""
-
-    call: int
-    node: str
-    arrived: float
-    expires: float
-
-
-@dataclass(frozen=True, slots=True)
 class Kept:
     """Room that a half-released gang keeps for the replacement of a lost member."""
 
@@ -37,22 +29,30 @@ class Kept:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the gang asks of the queue: the members without a node, and how many of them are ``needed`` to start.
+
+    ``trouble`` is what keeps it from being planned at all. Gangs of equal ``shape`` fit or do not fit alike.
+    """
+
+    trouble: Reason | None
+    members: tuple[str, ...] = ()
+    needed: int = 0
+    shape: Hashable = None
+
+
 @dataclass(slots=True)
 class Gang:
-    """A gang and everything that the core remembers of it. Only the watch and the gate change it."""
+    """A gang and everything that the core remembers of it. What is counted changes only by methods."""
 
     key: GroupKey
     group: PodGroup | None = None
-    members: dict[str, Pod] = field(default_factory=dict)
-    placement: dict[str, str] = field(default_factory=dict)
-    """Assumed room of unbound members: pod UID -> node."""
+    roster: Roster = field(default_factory=Roster)
     nominated: dict[str, str] = field(default_factory=dict)
     unconfirmed: dict[str, str] = field(default_factory=dict)
     """Nominations asked for and not known to be written yet: pod UID -> node."""
     ungating: dict[str, None] = field(default_factory=dict)
-    holds: dict[str, Hold] = field(default_factory=dict)
-    posting: dict[str, str] = field(default_factory=dict)
-    """Bindings under way: pod UID -> node."""
     doubtful: dict[str, None] = field(default_factory=dict)
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
@@ -63,7 +63,13 @@ class Gang:
     complete: bool = False
     """It has been whole once: a replacement needs no new quorum."""
     partial_since: float | None = None
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """Nodes that changed while it was being released: its promises there are looked at again afterwards."""
+    demand: Demand | None = None
+    """None when something has changed since the queue last worked it out."""
     plan_deadline: float = 0.0
+    hold_timer: float = 0.0
+    """The instant of the timer that watches what is held; 0 while none does."""
     not_before: float = 0.0
     failures: int = 0
     refused: dict[str, float] = field(default_factory=dict)
@@ -76,95 +82,137 @@ class Gang:
     reported: tuple[str, float] = ("", 0.0)
     """The code and the instant of the last report."""
     story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
+    _placement: dict[str, str] = field(default_factory=dict)
+    _posting: dict[str, str] = field(default_factory=dict)
+    _holds: Holds = field(default_factory=Holds)
 
     @property
-    def live(self) -> list[Pod]:
-        return [pod for pod in self.members.values() if pod.live and self._is_ours(pod)]
+    def members(self) -> Mapping[str, Pod]:
+        return self.roster.members
 
     @property
-    def bound(self) -> list[Pod]:
-        return [pod for pod in self.live if pod.node]
+    def live(self) -> ValuesView[Pod]:
+        return self.roster.live.values()
+
+    @property
+    def bound(self) -> ValuesView[Pod]:
+        return self.roster.bound.values()
+
+    @property
+    def placement(self) -> Mapping[str, str]:
+        """Assumed room of unbound members: pod UID -> node."""
+        return self._placement
+
+    @property
+    def posting(self) -> Mapping[str, str]:
+        """Bindings under way: pod UID -> node."""
+        return self._posting
+
+    @property
+    def holds(self) -> Holds:
+        """To be read; ``hold`` and ``let_go`` change it."""
+        return self._holds
 
     @property
     def min_member(self) -> int | None:
         """From the PodGroup, else from the members; None while nobody says it or they disagree."""
         if self.group is not None:
             return self.group.min_member
-        stated = {pod.group.min_member: None for pod in self.live if pod.group is not None}
-        return next(iter(stated)) if len(stated) == 1 else None
+        return next(iter(self.roster.sizes)) if len(self.roster.sizes) == 1 else None
 
     @property
     def priority(self) -> int:
-        return max((pod.priority for pod in self.live), default=0)
+        return max(self.roster.priorities, default=0)
 
     @property
     def created(self) -> float:
         if self.group is not None:
             return self.group.created
-        return min((pod.created for pod in self.live), default=0.0)
+        return self.roster.first.created if self.roster.first is not None else 0.0
 
     @property
     def uid(self) -> str:
         """What Bindings are stamped with: the PodGroup's UID, else that of the controller of its first member."""
         if self.group is not None:
             return self.group.uid
-        first = min(self.live, key=lambda pod: (pod.created, pod.uid), default=None)
+        first = self.roster.first
         return "" if first is None else first.owner or first.uid
 
     @property
     def releasing(self) -> bool:
-        return bool(self.posting) or self.final is not None
+        return bool(self._posting) or self.final is not None
 
     @property
     def whole(self) -> bool:
         """Enough members are bound (or have finished) by now."""
         needed = self.min_member
-        return needed is not None and len(self.present(self.bound)) >= needed
+        return needed is not None and self.reached(Stage.BOUND) >= needed
 
-    def unplaced(self) -> list[Pod]:
-        """Live members that have neither a node nor the promise of one, in rank order, one per completion index."""
-        taken = self.secured()
-        chosen: list[Pod] = []
-        for pod in sorted(self.live, key=lambda pod: pod.rank):
-            if pod.node or pod.uid in self.placement or pod.uid in self.posting or pod.identity in taken:
-                continue
-            taken.add(pod.identity)
-            chosen.append(pod)
-        return chosen
+    def reached(self, stage: Stage) -> int:
+        """How many of its identities have come at least so far; members that finished well count."""
+        return self.roster.reached(stage)
 
-    def secured(self) -> set[tuple[str, int] | str]:
-        """Identities that have a node or the promise of one."""
-        return self.present(
-            pod for pod in self.live if pod.node or pod.uid in self.placement or pod.uid in self.posting
-        )
+    def enrol(self, pod: Pod) -> None:
+        """A member is new, or has changed."""
+        if self.roster.put(pod):
+            self.demand = None
+        self._advance(pod.uid)
 
-    def quorum(self) -> set[tuple[str, int] | str]:
-        """Identities that are bound, held, or being bound: the gang is released when they are minMember."""
-        return self.present(pod for pod in self.live if pod.node or pod.uid in self.holds or pod.uid in self.posting)
+    def dismiss(self, uid: str) -> None:
+        """A member is gone. A Binding of it that is under way stays so."""
+        self.roster.drop(uid)
+        self.demand = None
+        for index in (self.nominated, self.unconfirmed, self.ungating):
+            index.pop(uid, None)
 
-    def present(self, pods: Iterable[Pod]) -> set[tuple[str, int] | str]:
-        """Identities of these pods and of the members that finished well in the same life of the gang."""
-        return {pod.identity for pod in pods} | {pod.identity for pod in self._finished()}
+    def follow(self, group: PodGroup | None) -> None:
+        """Take over its PodGroup's facts; None when it is gone."""
+        self.group = group
+        self.roster.follow(group)
+        self.demand = None
+
+    def promise(self, uid: str, node: str) -> None:
+        self._placement[uid] = node
+        self._advance(uid)
+
+    def unpromise(self, uid: str) -> str | None:
+        node = self._placement.pop(uid, None)
+        self._advance(uid)
+        return node
+
+    def hold(self, uid: str, hold: Hold) -> None:
+        self._holds.put(uid, hold)
+        self._advance(uid)
+
+    def let_go(self, uid: str) -> Hold | None:
+        hold = self._holds.pop(uid)
+        self._advance(uid)
+        return hold
+
+    def start_binding(self, uid: str, node: str) -> None:
+        self._posting[uid] = node
+        self._advance(uid)
+
+    def end_binding(self, uid: str) -> None:
+        self._posting.pop(uid, None)
+        self._advance(uid)
+
+    def refuse(self, node: str, until: float) -> None:
+        self.refused[node] = until
+        self.demand = None
+
+    def forgive(self, node: str) -> None:
+        """The node may be tried again."""
+        if self.refused.pop(node, None) is not None:
+            self.demand = None
 
     def note(self, now: float, text: str) -> None:
         self.story.append((now, text))
 
-    def _finished(self) -> list[Pod]:
-        """Succeeded members of a release that is still this gang's: same PodGroup, same controller, or same release."""
-        done = [pod for pod in self.members.values() if pod.phase == "Succeeded" and pod.stamp is not None]
-        if not done:
-            return []
-        live = self.live
-        owners = {pod.owner for pod in live if pod.owner}
-        releases = {pod.stamp.release for pod in live if pod.stamp is not None}
-        return [
-            pod
-            for pod in done
-            if pod.stamp is not None
-            and self._is_ours(pod)
-            and (self.group is not None or pod.owner in owners or pod.stamp.release in releases)
-        ]
-
-    def _is_ours(self, pod: Pod) -> bool:
-        """A PodGroup made anew under the same name is another gang: pods stamped by the old one do not count."""
-        return self.group is None or pod.stamp is None or pod.stamp.gang == self.group.uid
+    def _advance(self, uid: str) -> None:
+        if uid in self._holds or uid in self._posting:
+            stage = Stage.ARRIVED
+        else:
+            stage = Stage.PROMISED if uid in self._placement else Stage.THERE
+        if self.roster.advance(uid, stage):
+            self.demand = None

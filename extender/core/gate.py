@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.core.events import BindArrived
-from extender.core.gang import Gang, Hold
+from extender.core.gang import Gang
+from extender.core.holds import Hold
 from extender.core.promises import Promises
 from extender.core.releases import Releases
+from extender.core.roster import Stage
 from extender.core.state import State
 from extender.core.stock import Stock
 from policies.model import Pod
@@ -59,7 +61,7 @@ class Gate:
         gang = state.gang_of(pod) if pod else None
         if gang is None or uid not in gang.holds:
             return
-        del gang.holds[uid]
+        gang.let_go(uid)
         gang.note(now, "a held bind request was given up by kube-scheduler")
         self._promises.extend(gang, now)
         if gang.final == uid:
@@ -68,9 +70,9 @@ class Gate:
 
     def member_bound(self, gang: Gang, pod: Pod, now: float) -> None:
         """The watch shows a member bound: its promise is kept, and whoever waits for it is told."""
-        gang.placement.pop(pod.uid, None)
+        gang.unpromise(pod.uid)
         gang.doubtful.pop(pod.uid, None)
-        if (hold := gang.holds.pop(pod.uid, None)) is not None:
+        if (hold := gang.let_go(pod.uid)) is not None:
             self._state.answer(hold.call, "" if hold.node == pod.node else f"the pod is already on {pod.node}")
         if gang.final == pod.uid:
             gang.final = None
@@ -78,7 +80,7 @@ class Gate:
 
     def member_lost(self, gang: Gang, uid: str, now: float, why: str = "the pod is being deleted or has ended") -> None:
         """A member is gone, going or at its end: it can be held no longer, and the gang may not be able to start."""
-        held = gang.holds.pop(uid, None)
+        held = gang.let_go(uid)
         if held is not None:
             self._state.answer(held.call, why)
         if uid in gang.posting:
@@ -93,7 +95,7 @@ class Gate:
             self._promises.wake_kept_out(gang)
         if known and not gang.complete and not gang.releasing and gang.partial_since is None:
             needed = gang.min_member
-            if needed is None or len(gang.secured()) < needed:
+            if needed is None or gang.reached(Stage.PROMISED) < needed:
                 self._promises.forget(gang, "a member was deleted before the gang could start", now)
         self._state.review(gang)
 
@@ -108,7 +110,7 @@ class Gate:
         # Only now: the room that was just given back is no news about the node.
         gang.refusals += 1
         until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
-        gang.refused[node] = until
+        gang.refuse(node, until)
         state.refusing.setdefault(node, {})[gang.key] = None
         state.set_timer(until, gang.key)
 
@@ -119,11 +121,15 @@ class Gate:
         self._stock.evict_partial(gang, now)
         if gang.releasing:
             return
+        for node in [node for node, until in gang.refused.items() if now >= until]:
+            gang.forgive(node)
+        if now >= gang.hold_timer:
+            gang.hold_timer = 0.0
         if now >= gang.plan_deadline:
             gang.doubtful.clear()
-        if gang.holds and (deadline := self._releases.deadline(gang)) > now:
+        if gang.holds and self._releases.deadline(gang) > now:
             # Whoever had the first deadline may have left since this timer was set.
-            self._state.set_timer(deadline, gang.key)
+            self._releases.watch(gang)
         elif gang.holds:
             held, needed = len(gang.holds), gang.min_member
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
@@ -142,11 +148,11 @@ class Gate:
         state = self._state
         if gang.placement.get(pod.uid) != event.node:
             return state.answer(event.call, "the gang has no placement with this pod on this node any more")
-        if (earlier := gang.holds.pop(pod.uid, None)) is not None:
+        if (earlier := gang.let_go(pod.uid)) is not None:
             state.answer(earlier.call, "superseded by a newer bind request")
-        gang.holds[pod.uid] = Hold(event.call, event.node, now, event.expires)
+        gang.hold(pod.uid, Hold(event.call, event.node, now, event.expires))
         state.calls[event.call] = pod.uid
-        state.set_timer(self._releases.deadline(gang), gang.key)
+        self._releases.watch(gang)
         return self._releases.attempt(gang, now)
 
     def _single(self, pod: Pod, event: BindArrived) -> None:

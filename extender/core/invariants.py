@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from extender.core.gang import Gang
 from extender.core.ledger import Charge
+from extender.core.recount import differences
+from extender.core.roster import Stage
 from extender.core.state import State
 
 
@@ -46,8 +48,9 @@ def _members(state: State, gang: Gang) -> Iterator[str]:
     for uid, pod in gang.members.items():
         if state.pods.get(uid) is not pod or pod.group_key != gang.key:
             yield f"member {uid} differs from the pod of that UID, or belongs to another gang"
-    if (gang.key in state.waiting) != bool(gang.unplaced()):
-        unplaced = sorted(pod.uid for pod in gang.unplaced())
+    yield from differences(gang)
+    if (gang.key in state.waiting) != gang.roster.lacks:
+        unplaced = sorted(pod.uid for pod in gang.roster.unplaced())
         yield f"waiting is {gang.key in state.waiting}, but the members without node or promise are {unplaced}"
 
 
@@ -96,9 +99,9 @@ def _quorum(state: State, gang: Gang) -> Iterator[str]:
     needed = gang.min_member
     if not state.synced or not ours or needed is None or gang.complete or gang.releasing:
         return
-    if gang.bound and len(gang.present(gang.bound)) < needed and gang.partial_since is None:
+    if gang.bound and gang.reached(Stage.BOUND) < needed and gang.partial_since is None:
         yield f"bound in part ({len(gang.bound)} of {needed}), and nobody minds"
-    if gang.holds and len(gang.quorum()) >= needed:
+    if gang.holds and gang.reached(Stage.ARRIVED) >= needed:
         yield "its quorum has arrived, and its binds are still held"
     if not gang.bound and gang.partial_since is not None:
         yield "marked as bound in part, but nothing of it is bound"

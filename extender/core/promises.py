@@ -19,12 +19,12 @@ class Promises:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state = self._state
         gang.note(now, f"forgotten: {why}")
-        for hold in gang.holds.values():
-            state.answer(hold.call, why)
         for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
             state.unassume(gang, uid)
             self._steering.stop(gang, uid)
-        gang.holds.clear()
+        for uid in list(gang.holds):
+            if (hold := gang.let_go(uid)) is not None:
+                state.answer(hold.call, why)
         gang.final = None
         self.wake_kept_out(gang)
         if penalty:

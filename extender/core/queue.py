@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from extender.core.gang import Gang, Reason
+from collections import Counter
+
+from extender.core.gang import Demand, Gang, Reason
 from extender.core.problems import problem
+from extender.core.roster import Stage
 from extender.core.state import State
 from extender.core.steering import Steering
 from policies.api import QueuePolicy
@@ -31,34 +34,43 @@ class Queue:
 
     def _consider(self, gang: Gang, now: float, hopeless: dict[object, NoRoom], *, recovering: bool) -> None:
         state = self._state
-        if all(pod.scheduler not in state.schedulers for pod in gang.members.values()):
+        if not any(name in state.schedulers for name in gang.roster.schedulers):
             return
-        trouble = problem(gang, state.schedulers, state.unbound_claim)
-        if trouble is not None:
+        if gang.demand is None:
+            gang.demand = self._demand(gang)
+        demand = gang.demand
+        if demand.trouble is not None:
             if not gang.whole:
-                state.explain(gang, trouble, now)
+                state.explain(gang, demand.trouble, now)
             return
-        if now < gang.not_before or gang.releasing:
+        if now < gang.not_before or gang.releasing or len(demand.members) < demand.needed:
             return
-        members = [pod for pod in gang.unplaced() if not pod.foreign_gates]
-        # What a gang that has its quorum still lacks is placed one by one.
-        needed = 1 if gang.complete else max(1, (gang.min_member or 0) - len(gang.secured()))
-        if len(members) < needed or not members:
-            return
+        members = [gang.members[uid] for uid in demand.members]
         wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
         if recovering and len(wanted) == len(members) and fits(wanted, members, state.ledger.snapshot()):
             return self._promise(gang, members, wanted, now)
-        return self._place(gang, members, needed, now, hopeless)
+        return self._place(gang, demand, members, now, hopeless)
 
-    def _place(self, gang: Gang, members: list[Pod], needed: int, now: float, hopeless: dict[object, NoRoom]) -> None:
+    def _demand(self, gang: Gang) -> Demand:
         state = self._state
-        refused = [node for node, until in gang.refused.items() if now < until]
-        shape = (needed, tuple((pod.requests, pod.selection) for pod in members), tuple(refused))
+        if (trouble := problem(gang, state.schedulers, state.unbound_claim)) is not None:
+            return Demand(trouble)
+        members = [pod for pod in gang.roster.unplaced() if not pod.foreign_gates]
+        # What a gang that has its quorum still lacks is placed one by one.
+        needed = 1 if gang.complete else max(1, (gang.min_member or 0) - gang.reached(Stage.PROMISED))
+        shapes = Counter((pod.requests, pod.selection) for pod in members)
+        shape = (needed, tuple(shapes.items()), tuple(gang.refused))
+        return Demand(None, tuple(pod.uid for pod in members), needed, shape)
+
+    def _place(
+        self, gang: Gang, demand: Demand, members: list[Pod], now: float, hopeless: dict[object, NoRoom]
+    ) -> None:
+        state, shape = self._state, demand.shape
         verdict = hopeless.get(shape) if not gang.kept else None
         if verdict is None:
             for uid in gang.kept:
                 state.ledger.release(f"kept:{uid}")
-            found = place(members, needed, state.ledger.snapshot(), refused)
+            found = place(members, demand.needed, state.ledger.snapshot(), tuple(gang.refused))
             if not isinstance(found, NoRoom):
                 self._promise(gang, members, found.nodes, now)
             elif not gang.kept:
@@ -80,7 +92,7 @@ class Queue:
         if not gang.whole:
             text = f"{len(nodes)} members have a node each; kube-scheduler is carrying it out"
             state.explain(gang, Reason("Placed", text, warning=False), now)
-        if not gang.unplaced():
+        if not gang.roster.lacks:
             state.waiting.pop(gang.key, None)
 
     def _keep_rest(self, gang: Gang) -> None:

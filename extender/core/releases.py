@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.events import BindingPosted, Outcome
 from extender.core.gang import Gang, Reason
 from extender.core.promises import Promises
+from extender.core.roster import Stage
 from extender.core.state import State
 from extender.core.stock import Stock
 
@@ -30,8 +31,9 @@ class Releases:
                 # The last one went away and is back, and nothing is bound yet: it is the last one again.
                 gang.final = self._last(gang)
             return self._post_held(gang, gang.complete)
-        if needed is None or len(gang.quorum()) < needed:
-            held = f"{len(gang.quorum())} of {needed} members reached bind"
+        arrived = gang.reached(Stage.ARRIVED)
+        if needed is None or arrived < needed:
+            held = f"{arrived} of {needed} members reached bind"
             return self._state.explain(gang, Reason("Holding", held, warning=False), now)
         if now >= self.deadline(gang):
             why = "the gang became complete too late to bind it in time"
@@ -51,7 +53,7 @@ class Releases:
         if gang.releasing or not self._state.synced:
             return
         if gang.holds:
-            self._state.set_timer(self.deadline(gang), gang.key)
+            self.watch(gang)
             self.attempt(gang, now)
         if not gang.releasing:
             self._stock.take(gang, now)
@@ -59,11 +61,17 @@ class Releases:
     def deadline(self, gang: Gang) -> float:
         """The instant by which posting has to start, so that it ends before the first held request expires."""
         limits = self._state.limits
-        expires = min(hold.expires for hold in gang.holds.values())
-        deadline = expires - limits.post_margin_s - limits.post_member_s * len(gang.placement)
+        deadline = gang.holds.first_to_expire() - limits.post_margin_s - limits.post_member_s * len(gang.placement)
         if gang.group is None or gang.group.timeout_s is None:
             return deadline
-        return min(deadline, min(hold.arrived for hold in gang.holds.values()) + gang.group.timeout_s)
+        return min(deadline, gang.holds.first_arrived() + gang.group.timeout_s)
+
+    def watch(self, gang: Gang) -> None:
+        """Have a timer run out at the deadline of what is held, or before."""
+        deadline = self.deadline(gang)
+        if not gang.hold_timer or deadline < gang.hold_timer:
+            gang.hold_timer = deadline
+            self._state.set_timer(deadline, gang.key)
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """A Binding has ended: tell the calls that wait for it, and see how the release stands."""
@@ -95,17 +103,17 @@ class Releases:
                 gang.final = None
                 return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
             uid, gang.final = gang.final, None
-            whole = len(gang.present(gang.bound)) + 1 >= (gang.min_member or 0)
+            whole = gang.reached(Stage.BOUND) + 1 >= (gang.min_member or 0)
             return self._post_member(gang, uid, complete=whole)
         self._stock.take(gang, now)
         return None
 
     def _member_posted(self, gang: Gang, event: BindingPosted, now: float) -> None:
-        gang.posting.pop(event.uid, None)
+        gang.end_binding(event.uid)
         gang.doubtful.pop(event.uid, None)
         match event.outcome:
             case Outcome.DONE:
-                gang.placement.pop(event.uid, None)
+                gang.unpromise(event.uid)
             case Outcome.REFUSED:
                 self._promises.lose(gang, event.uid, now)
             case Outcome.UNKNOWN:
@@ -134,10 +142,11 @@ class Releases:
             self._post_member(gang, uid, complete=complete)
 
     def _post_member(self, gang: Gang, uid: str, *, complete: bool) -> None:
-        hold = gang.holds.pop(uid)
+        hold = gang.holds[uid]
         self._state.calls.pop(hold.call, None)
         pod = self._state.pods[uid]
-        gang.posting[uid] = hold.node
+        gang.start_binding(uid, hold.node)
+        gang.let_go(uid)
         stamp = {GANG_UID: gang.uid, RELEASE: gang.release or uid, NODE: hold.node}
         if complete:
             stamp[RELEASE_COMPLETE] = "true"

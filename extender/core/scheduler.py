@@ -86,10 +86,9 @@ class Scheduler:
             case GroupGone(key, uid):
                 self._group_gone(key, uid, now)
             case ClaimSeen(namespace, name, bound):
-                self.state.claims[namespace, name] = bound
-                self.state.pass_needed = True
+                self.state.set_claim(namespace, name, bound)
             case ClaimGone(namespace, name):
-                self.state.claims.pop((namespace, name), None)
+                self.state.set_claim(namespace, name, None)
             case Synced():
                 self._recover(now)
             case Tick():
@@ -204,9 +203,11 @@ class Scheduler:
         for uid in state.ledger.assumed_on(node):
             pod = state.pods.get(uid)
             gang = state.gang_of(pod) if pod else None
-            if gang is None or pod is None or uid not in gang.placement or gang.releasing:
+            if gang is None or pod is None or uid not in gang.placement or state.ledger.admits(node, pod.selection):
                 continue
-            if not state.ledger.admits(node, pod.selection):
+            if gang.releasing:
+                gang.unsettled[node] = None
+            else:
                 self._promises.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
         self._yield_room(node, now)
 
@@ -216,9 +217,13 @@ class Scheduler:
         for uid in reversed(list(state.ledger.assumed_on(node))):
             pod = state.pods.get(uid)
             gang = state.gang_of(pod) if pod else None
-            if gang is None or pod is None or uid not in gang.placement or gang.releasing:
+            if gang is None or pod is None or uid not in gang.placement:
                 continue
-            if state.ledger.overcommitted(node, pod.requests):
+            if not state.ledger.overcommitted(node, pod.requests):
+                continue
+            if gang.releasing:
+                gang.unsettled[node] = None
+            else:
                 self._promises.forget(gang, f"the room planned on node {node} was taken by another pod", now)
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
@@ -227,7 +232,8 @@ class Scheduler:
         gang = state.gangs.get(group.key)
         if gang is None or not self._reads_groups(gang):
             return
-        before, gang.group = gang.group, group
+        before = gang.group
+        gang.follow(group)
         if before is not None and before.uid != group.uid:
             gang.complete, gang.partial_since, gang.release = False, None, ""
             self._promises.forget(gang, "its PodGroup was made anew", now)
@@ -245,7 +251,7 @@ class Scheduler:
         del state.groups[key]
         gang = state.gangs.get(key)
         if gang is not None and gang.group is not None:
-            gang.group = None
+            gang.follow(None)
             if not gang.releasing:
                 self._promises.forget(gang, "its PodGroup was deleted", now)
             state.review(gang)

@@ -92,9 +92,9 @@ class State:
             gang = self.gangs.get(key)
             if gang is None:
                 gang = self.gangs[key] = Gang(key)
-            gang.members[pod.uid] = pod
+            gang.enrol(pod)
             if gang.group is None and pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING:
-                gang.group = self.groups.get(key)
+                gang.follow(self.groups.get(key))
         self._charge(pod)
         return old
 
@@ -117,12 +117,12 @@ class State:
             self.bound_by_us[uid] = node
 
     def assume(self, gang: Gang, pod: Pod, node: str) -> None:
-        gang.placement[pod.uid] = node
+        gang.promise(pod.uid, node)
         self.ledger.charge(pod.uid, node, pod.requests, assumed=True)
 
     def unassume(self, gang: Gang, uid: str) -> None:
         gang.doubtful.pop(uid, None)
-        if gang.placement.pop(uid, None) is not None:
+        if gang.unpromise(uid) is not None:
             pod = self.pods.get(uid)
             if pod is None or not pod.node:
                 self.uncharge(uid)
@@ -136,7 +136,7 @@ class State:
     def node_changed(self, node: str) -> None:
         for key in self.refusing.pop(node, {}):
             if (gang := self.gangs.get(key)) is not None:
-                gang.refused.pop(node, None)
+                gang.forgive(node)
         self.pass_needed = True
 
     def unfit(self, pod: Pod, node: str) -> str | None:
@@ -156,6 +156,20 @@ class State:
         """End a bind request; an empty error means that the pod is bound."""
         self.calls.pop(call, None)
         self.out.append(AnswerBind(call, error))
+
+    def set_claim(self, namespace: str, name: str, bound: bool | None) -> None:
+        """A volume claim has a volume, has none yet, or (None) is gone."""
+        if self.claims.get((namespace, name)) == bound:
+            return
+        if bound is None:
+            del self.claims[namespace, name]
+        else:
+            self.claims[namespace, name] = bound
+        for key in self.waiting:
+            gang = self.gangs[key]
+            if key.namespace == namespace and any(name in pod.claims for pod in gang.roster.odd.values()):
+                gang.demand = None
+                self.pass_needed = True
 
     def unbound_claim(self, pod: Pod) -> str | None:
         return next((name for name in pod.claims if not self.claims.get((pod.namespace, name), False)), None)
@@ -185,7 +199,7 @@ class State:
             for uid in gang.kept:
                 self.uncharge(f"kept:{uid}")
             self.gangs.pop(gang.key, None)
-        if gang.members and gang.unplaced():
+        if gang.roster.lacks:
             self.waiting[gang.key] = None
             self.pass_needed = True
         else:
@@ -230,10 +244,7 @@ class State:
         gang = self.gangs.get(key) if key else None
         if gang is None:
             return
-        gang.members.pop(pod.uid, None)
-        gang.nominated.pop(pod.uid, None)
-        gang.unconfirmed.pop(pod.uid, None)
-        gang.ungating.pop(pod.uid, None)
+        gang.dismiss(pod.uid)
         self.review(gang)
 
     def _charge(self, pod: Pod) -> None:

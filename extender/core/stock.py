@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.effects import Evict
 from extender.core.gang import Gang, Reason
 from extender.core.promises import Promises
+from extender.core.roster import Stage
 from extender.core.state import State
 
 
@@ -17,7 +18,7 @@ class Stock:
 
     def take(self, gang: Gang, now: float) -> None:
         """Find out how the gang stands, and say so."""
-        if any(pod.scheduler not in self._state.schedulers for pod in gang.live):
+        if any(name not in self._state.schedulers for name in gang.roster.schedulers):
             # Not ours to judge: what another scheduler has bound is never evicted.
             return self._state.review(gang)
         self._drop_unfit(gang, now)
@@ -43,10 +44,16 @@ class Stock:
 
     def _drop_unfit(self, gang: Gang, now: float) -> None:
         """No promise is taken back while a release is under way: what became of its nodes meanwhile counts now."""
+        if not gang.unsettled:
+            return
         for uid, node in gang.placement.items():
             pod = gang.members.get(uid)
-            if pod is not None and uid not in gang.doubtful and (unfit := self._state.unfit(pod, node)) is not None:
+            if pod is None or node not in gang.unsettled or uid in gang.doubtful:
+                continue
+            if (unfit := self._state.unfit(pod, node)) is not None:
                 return self._promises.forget(gang, unfit, now)
+        if not gang.doubtful:
+            gang.unsettled.clear()
 
     def _became_whole(self, gang: Gang, now: float) -> None:
         gang.complete, gang.partial_since, gang.failures = True, None, 0
@@ -58,7 +65,7 @@ class Stock:
         self._running(gang, now)
 
     def _running(self, gang: Gang, now: float) -> None:
-        count = len(gang.present(gang.bound))
+        count = gang.reached(Stage.BOUND)
         self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
 
     def _became_partial(self, gang: Gang, now: float) -> None:
@@ -67,6 +74,6 @@ class Stock:
         if gang.partial_since is None:
             gang.partial_since = now
             self._state.set_timer(now + self._state.limits.partial_s, gang.key)
-        count, needed = len(gang.present(gang.bound)), gang.min_member
+        count, needed = gang.reached(Stage.BOUND), gang.min_member
         message = f"its release broke off with {count} of {needed} members bound; replacements go first"
         self._state.explain(gang, Reason("Partial", message), now)

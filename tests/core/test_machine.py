@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from extender.core.events import Outcome, PodSeen
+from extender.core.roster import Stage
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
 from tests.core.world import World
@@ -187,7 +188,7 @@ class Cluster(RuleBasedStateMachine):
         world.come_to_rest()
         for found in world.core.state.gangs.values():
             bound, needed = len(found.bound), found.min_member or 0
-            whole = len(found.present(found.bound)) >= needed
+            whole = found.reached(Stage.BOUND) >= needed
             assert not bound or whole or found.complete, world.stories()
             assert not found.live or found.reason.code not in ("Holding", "Releasing", "Placed"), world.stories()
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"

@@ -29,6 +29,7 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.invariants import told, validate
+from extender.core.recount import finished_here
 from extender.core.scheduler import Scheduler
 from policies.model import Node, Pod, PodGroup
 from tests.core.script import stamp_of
@@ -238,7 +239,8 @@ class World:
         if gang is None or gang.bound or gang.complete:
             return True
         asking = {bind.uid for bind in self.binds.values()}
-        there = gang.present(pod for pod in gang.live if pod.uid in asking)
+        there = {pod.identity for pod in gang.live if pod.uid in asking}
+        there |= {pod.identity for pod in gang.members.values() if finished_here(gang, pod)}
         return gang.min_member is not None and len(there) >= gang.min_member
 
     def _carry_out(self, effect: Effect) -> None:

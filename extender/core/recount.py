@@ -1,0 +1,87 @@
+"""The slow twin of what is counted event by event: everything about one gang, worked out anew from its members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from extender.core.gang import Gang
+from extender.core.roster import Identity, Stage
+from policies.model import Pod
+
+
+def differences(gang: Gang) -> Iterator[str]:
+    """Where the counts kept up to date disagree with a fresh count."""
+    roster, stages = gang.roster, _stages(gang)
+    for stage in list(Stage)[1:]:
+        fresh = sum(reached >= stage for reached in stages.values())
+        if gang.reached(stage) != fresh:
+            yield f"{gang.reached(stage)} identities are counted as {stage.name}, but they are {fresh}: {stages}"
+    live = [pod for pod in gang.members.values() if _counts(gang, pod) and pod.live]
+    indexes: dict[str, tuple[object, object]] = {
+        "live": (dict(roster.live), {pod.uid: pod for pod in live}),
+        "bound": (dict(roster.bound), {pod.uid: pod for pod in live if pod.node}),
+        "odd": (dict(roster.odd), {pod.uid: pod for pod in live if _odd(pod)}),
+        "schedulers": (dict(roster.schedulers), Counter(pod.scheduler for pod in live)),
+        "priorities": (dict(roster.priorities), Counter(pod.priority for pod in live)),
+        "dialects": (dict(roster.dialects), Counter(pod.group.dialect.value for pod in live if pod.group)),
+        "sizes": (dict(roster.sizes), Counter(pod.group.min_member for pod in live if pod.group)),
+        "first": (roster.first, min(live, key=lambda pod: (pod.created, pod.uid), default=None)),
+        "unplaced": (roster.unplaced(), _unplaced(live, stages)),
+    }
+    for name, (kept, found) in indexes.items():
+        if kept != found:
+            yield f"{name} is kept as {kept}, but a fresh look finds {found}"
+    if gang.holds:
+        first = min(hold.expires for hold in gang.holds.values()), min(hold.arrived for hold in gang.holds.values())
+        if (gang.holds.first_to_expire(), gang.holds.first_arrived()) != first:
+            yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
+
+
+def _counts(gang: Gang, pod: Pod) -> bool:
+    """A PodGroup made anew under the same name is another gang: pods stamped by the old one do not count."""
+    return gang.group is None or pod.stamp is None or pod.stamp.gang == gang.group.uid
+
+
+def _stages(gang: Gang) -> dict[Identity, Stage]:
+    stages: dict[Identity, Stage] = {}
+    for pod in gang.members.values():
+        if not _counts(gang, pod):
+            continue
+        stage = _stage(gang, pod) if pod.live else Stage.BOUND if finished_here(gang, pod) else Stage.ABSENT
+        if stage is not Stage.ABSENT:
+            stages[pod.identity] = max(stage, stages.get(pod.identity, stage))
+    return stages
+
+
+def _stage(gang: Gang, pod: Pod) -> Stage:
+    if pod.node:
+        return Stage.BOUND
+    if pod.uid in gang.holds or pod.uid in gang.posting:
+        return Stage.ARRIVED
+    return Stage.PROMISED if pod.uid in gang.placement else Stage.THERE
+
+
+def finished_here(gang: Gang, pod: Pod) -> bool:
+    """It succeeded in a release that is still this gang's: same PodGroup, same controller, or same release."""
+    if pod.phase != "Succeeded" or pod.stamp is None:
+        return False
+    live = [other for other in gang.members.values() if other.live and _counts(gang, other)]
+    return (
+        gang.group is not None
+        or pod.owner in {other.owner for other in live if other.owner}
+        or pod.stamp.release in {other.stamp.release for other in live if other.stamp is not None}
+    )
+
+
+def _unplaced(live: list[Pod], stages: dict[Identity, Stage]) -> list[Pod]:
+    found: dict[Identity, Pod] = {}
+    for pod in sorted(live, key=lambda pod: pod.rank):
+        if stages[pod.identity] is Stage.THERE:
+            found.setdefault(pod.identity, pod)
+    return list(found.values())
+
+
+def _odd(pod: Pod) -> bool:
+    unreadable = pod.group is not None and pod.group.problem is not None
+    return bool(pod.device_claims or pod.claims or pod.foreign_gates or unreadable)

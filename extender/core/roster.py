@@ -1,0 +1,230 @@
+"""The members of a gang, counted as they change: who is there, how far each has come, what they say of their gang.
+
+Every event of one member costs the same however many others there are. ``extender.core.recount`` is the slow twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from operator import attrgetter
+from typing import TypeVar
+
+from policies.model import Pod, PodGroup
+
+Identity = tuple[str, int] | str
+T = TypeVar("T")
+
+_facts = attrgetter(
+    "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "group",
+    "requests", "selection", "stamp", "device_claims", "claims",
+)  # fmt: skip
+"""What a decision about the gang can depend on; the rest of a pod is kube-scheduler's news about it."""
+
+
+class Stage(IntEnum):
+    """How far a member has come. Whoever has come further has come this far as well."""
+
+    ABSENT = 0
+    THERE = 1
+    PROMISED = 2
+    ARRIVED = 3
+    """At bind: held, or being bound."""
+    BOUND = 4
+    """Or finished well, in the same life of the gang."""
+
+
+class Tally(dict[T, int]):
+    """How many members say so, for each thing that is said by any."""
+
+    def add(self, value: T) -> bool:
+        """Whether it is said for the first time."""
+        count = self.get(value, 0)
+        self[value] = count + 1
+        return not count
+
+    def take(self, value: T) -> bool:
+        """Whether nobody says it any more."""
+        count = self[value] - 1
+        if count:
+            self[value] = count
+        else:
+            del self[value]
+        return not count
+
+
+class Roster:
+    """Members and their counts. An identity (one per completion index) has come as far as the best of its pods."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Pod] = {}
+        self.live: dict[str, Pod] = {}
+        """Those that count: pods of another PodGroup's life under the same name do not."""
+        self.bound: dict[str, Pod] = {}
+        self.odd: dict[str, Pod] = {}
+        """Live members that may need a word: unreadable, gated by others, or with claims."""
+        self.schedulers: Tally[str] = Tally()
+        self.priorities: Tally[int] = Tally()
+        self.dialects: Tally[str] = Tally()
+        self.sizes: Tally[int | None] = Tally()
+        self._owners: Tally[str] = Tally()
+        self._releases: Tally[str] = Tally()
+        self._group: PodGroup | None = None
+        self._first: Pod | None = None
+        self._done: dict[str, Pod] = {}
+        self._advanced: dict[str, Stage] = {}
+        self._stages: dict[Identity, dict[str, Stage]] = {}
+        self._counts = [0] * len(Stage)
+        self._lacking: dict[Identity, None] = {}
+
+    @property
+    def first(self) -> Pod | None:
+        """The live member that was created first."""
+        if self._first is None:
+            self._first = min(self.live.values(), key=_age, default=None)
+        return self._first
+
+    @property
+    def lacks(self) -> bool:
+        """Whether some identity has neither a node nor the promise of one."""
+        return bool(self._lacking)
+
+    def reached(self, stage: Stage) -> int:
+        """How many identities have come at least so far."""
+        return sum(self._counts[stage:])
+
+    def unplaced(self) -> list[Pod]:
+        """One pod for each identity that has neither a node nor the promise of one, in rank order."""
+        found = [
+            min((self.members[uid] for uid in self._stages[identity]), key=lambda pod: pod.rank)
+            for identity in self._lacking
+        ]
+        return sorted(found, key=lambda pod: pod.rank)
+
+    def stages(self) -> Iterator[tuple[Identity, Stage]]:
+        for identity, pods in self._stages.items():
+            yield identity, max(pods.values())
+
+    def put(self, pod: Pod) -> bool:
+        """A member is new or has changed. Returns whether that can matter to a decision."""
+        old = self.members.get(pod.uid)
+        self.members[pod.uid] = pod
+        if old is not None and _facts(old) == _facts(pod):
+            for index in (self.live, self.bound, self.odd, self._done):
+                if pod.uid in index:
+                    index[pod.uid] = pod
+            if self._first is old:
+                self._first = pod
+            return False
+        changed = old is not None and self._uncount(old)
+        if self._count(pod) or changed:
+            self._judge_done()
+        return True
+
+    def drop(self, uid: str) -> None:
+        pod = self.members.pop(uid, None)
+        self._advanced.pop(uid, None)
+        if pod is not None and self._uncount(pod):
+            self._judge_done()
+
+    def advance(self, uid: str, stage: Stage) -> bool:
+        """What the queue and the gate have made of a pod: THERE, PROMISED or ARRIVED. Returns whether that is new."""
+        if self._advanced.get(uid, Stage.THERE) is stage:
+            return False
+        if stage is Stage.THERE:
+            del self._advanced[uid]
+        else:
+            self._advanced[uid] = stage
+        if (pod := self.live.get(uid)) is not None and not pod.node:
+            self._stand(pod, stage)
+        return True
+
+    def follow(self, group: PodGroup | None) -> None:
+        """The gang's PodGroup: members of another one's life stop counting, or count again."""
+        before, self._group = self._group, group
+        if (before.uid if before else None) == (group.uid if group else None):
+            return
+        for pod in self.members.values():
+            self._uncount(pod)
+        for pod in self.members.values():
+            self._count(pod)
+        self._judge_done()
+
+    def _count(self, pod: Pod) -> bool:
+        """Whether what finished members are judged by has changed."""
+        ours = self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
+        if not ours or not pod.live:
+            if ours and pod.phase == "Succeeded" and pod.stamp is not None:
+                self._done[pod.uid] = pod
+                self._stand_done(pod)
+            return False
+        self.live[pod.uid] = pod
+        if pod.node:
+            self.bound[pod.uid] = pod
+        if pod.device_claims or pod.claims or pod.foreign_gates or _unreadable(pod):
+            self.odd[pod.uid] = pod
+        self.schedulers.add(pod.scheduler)
+        self.priorities.add(pod.priority)
+        self.dialects.add(pod.group.dialect.value if pod.group is not None else "")
+        self.sizes.add(pod.group.min_member if pod.group is not None else None)
+        if self._first is not None and _age(pod) < _age(self._first):
+            self._first = pod
+        self._stand(pod, Stage.BOUND if pod.node else self._advanced.get(pod.uid, Stage.THERE))
+        changed = bool(pod.owner) and self._owners.add(pod.owner)
+        return (pod.stamp is not None and self._releases.add(pod.stamp.release)) or changed
+
+    def _uncount(self, pod: Pod) -> bool:
+        """Take back what ``_count`` made of it. Whether what finished members are judged by has changed."""
+        self._stand(pod, Stage.ABSENT)
+        if self._done.pop(pod.uid, None) is not None or pod.uid not in self.live:
+            return False
+        del self.live[pod.uid]
+        self.bound.pop(pod.uid, None)
+        self.odd.pop(pod.uid, None)
+        self.schedulers.take(pod.scheduler)
+        self.priorities.take(pod.priority)
+        self.dialects.take(pod.group.dialect.value if pod.group is not None else "")
+        self.sizes.take(pod.group.min_member if pod.group is not None else None)
+        if self._first is not None and self._first.uid == pod.uid:
+            self._first = None
+        changed = bool(pod.owner) and self._owners.take(pod.owner)
+        return (pod.stamp is not None and self._releases.take(pod.stamp.release)) or changed
+
+    def _judge_done(self) -> None:
+        for pod in self._done.values():
+            self._stand_done(pod)
+
+    def _stand_done(self, pod: Pod) -> None:
+        """A member that finished well counts while its release is this gang's: same PodGroup, owner or release."""
+        same = pod.owner in self._owners or (pod.stamp is not None and pod.stamp.release in self._releases)
+        self._stand(pod, Stage.BOUND if same or self._group is not None else Stage.ABSENT)
+
+    def _stand(self, pod: Pod, stage: Stage) -> None:
+        identity = pod.identity
+        pods = self._stages.get(identity)
+        before = max(pods.values()) if pods else Stage.ABSENT
+        if stage is not Stage.ABSENT:
+            if pods is None:
+                pods = self._stages[identity] = {}
+            pods[pod.uid] = stage
+        elif pods is not None:
+            pods.pop(pod.uid, None)
+            if not pods:
+                del self._stages[identity]
+        after = max(pods.values()) if pods else Stage.ABSENT
+        if before is after:
+            return
+        self._counts[before] -= 1
+        self._counts[after] += 1
+        if after is Stage.THERE:
+            self._lacking[identity] = None
+        else:
+            self._lacking.pop(identity, None)
+
+
+def _unreadable(pod: Pod) -> bool:
+    return pod.group is not None and pod.group.problem is not None
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return pod.created, pod.uid
