@@ -16,6 +16,7 @@ from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from benchmarks.stage import MODES, Mode
 from devcluster import ClusterError
+from extender.loadtest import latency_command
 
 main = typer.Typer(name="muster bench", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -46,10 +47,13 @@ def throughput_command(
     output: Output = None,
 ) -> None:
     """How many gang pods a second get bound, and what a pod costs every process."""
-    _run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
+    run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
 
 
-def _run(benchmark: Benchmark[Any], output: Path | None) -> None:
+main.command("latency")(latency_command)
+
+
+def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
     """One benchmark from the command line."""
     terminal = _terminal()
     if output is not None and not output.parent.is_dir():  # said now and not in an hour

@@ -90,7 +90,9 @@ class Stage:
     def _prepare(self) -> None:
         self.api = self._cluster.api
         self._progress(f"adding {self._nodes} nodes")
-        self._cluster.add_nodes(self._nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)})
+        self.node_names = self._cluster.add_nodes(
+            self._nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)}
+        )
         if self.mode.alone:
             return
         self._progress("starting Muster")
@@ -132,16 +134,18 @@ class Stage:
         assert self._scheduler is not None  # noqa: S101 - asked after it was started
         return Page(self._scheduler.metrics())
 
-    def muster_page(self) -> Page | None:
-        """The extender's /metrics, or None without Muster."""
-        if self.muster is None:
-            return None
-        return Page(httpx.get(f"{self.muster.url}/metrics", trust_env=False).raise_for_status().text)
+    @property
+    def muster_url(self) -> str:
+        assert self.muster is not None  # noqa: S101 - asked in Muster's modes alone
+        return self.muster.url
+
+    def muster_page(self) -> Page:
+        """The extender's /metrics."""
+        return Page(httpx.get(f"{self.muster_url}/metrics", trust_env=False, timeout=30).raise_for_status().text)
 
     def writes(self) -> dict[str, float]:
         """How many writes to the API server the extender has made, by kind."""
-        page = self.muster_page()
-        return page.by("kind", "muster_api_writes_total") if page else {}
+        return {} if self.muster is None else self.muster_page().by("kind", "muster_api_writes_total")
 
 
 _NAMES = {"kube-scheduler-muster": "kube-scheduler", "muster": "extender"}

@@ -67,12 +67,12 @@ def demo(context: typer.Context) -> None:
 
 @main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def bench(context: typer.Context) -> None:
-    """Measure throughput, latency and cost on a real control plane (needs a source checkout)."""
-    try:
-        from benchmarks.cli import main as benchmarks
-    except ImportError:
-        _stop("the benchmarks need a source checkout: git clone the project and run `muster bench` there")
-    benchmarks(context.args, prog_name="muster bench")
+    """Load-test a running extender; in a source checkout also measure throughput and cost on a real control plane."""
+    if (Path(__file__).parent.parent / "benchmarks" / "cli.py").exists():
+        from benchmarks.cli import main as commands
+    else:
+        from extender.loadtest import main as commands
+    commands(context.args, prog_name="muster bench")
 
 
 def _settings(config: Path | None, **flags: object) -> Settings:

@@ -1,0 +1,158 @@
+"""How long the verbs take at a chosen rate, as the caller sees it and inside the extender; binds are of real gangs.
+
+There is no kube-scheduler here: the load generator stands in for it, with the pods that it would have sent. Muster
+plans real gangs on a real API server; what is called for their members is what kube-scheduler would call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Kind, Table
+from benchmarks.scrape import quantile
+from benchmarks.sightings import GANG, PODS
+from benchmarks.stage import GPUS_PER_NODE, Mode, Stage, gang, gangs, pod
+from devcluster.api import Object
+from devcluster.progress import Progress
+from extender.loadtest import Call, Load, Verb, bind_call, figures, fire, node_call
+
+SIZE = 8
+SETTLE_S = 120.0
+HISTOGRAM = "muster_verb_duration_seconds"
+SETTINGS = {"plan_timeout_s": 3600}
+"""Nobody takes the plans up while filter is measured: they must last."""
+
+
+class Run(Struct, frozen=True):
+    """One kind of call. ``client``: counts and latencies as the caller saw them. ``inside_p99_ms``: from the extender's
+    own histogram, which ends before the answer is on its way; None where it does not tell these calls apart."""
+
+    what: str
+    client: dict[str, float]
+    inside_p99_ms: float | None
+
+
+class Report(Struct, frozen=True):
+    """All kinds of calls on one stage."""
+
+    runs: list[Run]
+
+
+def measure(verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, progress: Progress) -> Report:
+    """Every kind of call in turn. Raises TimeoutError when the gangs are not planned in time."""
+    number_of_gangs = max(1, min(count, nodes * GPUS_PER_NODE // 2) // SIZE)
+    with Stage(Mode.UNGATED, nodes, progress, SETTINGS) as stage:
+        progress(f"planning {number_of_gangs} gangs")
+        stage.create(gangs(number_of_gangs, SIZE, stage.mode))
+        members = stage.api.wait_for(PODS, lambda pods: all(map(_nominated, pods)), SETTLE_S)
+        # More GPUs than any node has: it waits for as long as it exists.
+        stage.create(gang("waiting", SIZE, stage.mode, gpus=GPUS_PER_NODE + 1))
+        waiting = stage.api.get(f"{PODS}/waiting-0")
+        loads = {
+            what: itertools.islice(itertools.cycle(calls), count)
+            for what, calls in _questions(members, waiting, stage.node_names).items()
+        }
+        loads["bind"] = itertools.islice([_bind_call(one) for one in sorted(members, key=_by_gang)], None)
+        runs: list[Run] = []
+        for what, calls in loads.items():
+            verb = Verb(what.partition(":")[0])
+            if verb in verbs:
+                progress(what)
+                runs += _timed(stage, what, verb, list(calls), rate, concurrency)
+        return Report(runs)
+
+
+def _by_gang(one: Object) -> tuple[str, str]:
+    return one["metadata"]["annotations"][GANG], one["metadata"]["name"]
+
+
+def _nominated(one: Object) -> bool:
+    return bool(one["status"].get("nominatedNodeName"))
+
+
+def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict[str, list[Call]]:
+    """What kube-scheduler asks about pods of each kind."""
+    single = pod("single", Mode.UNGATED) | {"status": {}}
+    single["metadata"] |= {"namespace": "default", "uid": "uid-single"}
+    return {
+        "filter: planned member, its node": [
+            node_call(Verb.FILTER, _as_sent(one), [one["status"]["nominatedNodeName"]]) for one in members
+        ],
+        "filter: waiting member, every node": [node_call(Verb.FILTER, _as_sent(waiting), nodes)],
+        "filter: pod of no gang, every node": [node_call(Verb.FILTER, single, nodes)],
+        "prioritize: every node": [node_call(Verb.PRIORITIZE, single, nodes)],
+    }
+
+
+def _as_sent(one: Object) -> Object:
+    """kube-scheduler keeps no managedFields of pods, and sends none."""
+    return {**one, "metadata": {key: value for key, value in one["metadata"].items() if key != "managedFields"}}
+
+
+def _bind_call(one: Object) -> Call:
+    return bind_call(one["metadata"]["uid"], one["metadata"]["name"], one["status"]["nominatedNodeName"])
+
+
+def _timed(stage: Stage, what: str, verb: Verb, calls: list[Call], rate: float, concurrency: int) -> list[Run]:
+    """The load, and for binds also what is left when no other member is waited for: the last call of every gang."""
+    latencies: dict[int, float] = {}
+    before = stage.muster_page()
+    load = asyncio.run(fire(stage.muster_url, calls, rate, concurrency, observe=latencies.__setitem__))
+    after = stage.muster_page()
+    buckets = [page.by("le", f"{HISTOGRAM}_bucket", verb=verb.value) for page in (after, before)]
+    runs = [Run(what, figures(load), _told(quantile(0.99, *buckets)))]
+    if verb is Verb.BIND:
+        last = [latency for number, latency in latencies.items() if number % SIZE == SIZE - 1]
+        runs.append(Run(f"{what}: last member of its gang", figures(Load(latencies_ms=last)), None))
+    return runs
+
+
+def _told(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else round(seconds * 1000, 2)
+
+
+FIGURES = ("answered", "refused", "failed", "per_s", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+
+
+def tables(reports: Sequence[Report]) -> list[Table]:
+    rows = []
+    for run in (run for report in reports for run in report.runs):
+        figures = [*(run.client.get(name) for name in FIGURES), run.inside_p99_ms]
+        rows.append((run.what, *("-" if figure is None else f"{figure:g}" for figure in figures)))
+    columns = (
+        "call",
+        "answered",
+        "refused",
+        "failed",
+        "calls/s",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "max ms",
+        "inside p99 ms",
+    )
+    return [Table("Latency as the caller sees it", columns, rows)]
+
+
+def problems(reports: Sequence[Report]) -> list[str]:
+    return [
+        f"{run.what}: {run.client[kind]:g} calls {kind}"
+        for report in reports
+        for run in report.runs
+        for kind in ("refused", "failed")
+        if run.client[kind]
+    ]
+
+
+KIND = Kind(Report, tables, problems)
+
+
+def benchmark(verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int) -> Benchmark[Report]:
+    settings = {"verbs": verbs, "rate": rate, "concurrency": concurrency, "calls": count, "nodes": nodes}
+    return Benchmark("latency", KIND, settings, {"one run": partial(measure, verbs, rate, concurrency, count, nodes)})

@@ -1,0 +1,144 @@
+"""The load test against a server that answers, refuses and fails as it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from typer.testing import CliRunner
+
+from extender import cli
+from extender.loadtest import Call, Load, Verb, calls, figures, fire, main
+
+
+class Extender:
+    """Answers filter, refuses bind, fails prioritize; in a thread, so that a command can be run beside it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.at_once = self.most_at_once = 0
+        self._loop = asyncio.new_event_loop()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        async def begin() -> None:
+            app = web.Application()
+            app.router.add_post("/{verb}", self._answer)
+            self._runner = web.AppRunner(app)
+            await self._runner.setup()
+            await web.SockSite(self._runner, self._socket).start()
+
+        self._loop.run_until_complete(begin())
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.close()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.asked.append((request.match_info["verb"], json.loads(await request.read())))
+        self.at_once -= 1
+        match request.match_info["verb"]:
+            case "filter":
+                return web.json_response({"NodeNames": [], "Error": ""})
+            case "bind":
+                return web.json_response({"Error": "the pod is not known"})
+            case _:
+                return web.Response(status=500)
+
+
+@pytest.fixture
+def extender() -> Iterator[Extender]:
+    one = Extender()
+    one.start()
+    yield one
+    one.stop()
+
+
+def load_of(extender: Extender, *calls: Call, concurrency: int = 4) -> Load:
+    return asyncio.run(fire(extender.url, calls, rate=10_000, concurrency=concurrency))
+
+
+def test_answers_refusals_and_failures_are_told_apart(extender: Extender) -> None:
+    one = load_of(extender, *calls(Verb.FILTER, 3, 2), *calls(Verb.BIND, 2, 2), *calls(Verb.PRIORITIZE, 1, 2))
+    assert (len(one.latencies_ms), one.refused, one.failed) == (5, 2, {"status 500": 1})
+    assert all(latency > 0 for latency in one.latencies_ms)
+
+
+def test_every_call_is_sent_once_and_never_more_at_once_than_was_asked_for(extender: Extender) -> None:
+    load_of(extender, *calls(Verb.BIND, 50, 1), concurrency=1)
+    assert extender.most_at_once == 1
+    assert Counter(body["PodUID"] for _, body in extender.asked) == {f"uid-load-{number}": 1 for number in range(50)}
+
+
+def test_an_observer_is_told_which_call_was_answered(extender: Extender) -> None:
+    seen: dict[int, float] = {}
+    mixed = [*calls(Verb.FILTER, 1, 1), *calls(Verb.PRIORITIZE, 1, 1), *calls(Verb.FILTER, 1, 1)]
+    asyncio.run(fire(extender.url, mixed, 10_000, 2, observe=seen.__setitem__))
+    assert set(seen) == {0, 2}, "the second was not answered"
+
+
+def test_an_extender_that_is_not_there_is_a_failure_of_every_call() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    one = asyncio.run(fire(f"http://127.0.0.1:{port}", calls(Verb.FILTER, 3, 1), 10_000, 2))
+    assert sum(one.failed.values()) == 3
+    assert figures(one) == {"answered": 0, "refused": 0, "failed": 3}
+
+
+def test_requests_are_what_kube_scheduler_sends() -> None:
+    (filtering,) = calls(Verb.FILTER, 1, 3)
+    body = json.loads(filtering.body)
+    assert body["NodeNames"] == ["node-0", "node-1", "node-2"]
+    assert (body["Nodes"], body["Pod"]["metadata"]["namespace"]) == (None, "default")
+    (binding,) = calls(Verb.BIND, 1, 3)
+    assert set(json.loads(binding.body)) == {"PodName", "PodNamespace", "PodUID", "Node"}
+
+
+def test_percentiles_are_those_of_the_nearest_rank() -> None:
+    one = Load(seconds=2.0, latencies_ms=[float(number) for number in range(100, 0, -1)])
+    told = figures(one)
+    assert [told[name] for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")] == [50.0, 95.0, 99.0, 100.0]
+    assert (told["answered"], told["per_s"]) == (100, 50.0)
+
+
+def test_the_command_shows_and_writes_what_it_found_and_fails_when_calls_did(
+    extender: Extender, tmp_path: Path
+) -> None:
+    output = tmp_path / "latency.json"
+    wanted = ["latency", "--url", f"{extender.url}/", "--calls", "5", "--rate", "1000", "--nodes", "2"]
+    good = CliRunner().invoke(main, [*wanted, "--verb", "filter", "--verb", "bind", "--output", str(output)])
+    assert good.exit_code == 0, good.output
+    assert "do not exist" in good.stdout
+    told = json.loads(output.read_text())
+    assert (told["verbs"]["filter"]["answered"], told["verbs"]["bind"]["refused"]) == (5, 5)
+    bad = CliRunner().invoke(main, [*wanted, "--verb", "prioritize"])
+    assert bad.exit_code == 1
+    assert "5 calls failed: status 500" in bad.stdout
+
+
+def test_an_installed_package_has_the_load_test_alone(
+    extender: Extender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "extender" / "cli.py"))
+    wanted = ["bench", "latency", "--url", extender.url, "--calls", "2", "--verb", "filter"]
+    assert CliRunner().invoke(cli.main, wanted).exit_code == 0
+    other = CliRunner().invoke(cli.main, ["bench", "throughput"])
+    assert (other.exit_code, "No such command" in other.stderr) == (2, True)
