@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from extender.core.state import Limits
+from extender.core.steering import SteeringMode
 
 
 class SettingsError(ValueError):
@@ -39,6 +40,11 @@ class Settings(BaseSettings):
     )
     evict_partial: bool = Field(
         default=True, description="Then evict the bound members of a gang that never became whole."
+    )
+    steering: SteeringMode = Field(
+        SteeringMode.NOMINATE,
+        description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
+        "write for each pod, but is for ever: docs/steering.md.",
     )
     writes_at_once: int = Field(48, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, Protocol, assert_never
 
+from extender.budget import Budget, Lane
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -31,7 +32,7 @@ from extender.core.events import (
     Outcome,
     PreemptCalled,
     Tick,
-    UngateFailed,
+    Ungated,
 )
 from extender.core.scheduler import Scheduler
 from policies.model import Pod
@@ -72,9 +73,7 @@ class Runner:
         self.failed = asyncio.Event()
         self._writer = writer
         self._count_write = count_write
-        self._slots = asyncio.Semaphore(writes_at_once)
-        # Somebody waits for a Binding, with a deadline: it never queues behind the nominations of gangs yet to start.
-        self._bind_slots = asyncio.Semaphore(writes_at_once)
+        self._budget = Budget(writes_at_once)
         self._calls = count(1)
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
         self._binds: dict[int, asyncio.Future[str]] = {}
@@ -165,7 +164,8 @@ class Runner:
                 assert_never(effect)
 
     async def _bind(self, effect: PostBinding) -> None:
-        async with self._bind_slots:
+        # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
+        async with self._budget.turn(Lane.BINDING, effect.group or effect.uid):
             outcome, detail = await self._writer.write_binding(
                 effect, lambda: any(call in self._binds for call in effect.calls)
             )
@@ -183,7 +183,7 @@ class Runner:
         try:
             while (effect := self._nominations.get(uid)) is not None:
                 self._nominations[uid] = None
-                async with self._slots:
+                async with self._budget.turn(Lane.OTHER, effect.group):
                     detail = await self._writer.write_nomination(effect)
                 self._count_write("nomination", "failed" if detail else "done")
                 if effect.node is not None and self._nominations[uid] is None:
@@ -192,14 +192,13 @@ class Runner:
             del self._nominations[uid]
 
     async def _ungate(self, effect: Ungate) -> None:
-        async with self._slots:
+        async with self._budget.turn(Lane.UNGATE, effect.group):
             detail = await self._writer.write_ungate(effect)
         self._count_write("ungate", "failed" if detail else "done")
-        if detail:
-            self.dispatch(UngateFailed(effect.uid, detail))
+        self.dispatch(Ungated(effect.uid, detail or ""))
 
     async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
-        async with self._slots:
+        async with self._budget.turn(Lane.OTHER, kind):
             detail = await writing
         self._count_write(kind, "failed" if detail else "done")
         if detail:

@@ -45,6 +45,7 @@ class PostBinding:
     calls: tuple[int, ...]
     deadline: float
     annotations: Mapping[str, str]
+    group: GroupKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,18 @@ class Nominate:
     name: str
     node: str | None
     renew: bool = False
+    group: GroupKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ungate:
-    """PATCH our scheduling gate off the pod: kube-scheduler takes it up at once."""
+    """PATCH our scheduling gate off the pod: kube-scheduler takes it up at once. ``pin``: the only nodes it may use."""
 
     uid: str
     namespace: str
     name: str
+    group: GroupKey | None = None
+    pin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,11 +139,11 @@ class Nominated:
 
 
 @dataclass(frozen=True, slots=True)
-class UngateFailed:
-    """A member's gate could not be taken off although it was retried."""
+class Ungated:
+    """A member's gate is off, or it could not be taken off although it was retried: then ``detail`` says why."""
 
     uid: str
-    detail: str
+    detail: str = ""
 
 
 Event = (
@@ -163,5 +163,5 @@ Event = (
     | BindDisconnected
     | BindingPosted
     | Nominated
-    | UngateFailed
+    | Ungated
 )

@@ -52,7 +52,8 @@ class Gang:
     nominated: dict[str, str] = field(default_factory=dict)
     unconfirmed: dict[str, str] = field(default_factory=dict)
     """Nominations asked for and not known to be written yet: pod UID -> node."""
-    ungating: dict[str, None] = field(default_factory=dict)
+    ungating: dict[str, bool] = field(default_factory=dict)
+    """Members whose gate was asked to come off -> whether that is known to be written."""
     doubtful: dict[str, None] = field(default_factory=dict)
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
@@ -137,6 +138,11 @@ class Gang:
             return self.group.uid
         first = self.roster.first
         return "" if first is None else first.owner or first.uid
+
+    @property
+    def carrying_out(self) -> bool:
+        """Something that kube-scheduler needs before it can take the placement up is still to be written."""
+        return bool(self.unconfirmed) or not all(self.ungating.values())
 
     @property
     def releasing(self) -> bool:

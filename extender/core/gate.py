@@ -135,7 +135,9 @@ class Gate:
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
             self._promises.forget(gang, why, now, penalty=True)
-        elif gang.placement and not gang.unconfirmed and now >= gang.plan_deadline:
+        elif gang.placement and (gang.carrying_out or now < gang.plan_deadline):
+            self._state.set_timer(max(gang.plan_deadline, now + self._state.limits.report_s), gang.key)
+        elif gang.placement:
             self._promises.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
 
     def expire_unseen(self, now: float) -> None:

@@ -24,7 +24,7 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
     Tick,
-    UngateFailed,
+    Ungated,
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
@@ -32,7 +32,7 @@ from extender.core.promises import Promises
 from extender.core.queue import Queue
 from extender.core.releases import Releases
 from extender.core.state import Limits, State
-from extender.core.steering import Steering
+from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.verdicts import GANG_WAITS, Verdicts
 from policies.api import QueuePolicy
@@ -44,10 +44,14 @@ class Scheduler:
     """The core. ``handle`` mutates ``state`` and returns what is to be done about it, in order."""
 
     def __init__(
-        self, schedulers: tuple[str, ...] = ("muster",), limits: Limits | None = None, order: QueuePolicy | None = None
+        self,
+        schedulers: tuple[str, ...] = ("muster",),
+        limits: Limits | None = None,
+        order: QueuePolicy | None = None,
+        steering: SteeringMode = SteeringMode.NOMINATE,
     ) -> None:
         self.state = State(schedulers, limits or Limits())
-        self._steering = Steering(self.state)
+        self._steering = Steering(self.state, steering)
         self._promises = Promises(self.state, self._steering)
         self._stock = Stock(self.state, self._promises)
         self._releases = Releases(self.state, self._promises, self._stock)
@@ -105,8 +109,8 @@ class Scheduler:
                 self._releases.posted(event, now)
             case Nominated():
                 self._nominated(event, now)
-            case UngateFailed():
-                self._ungate_failed(event, now)
+            case Ungated():
+                self._ungated(event, now)
             case _:
                 assert_never(event)
 
@@ -262,11 +266,11 @@ class Scheduler:
             name = failed.members[event.uid].name
             self._promises.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)
 
-    def _ungate_failed(self, event: UngateFailed, now: float) -> None:
-        pod = self.state.pods.get(event.uid)
-        gang = self.state.gang_of(pod) if pod else None
-        if gang is not None and pod is not None and event.uid in gang.ungating and not gang.releasing:
-            self._promises.forget(gang, f"pod {pod.name} could not be ungated: {event.detail}", now, penalty=True)
+    def _ungated(self, event: Ungated, now: float) -> None:
+        failed = self._steering.ungated(event, now)
+        if failed is not None and not failed.releasing:
+            name = failed.members[event.uid].name
+            self._promises.forget(failed, f"pod {name} could not be ungated: {event.detail}", now, penalty=True)
 
     @staticmethod
     def _reads_groups(gang: Gang) -> bool:

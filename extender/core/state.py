@@ -150,7 +150,8 @@ class State:
     def post(self, pod: Pod, node: str, call: int, expires: float, stamp: dict[str, str], gang: Gang | None) -> None:
         """Ask for the Binding that this call waits for."""
         self.posting[pod.uid] = Posting(node, [call], gang.key if gang else None)
-        self.out.append(PostBinding(pod.uid, pod.namespace, pod.name, node, (call,), expires, stamp))
+        group = gang.key if gang else None
+        self.out.append(PostBinding(pod.uid, pod.namespace, pod.name, node, (call,), expires, stamp, group))
 
     def answer(self, call: int, error: str) -> None:
         """End a bind request; an empty error means that the pod is bound."""

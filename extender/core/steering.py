@@ -1,34 +1,57 @@
-"""Carrying a placement out: every member is nominated, and when all nominations are in, the gates come off."""
+"""Carrying a placement out: how kube-scheduler learns of the planned nodes, and when the gates come off."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Nominated
+from extender.core.events import Nominated, Ungated
 from extender.core.gang import Gang
 from extender.core.state import State
 from policies.model import GANG_GATE, Placement, Pod
+
+CLIQUE = "nvidia.com/gpu.clique"
+_LARGEST_PIN = 64
+"""Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
+
+
+class SteeringMode(StrEnum):
+    """What makes kube-scheduler look at the planned nodes only.
+
+    A nomination is a second write for each pod, and can be taken back. A pin is part of the write that ungates, and is
+    for ever: if its nodes refuse the pod, only deleting the pod helps. Pods that were never gated are always nominated,
+    as are pods with node affinity terms of their own.
+    """
+
+    NOMINATE = "nominate"
+    PIN_DOMAIN = "pin-domain"
+    PIN_NODE = "pin-node"
 
 
 class Steering:
     """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
         self._state = state
+        self._mode = mode
 
     def start(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
-        """Assume a node for each member that has one in ``nodes``, and have it nominated."""
+        """Assume a node for each member that has one in ``nodes``, and tell kube-scheduler."""
         state = self._state
         for pod in members:
             node = nodes.get(pod.uid)
             if node is None:
                 continue
             state.assume(gang, pod, node)
+            if self._pin(pod, node):
+                continue
             gang.nominated[pod.uid] = gang.unconfirmed[pod.uid] = node
             # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
             renew = pod.nominated_node == node and not pod.gates
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew))
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, gang.key))
         gang.plan_deadline = now + state.limits.plan_s
         state.set_timer(gang.plan_deadline, gang.key)
+        self.ungate(gang)
 
     def nominated(self, event: Nominated, now: float) -> Gang | None:
         """A nomination was written, or could not be: then the gang whose placement cannot go on is returned."""
@@ -39,22 +62,32 @@ class Steering:
         if event.detail:
             return gang
         del gang.unconfirmed[event.uid]
-        if not gang.unconfirmed:
-            # Only now can kube-scheduler take it up, however long the writes were in the queue.
-            gang.plan_deadline = now + self._state.limits.plan_s
-            self._state.set_timer(gang.plan_deadline, gang.key)
+        # Only now can kube-scheduler take it up, however long the write was in the queue.
+        gang.plan_deadline = now + self._state.limits.plan_s
         self.ungate(gang)
         return None
 
+    def ungated(self, event: Ungated, now: float) -> Gang | None:
+        """A gate came off, or could not be taken off: then the gang whose placement cannot go on is returned."""
+        pod = self._state.pods.get(event.uid)
+        gang = self._state.gang_of(pod) if pod else None
+        if gang is None or gang.ungating.get(event.uid, True):
+            return None
+        if event.detail:
+            return gang
+        gang.ungating[event.uid] = True
+        gang.plan_deadline = now + self._state.limits.plan_s
+        return None
+
     def ungate(self, gang: Gang) -> None:
-        """Take our gate off every placed member, once all of them are known to be nominated."""
+        """Take our gate off every placed member, once all nominations are known to be written."""
         if gang.unconfirmed:
             return
-        for uid in gang.placement:
+        for uid, node in gang.placement.items():
             pod = self._state.pods.get(uid)
             if pod is not None and pod.live and GANG_GATE in pod.gates and uid not in gang.ungating:
-                gang.ungating[uid] = None
-                self._state.out.append(Ungate(uid, pod.namespace, pod.name))
+                gang.ungating[uid] = False
+                self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(pod, node)))
 
     def stop(self, gang: Gang, uid: str) -> None:
         """The promise to this member ends: a nomination left behind would keep room from others."""
@@ -64,4 +97,24 @@ class Steering:
         nominated = gang.nominated.pop(uid, None)
         # kube-scheduler clears the nomination of a failed bind itself.
         if nominated and pod is not None and pod.live and not pod.node and uid not in gang.holds:
-            self._state.out.append(Nominate(uid, pod.namespace, pod.name, None))
+            self._state.out.append(Nominate(uid, pod.namespace, pod.name, None, group=gang.key))
+
+    def _pin(self, pod: Pod, node: str) -> tuple[str, ...]:
+        """The nodes to pin it to; none if it is nominated instead."""
+        # Terms that are there already can be narrowed only one by one: leave them to their owner.
+        if GANG_GATE not in pod.gates or pod.selection.affinity is not None:
+            return ()
+        match self._mode:
+            case SteeringMode.PIN_NODE:
+                return (node,)
+            case SteeringMode.PIN_DOMAIN:
+                return self._domain(node)
+        return ()
+
+    def _domain(self, node: str) -> tuple[str, ...]:
+        nodes = self._state.ledger.nodes
+        clique = nodes[node].labels.get(CLIQUE) if node in nodes else None
+        if clique is None:
+            return ()
+        names = tuple(sorted(name for name, other in nodes.items() if other.labels.get(CLIQUE) == clique))
+        return names if len(names) <= _LARGEST_PIN else ()

@@ -6,7 +6,7 @@ A typed pod costs 210 us and 48 KiB, and the typed bind call raises on success; 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,7 +14,14 @@ import aiohttp
 import msgspec
 
 from extender.core.effects import PostBinding
-from extender.kube.connection import REQUEST_TIMEOUT_S, ApiError, Connection, UnreachableError, error_from
+from extender.kube.connection import (
+    METADATA_ONLY,
+    REQUEST_TIMEOUT_S,
+    ApiError,
+    Connection,
+    UnreachableError,
+    error_from,
+)
 from extender.kube.objects import Meta, PodObject
 from policies.model import GANG_GATE
 
@@ -117,15 +124,20 @@ class Kube:
     async def patch_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
         """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422."""
         body = {"metadata": {"uid": uid}, "status": status}
-        kind = "application/strategic-merge-patch+json"
-        await self.call("PATCH", f"{_pod(namespace, name)}/status", body=body, content_type=kind)
+        await self._patch(f"{_pod(namespace, name)}/status", body)
 
-    async def ungate(self, namespace: str, name: str, uid: str) -> None:
-        """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422."""
-        gates = [{"name": GANG_GATE, "$patch": "delete"}]
-        body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}}
-        kind = "application/strategic-merge-patch+json"
-        await self.call("PATCH", _pod(namespace, name), body=body, content_type=kind)
+    async def ungate(self, namespace: str, name: str, uid: str, pin: Sequence[str] = ()) -> None:
+        """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422.
+
+        ``pin``: in the same write, let the pod run on these nodes alone. One term for each, by a field of the node and
+        not by its label: kube-scheduler then looks at no other node, as it does for the pods of a DaemonSet.
+        """
+        spec: dict[str, Any] = {"schedulingGates": [{"name": GANG_GATE, "$patch": "delete"}]}
+        if pin:
+            terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in pin]
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            spec["affinity"] = {"nodeAffinity": required}
+        await self._patch(_pod(namespace, name), {"metadata": {"uid": uid}, "spec": spec})
 
     async def get_pod_node(
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S
@@ -160,7 +172,12 @@ class Kube:
         """Merge into the status of a ``scheduling.x-k8s.io/v1alpha1`` PodGroup; lists are replaced as a whole."""
         path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups/{name}/status"
         body = {"metadata": {"uid": uid}, "status": status}
-        await self.call("PATCH", path, body=body, content_type="application/merge-patch+json")
+        await self._patch(path, body, "application/merge-patch+json")
+
+    async def _patch(
+        self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json"
+    ) -> None:
+        await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY)
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -70,10 +70,10 @@ class KubeWriter:
         return None
 
     async def write_ungate(self, effect: Ungate) -> str | None:
-        """Take our scheduling gate off. None when done, or when the pod is gone; else the error."""
+        """Take our scheduling gate off, and pin the pod if asked. None when done or the pod is gone; else the error."""
         return await self._persist(
             effect,
-            lambda: self._kube.ungate(effect.namespace, effect.name, effect.uid),
+            lambda: self._kube.ungate(effect.namespace, effect.name, effect.uid, effect.pin),
             pointless=lambda node: node != "",
         )
 

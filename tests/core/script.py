@@ -41,6 +41,7 @@ from extender.core.invariants import validate
 from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from extender.core.state import Limits
+from extender.core.steering import SteeringMode
 from policies.model import Node, Pod, PodGroup, Stamp
 from tests.builders import key
 
@@ -49,10 +50,15 @@ class Script:
     """Drives one core. ``pods`` are the API objects as the watch last showed them."""
 
     def __init__(
-        self, *facts: Node | Pod | PodGroup, limits: Limits | None = None, synced: bool = True, nominates: bool = True
+        self,
+        *facts: Node | Pod | PodGroup,
+        limits: Limits | None = None,
+        synced: bool = True,
+        nominates: bool = True,
+        steering: SteeringMode = SteeringMode.NOMINATE,
     ) -> None:
         self._nominates = nominates
-        self.core = Scheduler(limits=limits)
+        self.core = Scheduler(limits=limits, steering=steering)
         self.now = 1000.0
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []

@@ -1,0 +1,107 @@
+"""How a placement is carried out: nominations first, gates last, and pins only where they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.core.effects import Nominate, Ungate
+from extender.core.events import Nominated, Ungated
+from extender.core.state import Limits
+from extender.core.steering import SteeringMode
+from policies.model import GANG_GATE, Requirement, Selection
+from tests.builders import cluster, gang
+from tests.core.script import Script
+
+GATED: dict[str, Any] = {"gates": (GANG_GATE,)}
+PINS = pytest.mark.parametrize("mode", [SteeringMode.PIN_NODE, SteeringMode.PIN_DOMAIN])
+
+
+def ungates(script: Script) -> list[Ungate]:
+    return [effect for effect in script.effects if isinstance(effect, Ungate)]
+
+
+def nominations(script: Script) -> list[str]:
+    return [effect.name for effect in script.effects if isinstance(effect, Nominate) and effect.node]
+
+
+def test_no_gate_comes_off_before_every_nomination_is_written() -> None:
+    pods = gang("train", 3, **GATED)
+    script = Script(*cluster("a: 3x8"), *pods, nominates=False)
+    for pod in pods[:2]:
+        script.feed(Nominated(pod.uid, script.planned(pod)))
+    assert not ungates(script)
+    script.feed(Nominated(pods[2].uid, script.planned(pods[2])))
+    assert [effect.uid for effect in ungates(script)] == [pod.uid for pod in pods]
+    assert all(effect.pin == () for effect in ungates(script))
+
+
+def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
+    assert nominations(script) == []
+    assert {effect.uid: effect.pin for effect in ungates(script)} == {pod.uid: (script.planned(pod),) for pod in pods}
+
+
+def test_pinning_to_the_domain_names_every_node_of_the_clique_and_no_other() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 3x8", "b: 1x8"), *pods, steering=SteeringMode.PIN_DOMAIN)
+    assert {effect.pin for effect in ungates(script)} == {("a-0", "a-1", "a-2")}
+
+
+@PINS
+def test_a_pod_that_was_never_gated_is_nominated(mode: SteeringMode) -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods, steering=mode)
+    assert nominations(script) == [pod.name for pod in pods]
+    assert not ungates(script)
+
+
+@PINS
+def test_a_pod_with_affinity_terms_of_its_own_is_nominated_and_ungated_unpinned(mode: SteeringMode) -> None:
+    own = Selection(affinity=((Requirement("kubernetes.io/hostname", "Exists", ()),),))
+    pods = gang("train", 2, selection=own, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=mode)
+    assert nominations(script) == [pod.name for pod in pods]
+    assert [effect.pin for effect in ungates(script)] == [(), ()]
+
+
+def test_a_node_without_a_clique_has_no_domain_to_pin_to() -> None:
+    pods = gang("train", 1, **GATED)
+    nodes = [node.__class__(node.name, node.allocatable) for node in cluster("a: 1x8")]
+    script = Script(*nodes, *pods, steering=SteeringMode.PIN_DOMAIN)
+    assert nominations(script) == ["train-0"]
+    assert [effect.pin for effect in ungates(script)] == [()]
+
+
+@PINS
+def test_a_pinned_gang_is_held_and_released_like_any_other(mode: SteeringMode) -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=mode)
+    for pod in pods:
+        script.feed(Ungated(pod.uid))
+        script.change(pod, gates=())
+    script.run(pods)
+    assert script.reason("train") == "Running"
+
+
+def test_a_placement_waits_for_its_writes_however_long_they_take() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE, limits=Limits(plan_s=10))
+    script.advance(60)
+    assert all(script.planned(pod) for pod in pods)
+    for pod in pods:
+        script.feed(Ungated(pod.uid))
+    script.advance(9)
+    assert all(script.planned(pod) for pod in pods)
+    script.advance(5)
+    assert script.gang("train").failures == 1
+
+
+def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.feed(Ungated(pods[0].uid, "403 Forbidden"))
+    assert script.planned(pods[1]) == ""
+    assert any("could not be ungated: 403 Forbidden" in text for _, text in script.gang("train").story)
