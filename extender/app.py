@@ -46,7 +46,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
-    core = Scheduler(settings.scheduler_names, settings.limits, steering=settings.steering)
+    core = Scheduler(settings.scheduler_names, settings.limits, settings.policies, settings.steering)
     metrics = Metrics(core.state)
     runner = Runner(
         core,

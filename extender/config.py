@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from extender import catalogue
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
+from policies.chosen import Policies
+
+_METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_policies": "score"}
+"""Which question each of these settings names an answer to."""
 
 
 class SettingsError(ValueError):
@@ -46,6 +51,11 @@ class Settings(BaseSettings):
         description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
         "write for each pod, but is for ever: docs/steering.md.",
     )
+    queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
+    topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
+    score_policies: dict[str, PositiveInt] = Field(
+        {"packing": 1}, description="Which of several nodes with room is the better one: policies and their weights."
+    )
     writes_at_once: int = Field(48, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
@@ -61,6 +71,17 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # ``load`` passes the file's values as init arguments, and the environment overrides the file.
         return (env_settings, init_settings)
+
+    @field_validator(*_METHODS)
+    @classmethod
+    def _known(cls, value: str | dict[str, int], info: ValidationInfo) -> str | dict[str, int]:
+        for name in [value] if isinstance(value, str) else value:
+            catalogue.policy(name, _METHODS[info.field_name or ""])
+        return value
+
+    @property
+    def policies(self) -> Policies:
+        return catalogue.policies(self.queue_policy, self.topology_policy, self.score_policies)
 
     @property
     def limits(self) -> Limits:

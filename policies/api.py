@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from policies.demand import Demand
+from policies.ask import Ask
 from policies.model import GroupKey, Pod
 from policies.snapshot import Counts, Domain, Rows, Snapshot
 
@@ -47,7 +47,7 @@ class TopologyPolicy(Protocol):
     all, the one that held the most members counts, if those are enough for the gang to run.
     """
 
-    def domains(self, demand: Demand, snapshot: Snapshot) -> Iterator[Choice]: ...
+    def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]: ...
 
 
 class ScorePolicy(Protocol):

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.api import Choice, ScorePolicy, TopologyPolicy
-from policies.demand import Demand, Role, roles_of, rows_of
+from policies.api import Choice, ScorePolicy
+from policies.ask import Ask, Role, roles_of, rows_of
+from policies.chosen import OURS, Policies
 from policies.fewest import fewest
 from policies.model import Pod, Requests
-from policies.packing import Packing
 from policies.snapshot import Counts, Domain, Rows, Snapshot, slots
-from policies.topology import BestFit
-
-_BEST_FIT = BestFit()
-_PACKING = Packing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +37,7 @@ def place(
     snapshot: Snapshot,
     refused: Collection[str] = (),
     beside: Collection[str] = (),
-    *,
-    topology: TopologyPolicy = _BEST_FIT,
-    scoring: ScorePolicy = _PACKING,
+    policies: Policies = OURS,
 ) -> Placed | NoRoom:
     """Place the gang: all of ``members`` if there is room, else as many as fit if they are ``needed``, or nothing.
 
@@ -63,8 +57,8 @@ def place(
     if wanted >= needed:
         rows = rows_of(beside, snapshot)
         for order in _orders(roles):
-            for choice in topology.domains(Demand(tuple(order), rows), snapshot):
-                nodes = _fill(order, choice, snapshot, scoring)
+            for choice in policies.topology.domains(Ask(tuple(order), rows), snapshot):
+                nodes = _fill(order, choice, snapshot, policies.scoring)
                 if len(nodes) == wanted:
                     return Placed(nodes)
                 best = max(best, nodes, key=len)
@@ -72,7 +66,7 @@ def place(
             return Placed(best)
     elif roles:
         # Far from enough: only the number of those that do fit is of interest.
-        best = _fill(roles, (Domain("", np.arange(len(snapshot.names))),), snapshot, scoring)
+        best = _fill(roles, (Domain("", np.arange(len(snapshot.names))),), snapshot, policies.scoring)
     stuck = next(role for role in asked if any(pod.uid not in best for pod in role.pods))
     return NoRoom(len(best), needed, _explain(stuck.pods[0], snapshot, refused))
 

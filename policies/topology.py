@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice
-from policies.demand import Demand
+from policies.ask import Ask
 from policies.fewest import fewest
 from policies.packing import domain_sums, fullness, scarce
 from policies.snapshot import Counts, Domain, Level, Rows, Snapshot
@@ -26,29 +26,29 @@ class BestFit:
     the help of the nodes outside all domains, which alone may be enough.
     """
 
-    def domains(self, demand: Demand, snapshot: Snapshot) -> Iterator[Choice]:
+    def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
         if not snapshot.levels:
             yield (Domain("", np.arange(len(snapshot.names))),)
             return
         level = snapshot.levels[0]
-        rooms = [level.tally(role.room)[0] for role in demand.roles]
-        siblings = np.bincount(level.codes[demand.beside] + 1, minlength=len(level.names) + 1)[1:]
-        used = fullness(*domain_sums(level, *scarce(demand.roles[0].requests, snapshot)))
+        rooms = [level.tally(role.room)[0] for role in ask.roles]
+        siblings = np.bincount(level.codes[ask.beside] + 1, minlength=len(level.names) + 1)[1:]
+        used = fullness(*domain_sums(level, *scarce(ask.roles[0].requests, snapshot)))
         preference = np.empty(len(level.names), dtype=np.int64)
         preference[np.lexsort((level.rank, -used, -siblings))] = np.arange(len(level.names))
         for held in range(len(rooms), 0, -1):
-            holds = np.all([rooms[at] >= demand.roles[at].count for at in range(held)], axis=0)
+            holds = np.all([rooms[at] >= ask.roles[at].count for at in range(held)], axis=0)
             codes = np.flatnonzero(holds)
             best = codes[np.lexsort((preference[codes], rooms[0][codes], -siblings[codes]))]
             for code in best[:_TRIES].tolist():
                 whole = held == len(rooms)
                 yield (level.domain(code),) if whole else (level.domain(code), _others(level, np.array([code])))
-        yield _split(demand, level, rooms[0], preference)
+        yield _split(ask, level, rooms[0], preference)
 
 
-def _split(demand: Demand, level: Level, rooms: Counts, preference: NDArray[np.int64]) -> Choice:
+def _split(ask: Ask, level: Level, rooms: Counts, preference: NDArray[np.int64]) -> Choice:
     """Over the fewest domains, with the nodes outside all of them to fall back on, and then everything."""
-    role, outside = demand.roles[0], level.outside()
+    role, outside = ask.roles[0], level.outside()
     short = role.count - int(role.room[outside.rows].sum())
     codes = np.zeros(0, dtype=np.intp)
     if short > 0:
@@ -56,7 +56,7 @@ def _split(demand: Demand, level: Level, rooms: Counts, preference: NDArray[np.i
         within = int(largest[min(int(np.searchsorted(largest, short)), len(largest) - 1)]) if len(largest) else 0
         codes = fewest(rooms, min(role.count, within), preference)[::-1]
     choice = (*(level.domain(code) for code in codes.tolist()), outside)
-    return choice if len(demand.roles) == 1 else (*choice, _others(level, codes))
+    return choice if len(ask.roles) == 1 else (*choice, _others(level, codes))
 
 
 def _others(level: Level, codes: Rows) -> Domain:

@@ -9,7 +9,7 @@ from extender.core.problems import problem
 from extender.core.roster import Stage
 from extender.core.state import State
 from extender.core.steering import Steering
-from policies.api import QueuePolicy
+from policies.chosen import Policies
 from policies.model import Placement, Pod
 from policies.placement import NoRoom, fits, place
 
@@ -17,17 +17,17 @@ from policies.placement import NoRoom, fits, place
 class Queue:
     """Plans gangs. One pass looks at every waiting gang once; a gang without room does not block those behind it."""
 
-    def __init__(self, state: State, policy: QueuePolicy, steering: Steering) -> None:
+    def __init__(self, state: State, policies: Policies, steering: Steering) -> None:
         self._state = state
         self._steering = steering
-        self._policy = policy
+        self._policies = policies
 
     def run(self, now: float, *, recovering: bool = False) -> None:
         """One pass. ``recovering``: nominations found on the pods are taken as the plan where they still hold."""
         state = self._state
         gangs = [gang for key in state.waiting if (gang := state.gangs.get(key)) is not None]
         # A half-released gang goes first: it holds room, and only being completed ends that.
-        gangs.sort(key=lambda gang: (gang.partial_since is None, self._policy.order(gang)))
+        gangs.sort(key=lambda gang: (gang.partial_since is None, self._policies.queue.order(gang)))
         hopeless: dict[object, NoRoom] = {}
         for gang in gangs:
             self._consider(gang, now, hopeless, recovering=recovering)
@@ -70,7 +70,8 @@ class Queue:
         if verdict is None:
             for uid in gang.kept:
                 state.ledger.release(f"kept:{uid}")
-            found = place(members, demand.needed, state.ledger.snapshot(), tuple(gang.refused))
+            beside = [*gang.placement.values(), *(pod.node for pod in gang.bound if pod.node)]
+            found = place(members, demand.needed, state.ledger.snapshot(), tuple(gang.refused), beside, self._policies)
             if not isinstance(found, NoRoom):
                 self._promise(gang, members, found.nodes, now)
             elif not gang.kept:

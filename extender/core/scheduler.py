@@ -35,9 +35,8 @@ from extender.core.state import Limits, State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.verdicts import GANG_WAITS, Verdicts
-from policies.api import QueuePolicy
+from policies.chosen import OURS, Policies
 from policies.model import GroupKey, Node, Pod, PodGroup
-from policies.order import PriorityThenAge
 
 
 class Scheduler:
@@ -47,7 +46,7 @@ class Scheduler:
         self,
         schedulers: tuple[str, ...] = ("muster",),
         limits: Limits | None = None,
-        order: QueuePolicy | None = None,
+        policies: Policies = OURS,
         steering: SteeringMode = SteeringMode.NOMINATE,
     ) -> None:
         self.state = State(schedulers, limits or Limits())
@@ -57,7 +56,7 @@ class Scheduler:
         self._releases = Releases(self.state, self._promises, self._stock)
         self._gate = Gate(self.state, self._promises, self._stock, self._releases)
         self._verdicts = Verdicts(self.state, self._gate)
-        self._queue = Queue(self.state, order or PriorityThenAge(), self._steering)
+        self._queue = Queue(self.state, policies, self._steering)
         self._pass_at: float | None = None
 
     def handle(self, event: Event, now: float) -> list[Effect]:

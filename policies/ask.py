@@ -33,7 +33,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class Ask:
     """The roles, in the order in which they are to be placed. ``beside``: where other members of the gang already are,
     a row for each of them."""
 

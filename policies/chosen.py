@@ -1,0 +1,22 @@
+"""The policies in force: one answer to each question, ours unless the settings name others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from policies.api import QueuePolicy, ScorePolicy, TopologyPolicy
+from policies.order import PriorityThenAge
+from policies.packing import Packing
+from policies.topology import BestFit
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What decides: who is served first, which domain comes first, and how good a node is."""
+
+    queue: QueuePolicy
+    topology: TopologyPolicy
+    scoring: ScorePolicy
+
+
+OURS = Policies(PriorityThenAge(), BestFit(), Packing())

@@ -1,0 +1,103 @@
+"""Policies are chosen by name: ours, or one that an installed package offers; whatever else is said why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extender.config import SettingsError, load
+from policies.order import PriorityThenAge
+from policies.placement import Placed, place
+from policies.topology import BestFit
+from tests.builders import busy, cluster, gang, snapshot
+
+FOREIGN = '''
+"""A user's policies: the emptiest clique first, and a class that cannot be made."""
+
+import numpy as np
+
+
+class Emptiest:
+    def domains(self, ask, snapshot):
+        level = snapshot.levels[0]
+        rooms, _ = level.tally(ask.roles[0].room)
+        for code in np.argsort(-rooms):
+            yield (level.domain(int(code)),)
+
+
+class Stubborn:
+    def __init__(self, wish):
+        self.wish = wish
+
+    def score(self, pod, rows, snapshot):
+        return np.zeros(len(rows))
+'''
+POINTS = "[muster.policies]\nemptiest = foreign:Emptiest\nstubborn = foreign:Stubborn\nlost = foreign.nowhere:Lost\n"
+
+
+@pytest.fixture
+def _foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "foreign.py").write_text(FOREIGN)
+    facts = tmp_path / "foreign-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_without_a_word_ours_are_in_force() -> None:
+    chosen = load(None).policies
+    assert isinstance(chosen.queue, PriorityThenAge)
+    assert isinstance(chosen.topology, BestFit)
+    here = cluster("a: 2x8", "wide: 1x16")
+    found = place(gang("train", 1), 1, snapshot(here, *busy("wide-0", 8)), policies=chosen)
+    assert isinstance(found, Placed)
+    assert list(found.nodes.values()) == ["wide-0"], "packing takes the broken node"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("queue_policy: fifo", "queue_policy: Value error, fifo is not a known policy; known here: priority-then-age"),
+        (
+            "topology_policy: packing",
+            "topology_policy: Value error, packing is not a policy for this: it has no domains(); known here: best-fit",
+        ),
+        (
+            "score_policies: {spread: 1}",
+            "score_policies: Value error, spread is not a known policy; known here: packing",
+        ),
+        ("score_policies: {packing: 0}", "score_policies.packing: Input should be greater than 0"),
+    ],
+)
+def test_a_name_that_does_not_answer_is_refused_with_those_that_do(tmp_path: Path, settings: str, message: str) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text(settings)
+    with pytest.raises(SettingsError) as caught:
+        load(file)
+    assert str(caught.value) == message
+
+
+@pytest.mark.usefixtures("_foreign")
+def test_a_policy_of_an_installed_package_is_found_by_its_name() -> None:
+    chosen = load(None, topology_policy="emptiest").policies
+    found = place(gang("train", 2), 2, snapshot(cluster("a: 2x8", "b: 3x8")), policies=chosen)
+    assert isinstance(found, Placed)
+    assert sorted(found.nodes.values()) == ["b-0", "b-1"]
+
+
+@pytest.mark.usefixtures("_foreign")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"score_policies": {"stubborn": 1}}, "stubborn cannot be made: Stubborn.__init__() missing 1 required"),
+        ({"topology_policy": "lost"}, "lost (foreign.nowhere:Lost) cannot be loaded: No module named"),
+        ({"queue_policy": "fifo"}, "installed packages offer emptiest, lost, stubborn"),
+        ({"queue_policy": "emptiest"}, "emptiest is not a policy for this: it has no order()"),
+    ],
+)
+def test_what_is_wrong_with_a_foreign_policy_is_said(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(None, **settings)
+    assert message in str(caught.value)
