@@ -35,6 +35,11 @@ class Metrics:
         )  # fmt: skip
         self._registry.register(_Gangs(state))
 
+    def answered(self, verb: str, outcome: str, seconds: float) -> None:
+        """A verb was answered: ok, error, or gone when nobody waited any more."""
+        self.verb_calls.labels(verb, outcome).inc()
+        self.verb_seconds.labels(verb).observe(seconds)
+
     def render(self) -> bytes:
         return generate_latest(self._registry)
 

@@ -1,0 +1,137 @@
+"""kube-scheduler's four verbs over HTTP: from bytes to bytes, through the core.
+
+A plain ASGI application, in front of the one that serves people: routing, exit stacks and middleware made up half of
+what a call cost, and kube-scheduler makes two for every pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from extender import wire
+from extender.metrics import Metrics
+from extender.runner import Runner
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_STARTING = "Muster is starting and has not read the cluster yet; kube-scheduler will try again"
+
+
+class UnavailableError(Exception):
+    """Muster cannot answer now; kube-scheduler is told to try again."""
+
+
+class TooLargeError(Exception):
+    """The request's body is over the limit."""
+
+
+class Verbs:
+    """Answers ``POST /filter``, ``/prioritize``, ``/preempt`` and ``/bind``; every failure is told in a 200's body.
+
+    ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes.
+    """
+
+    def __init__(self, runner: Runner, metrics: Metrics, *, bind_timeout_s: float, max_body: int) -> None:
+        self._runner = runner
+        self._metrics = metrics
+        self._bind_timeout_s = bind_timeout_s
+        self._max_body = max_body
+        self._answers = {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
+        self._failures: dict[str, Callable[[str], bytes]] = {
+            "filter": wire.encode_filter_error,
+            "prioritize": lambda _: wire.encode_priorities({}),
+            "preempt": lambda _: wire.encode_preempt({}, None),
+            "bind": wire.encode_bind,
+        }
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether this request is for one of the verbs."""
+        return scope["type"] == "http" and scope["path"][1:] in self._failures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            return await _reply(send, b"kube-scheduler calls this with POST\n", status=405, kind=b"text/plain")
+        verb = scope["path"][1:]
+        started = time.perf_counter()
+        try:
+            body = await _body(scope, receive, self._max_body)
+            content, outcome = await self._answer(verb, body, receive)
+        except TooLargeError:
+            text = f"the body is larger than {self._max_body} bytes\n"
+            return await _reply(send, text.encode(), status=413, kind=b"text/plain")
+        except (wire.WireError, UnavailableError) as error:
+            content, outcome = self._failures[verb](str(error)), "error"
+        self._metrics.answered(verb, outcome, time.perf_counter() - started)
+        return await _reply(send, content)
+
+    async def _answer(self, verb: str, body: bytes, receive: Receive) -> tuple[bytes, str]:
+        if verb != "bind":
+            return self._answers[verb](body), "ok"
+        error = await self._bind(body, receive)
+        return wire.encode_bind(error or ""), "gone" if error is None else "error" if error else "ok"
+
+    def _filter(self, body: bytes) -> bytes:
+        request = wire.decode_filter(body)
+        self._require_ready()
+        answer = self._runner.filter(request.pod, request.candidates)
+        if answer is None:
+            raise UnavailableError(_STARTING)
+        return wire.encode_filter(answer, request)
+
+    def _prioritize(self, body: bytes) -> bytes:
+        """Planned pods never get here (one node is left), and single pods are kube-scheduler's to score."""
+        return wire.encode_priorities(dict.fromkeys(wire.decode_filter(body).candidates, 0))
+
+    def _preempt(self, body: bytes) -> bytes:
+        request = wire.decode_preempt(body)
+        self._require_ready()
+        answer = self._runner.preempt(request.pod, request.victims)
+        return wire.encode_preempt(answer.victims if answer else {}, request)
+
+    async def _bind(self, body: bytes, receive: Receive) -> str | None:
+        """The error, empty on success; None when kube-scheduler stopped waiting."""
+        wanted = wire.decode_bind(body)
+        self._require_ready()
+        call, answer = self._runner.bind(wanted.uid, wanted.namespace, wanted.name, wanted.node, self._bind_timeout_s)
+        if not answer.done():
+            watching = asyncio.ensure_future(self._give_up_when_gone(call, receive))
+            try:
+                await asyncio.wait([answer])
+            finally:
+                watching.cancel()
+        return None if answer.cancelled() else answer.result()
+
+    async def _give_up_when_gone(self, call: int, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._runner.give_up(call)
+
+    def _require_ready(self) -> None:
+        if not self._runner.core.state.synced or self._runner.failed.is_set():
+            raise UnavailableError(_STARTING)
+
+
+async def _body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    if stated.isdigit() and int(stated) > limit:
+        raise TooLargeError
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body") and len(body) <= limit:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > limit:
+        raise TooLargeError
+    return body
+
+
+async def _reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = b"application/json") -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
