@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice
-from policies.ask import Ask
+from policies.ask import Ask, Role
+from policies.columns import Mask
 from policies.fewest import fewest
 from policies.packing import domain_sums, fullness, scarce
 from policies.snapshot import Counts, Domain, Level, Rows, Snapshot
 
-_TRIES = 8
-"""Domains proposed for each number of roles kept together; only where roles compete for room can the first one fail."""
+_TRIES = 4
+"""Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
 
 
 class BestFit:
@@ -37,13 +38,25 @@ class BestFit:
         preference = np.empty(len(level.names), dtype=np.int64)
         preference[np.lexsort((level.rank, -used, -siblings))] = np.arange(len(level.names))
         for held in range(len(rooms), 0, -1):
-            holds = np.all([rooms[at] >= ask.roles[at].count for at in range(held)], axis=0)
-            codes = np.flatnonzero(holds)
+            codes = np.flatnonzero(_may_hold(ask.roles[:held], rooms, level, snapshot))
             best = codes[np.lexsort((preference[codes], rooms[0][codes], -siblings[codes]))]
             for code in best[:_TRIES].tolist():
                 whole = held == len(rooms)
                 yield (level.domain(code),) if whole else (level.domain(code), _others(level, np.array([code])))
         yield _split(ask, level, rooms[0], preference)
+
+
+def _may_hold(roles: Sequence[Role], rooms: Sequence[Counts], level: Level, snapshot: Snapshot) -> Mask:
+    """The domains with room for each of these roles, and with what all of them ask for together."""
+    holds: Mask = np.all([room >= role.count for room, role in zip(rooms, roles, strict=False)], axis=0)
+    if len(roles) > 1:
+        asked: dict[int, int] = {}
+        for role in roles:
+            for line, amount in snapshot.demand(role.requests) or ():
+                asked[line] = asked.get(line, 0) + amount * role.count
+        for line, amount in asked.items():
+            holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= amount
+    return holds
 
 
 def _split(ask: Ask, level: Level, rooms: Counts, preference: NDArray[np.int64]) -> Choice:

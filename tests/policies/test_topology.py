@@ -152,3 +152,13 @@ def test_the_answer_does_not_depend_on_the_order_in_which_nodes_were_seen() -> N
     first = place(members, 7, snapshot(here))
     for turn in range(1, len(here)):
         assert place(members, 7, snapshot(here[turn:] + here[:turn])) == first
+
+
+def test_a_launcher_finds_the_one_clique_among_many_tighter_ones_that_holds_it_too() -> None:
+    tight = [f"{name}: 2x8" for name in "abcdefghij"]
+    here = cluster(*tight, "z: 3x8")
+    names = " ".join(f"{name}-{at}" for name in "abcdefghij" for at in (0, 1))
+    bound = [replace(pod, requests=requests(0, 30)) for pod in busy(names, 0)]
+    first = replace(gang("job", 1, gpus=0, cpu=32)[0], uid="launcher", name="launcher", index=None)
+    members = [*gang("job", 2, cpu=32), first]
+    assert spread(place(members, 3, snapshot(here, *bound)), here) == "z*3"
