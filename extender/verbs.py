@@ -85,8 +85,11 @@ class Verbs:
         return wire.encode_filter(answer, request)
 
     def _prioritize(self, body: bytes) -> bytes:
-        """Planned pods never get here (one node is left), and single pods are kube-scheduler's to score."""
-        return wire.encode_priorities(dict.fromkeys(wire.decode_filter(body).candidates, 0))
+        """For pods without a plan; one with a plan has a single node left, and kube-scheduler does not ask."""
+        request = wire.decode_filter(body)
+        self._require_ready()
+        marks = self._runner.core.prioritize(request.pod, request.candidates)
+        return wire.encode_priorities(dict(zip(request.candidates, marks, strict=True)))
 
     def _preempt(self, body: bytes) -> bytes:
         request = wire.decode_preempt(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -28,6 +29,7 @@ from extender.core.events import (
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
+from extender.core.planner import Planner
 from extender.core.promises import Promises
 from extender.core.queue import Queue
 from extender.core.releases import Releases
@@ -37,6 +39,7 @@ from extender.core.stock import Stock
 from extender.core.verdicts import GANG_WAITS, Verdicts
 from policies.chosen import OURS, Policies
 from policies.model import GroupKey, Node, Pod, PodGroup
+from policies.scoring import marks
 
 
 class Scheduler:
@@ -56,21 +59,23 @@ class Scheduler:
         self._releases = Releases(self.state, self._promises, self._stock)
         self._gate = Gate(self.state, self._promises, self._stock, self._releases)
         self._verdicts = Verdicts(self.state, self._gate)
-        self._queue = Queue(self.state, policies, self._steering)
-        self._pass_at: float | None = None
+        self._queue = Queue(self.state, policies.queue, Planner(self.state, policies, self._steering))
+        self._scoring = policies.scoring
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
         self._apply(event, now)
-        state = self.state
-        if state.pass_needed and self._pass_at is None and state.synced:
-            self._pass_at = now + state.limits.coalesce_s
-        effects, state.out = state.out, []
+        self._queue.listen(now)
+        effects, self.state.out = self.state.out, []
         return effects
+
+    def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
+        """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
+        return marks(self.state.pods.get(pod.uid, pod), candidates, self.state.ledger.snapshot(), self._scoring)
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
-        instants = [self._pass_at, self.state.next_timer()]
+        instants = [self._queue.wake(), self.state.next_timer()]
         instants += [until for _, until in self.state.unseen.values()]
         return min((instant for instant in instants if instant is not None), default=None)
 
@@ -122,7 +127,7 @@ class Scheduler:
             gang.release = next((pod.stamp.release for pod in gang.bound if pod.stamp is not None), "")
             gang.complete = gang.whole or (bool(gang.bound) and any(stamp.complete for stamp in stamps))
             self._stock.take(gang, now)
-        self._queue.run(now, recovering=True)
+        self._queue.recover(now)
         for pod in state.pods.values():
             known = state.gang_of(pod)
             ours = pod.scheduler in state.schedulers and pod.live and not pod.node
@@ -135,11 +140,8 @@ class Scheduler:
         for key in state.due(now):
             if (gang := state.gangs.get(key)) is not None:
                 self._gate.expire(gang, now)
-                state.pass_needed = True
-        if self._pass_at is not None and now >= self._pass_at:
-            self._pass_at = None
-            state.pass_needed = False
-            self._queue.run(now)
+                state.review(gang)
+        self._queue.tick(now)
 
     def _pod_seen(self, pod: Pod, now: float) -> None:
         state = self.state

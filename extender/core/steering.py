@@ -10,7 +10,6 @@ from extender.core.gang import Gang
 from extender.core.state import State
 from policies.model import GANG_GATE, Placement, Pod
 
-CLIQUE = "nvidia.com/gpu.clique"
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
 
@@ -112,9 +111,11 @@ class Steering:
         return ()
 
     def _domain(self, node: str) -> tuple[str, ...]:
-        nodes = self._state.ledger.nodes
-        clique = nodes[node].labels.get(CLIQUE) if node in nodes else None
-        if clique is None:
+        """The nodes of its domain at the nearest level; none where there is no domain or a large one."""
+        view = self._state.ledger.snapshot()
+        row = view.rows.get(node)
+        code = -1 if row is None or not view.levels else int(view.levels[0].codes[row])
+        if code < 0:
             return ()
-        names = tuple(sorted(name for name, other in nodes.items() if other.labels.get(CLIQUE) == clique))
-        return names if len(names) <= _LARGEST_PIN else ()
+        rows = view.levels[0].domain(code).rows
+        return tuple(sorted(view.names[one] for one in rows.tolist())) if len(rows) <= _LARGEST_PIN else ()

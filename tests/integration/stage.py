@@ -51,9 +51,11 @@ class Stage:
     def pods_path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
-    def add_nodes(self, count: int, gpus: int = 8) -> list[str]:
+    def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
+        """Nodes of this stage, in the NVLink clique of that name if one is given."""
         prefix = f"{self.namespace}-{len(self.nodes)}-node"
-        added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels={"stage": self.namespace})
+        labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
+        added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels)
         self.nodes += added
         return added
 
