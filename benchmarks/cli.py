@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import throughput
+from benchmarks import contention, core, gang, memory, throughput, waiting
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
@@ -48,6 +48,69 @@ def throughput_command(
 ) -> None:
     """How many gang pods a second get bound, and what a pod costs every process."""
     run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
+
+
+@main.command("gang")
+def gang_command(
+    nodes: Nodes = 500,
+    size: Size = 512,
+    mode: Modes = None,
+    repeat: Annotated[int, typer.Option(min=1, help="How often, on the same cluster; the table shows medians.")] = 3,
+    output: Output = None,
+) -> None:
+    """How long one large gang takes, from its last pod's creation to its last Binding, and how many cliques it uses."""
+    run(gang.benchmark(nodes, size, mode or list(Mode), repeat), output)
+
+
+@main.command("waiting")
+def waiting_command(
+    nodes: Nodes = 100,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs that do not fit.")] = 1000,
+    window: Annotated[float, typer.Option(min=1, help="Seconds of each measurement.")] = 30,
+    rate: Annotated[float, typer.Option(min=0.1, help="Unrelated pods that come and go, a second.")] = 10,
+    alike: Annotated[bool, typer.Option(help="Let all gangs ask for the same; else no two do.")] = False,
+    mode: Modes = None,
+    output: Output = None,
+) -> None:
+    """What gangs that cannot start cost kube-scheduler and the extender while they wait (nominate and ungated)."""
+    modes = mode or [Mode.NOMINATE, Mode.UNGATED]
+    run(waiting.benchmark(nodes, gangs, window, rate, modes, alike=alike), output)
+
+
+@main.command("contention")
+def contention_command(
+    nodes: Nodes = 32,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs of pods that take a whole node each.")] = 12,
+    size: Size = 8,
+    wait: Annotated[float, typer.Option(min=1, help="Seconds of waiting whose cost is measured.")] = 60,
+    mode: Modes = None,
+    output: Output = None,
+) -> None:
+    """Gangs of which a few fit, created in the worst order: when those are whole, and what the others cost after."""
+    modes = mode or [Mode.NOMINATE, Mode.UNGATED]
+    run(contention.benchmark(nodes, gangs, size, wait, modes), output)
+
+
+@main.command("core")
+def core_command(
+    nodes: Annotated[
+        list[int] | None, typer.Option(min=1, help="Cluster sizes; 1000, 5000 and 20000 by default.")
+    ] = None,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs that do not fit, for the admission pass.")] = 1000,
+    output: Output = None,
+) -> None:
+    """How long the core alone takes to decide, and its memory. Needs no control plane."""
+    run(core.benchmark(nodes or [1000, 5000, 20000], gangs), output)
+
+
+@main.command("memory")
+def memory_command(
+    nodes: Nodes = 5000,
+    pods: Annotated[int, typer.Option(min=1, help="Pods that run on them.")] = 20000,
+    output: Output = None,
+) -> None:
+    """The memory of the extender on a large cluster in use, and how soon it is ready."""
+    run(memory.benchmark(nodes, pods), output)
 
 
 main.command("latency")(latency_command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from types import TracebackType
@@ -23,6 +24,7 @@ CLIQUE = "nvidia.com/gpu.clique"
 NODES_PER_CLIQUE = 16
 GPUS_PER_NODE = 8
 GPU = "nvidia.com/gpu"
+YOUTH_S = 30.0
 UNTHROTTLED = {"leaderElection": {"leaderElect": False}, "clientConnection": {"qps": 5000, "burst": 10000}}
 """For kube-scheduler in every mode: neither a Lease nor a limit of its own client is what is measured."""
 
@@ -130,9 +132,16 @@ class Stage:
         return times | {"benchmark": cpu_ms(os.getpid())}
 
     def scheduler_page(self) -> Page:
-        """kube-scheduler's /metrics."""
+        """kube-scheduler's /metrics. A young one does not know yet who may read them: then it is asked again."""
         assert self._scheduler is not None  # noqa: S101 - asked after it was started
-        return Page(self._scheduler.metrics())
+        deadline = time.monotonic() + YOUTH_S
+        while True:
+            try:
+                return Page(self._scheduler.metrics())
+            except httpx.HTTPStatusError as refused:
+                if refused.response.status_code != httpx.codes.FORBIDDEN or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     @property
     def muster_url(self) -> str:

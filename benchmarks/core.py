@@ -1,0 +1,198 @@
+"""How long the core alone takes to decide, and what it keeps in memory: no Kubernetes, a process of its own per size.
+
+The clusters are half full and fragmented: on average four of a node's eight GPUs are taken, from none to all of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Kind, Table, middle
+from benchmarks.meter import memory_mib
+from benchmarks.stage import CLIQUE, GPU, GPUS_PER_NODE, clique_of
+from devcluster.progress import Progress
+from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.scheduler import Scheduler
+from policies.model import Dialect, GroupRef, Node, Pod, Requests
+
+SMALL, LARGE = 8, 512
+ROUNDS = {SMALL: 50, LARGE: 10}
+PASSES = 5
+BIG_NODES, BIG_GPUS = 4, 16
+"""Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
+SOON_S = 1.0
+"""What the core wants to be woken for within this time belongs to the decision under way."""
+
+
+class Run(Struct, frozen=True):
+    """One size. Times are of the core's own code; ``pass_ms``: one admission pass over the gangs that wait,
+    ``longest_ms`` the longest for which it kept the process from answering anything else.
+    """
+
+    nodes: int
+    pods: int
+    read_s: float
+    memory_mib: float
+    small_ms: list[float]
+    large_ms: list[float]
+    gangs: int
+    pass_ms: list[float]
+    longest_ms: float
+
+
+class Core:
+    """A core under a clock of its own, whose work is timed."""
+
+    def __init__(self) -> None:
+        self._core = Scheduler()
+        self._now = 0.0
+
+    def feed(self, events: Iterable[Event]) -> float:
+        """How long these take, in seconds."""
+        began = time.perf_counter()
+        for event in events:
+            self._core.handle(event, self._now)
+        return time.perf_counter() - began
+
+    def decide(self) -> list[float]:
+        """Carry on until nothing is due soon: how long each step took, in ms."""
+        steps = []
+        end = self._now + SOON_S
+        while (wake := self._core.next_wake()) is not None and wake < end:
+            self._now = max(self._now, wake)
+            steps.append(self.feed([Tick()]) * 1000)
+        self._now = end
+        return steps
+
+    def placed(self, gang: Sequence[Pod]) -> int:
+        """How many of these have a node now."""
+        found = self._core.state.gang_of(gang[0])
+        return len(found.placement) if found else 0
+
+
+def measure(nodes: int, gangs: int, progress: Progress) -> Run:
+    """One size, in a process of its own: what another size left in memory must not count here."""
+    progress(f"{nodes} nodes")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (nodes, gangs))
+
+
+def _measure(nodes: int, gangs: int) -> Run:
+    core = Core()
+    before, _ = memory_mib(os.getpid())
+    pods = sum(map(_taken, range(nodes)))
+    read_s = core.feed(_cluster(nodes))
+    gc.collect()
+    resident, _ = memory_mib(os.getpid())
+    core.decide()
+    planned = {size: [_plan(core, size, number) for number in range(rounds)] for size, rounds in ROUNDS.items()}
+    passes = list(_passes(core, gangs))
+    return Run(
+        nodes=nodes,
+        pods=pods,
+        read_s=round(read_s, 3),
+        memory_mib=round(resident - before, 1),
+        small_ms=planned[SMALL],
+        large_ms=planned[LARGE],
+        gangs=gangs,
+        pass_ms=[round(sum(steps), 3) for steps in passes],
+        longest_ms=round(max(map(max, passes)), 3),
+    )
+
+
+def _plan(core: Core, size: int, number: int) -> float:
+    """A gang comes, is placed and goes again; how long the decision took, in ms."""
+    members = list(_gang(f"gang-{size}-{number}", size, gpus=1))
+    core.feed(map(PodSeen, members))
+    took = sum(core.decide())
+    if core.placed(members) != size:
+        raise AssertionError(f"a gang of {size} was not placed")
+    core.feed(PodGone(pod.uid) for pod in members)
+    core.decide()
+    return round(took, 3)
+
+
+def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
+    """The steps of each pass over gangs that do not fit and of which no two ask for the same."""
+    big = [_node(f"big-{number}", BIG_GPUS) for number in range(BIG_NODES)]
+    core.feed(map(NodeSeen, big))
+    for number in range(gangs):
+        core.feed(map(PodSeen, _gang(f"waiting-{number}", SMALL, gpus=GPUS_PER_NODE + 1, cpu=1000 + number)))
+    core.decide()
+    for number in range(PASSES):
+        # More room on a node that some of them could use.
+        core.feed([NodeSeen(replace(big[0], allocatable=_amounts(BIG_GPUS, cpu=97_000 + number)))])
+        yield core.decide()
+
+
+def _cluster(nodes: int) -> Iterator[Event]:
+    for number in range(nodes):
+        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, clique_of(number)))
+        for index in range(_taken(number)):
+            name = f"bound-{number}-{index}"
+            yield PodSeen(Pod(f"uid-{name}", "default", name, _requests(1), node=f"node-{number}", phase="Running"))
+    yield Synced()
+
+
+def _taken(number: int) -> int:
+    """GPUs of a node that are taken: 0 to 8, in no order."""
+    return (number * 5 + number // 7) % (GPUS_PER_NODE + 1)
+
+
+def _node(name: str, gpus: int, clique: str = "") -> Node:
+    labels = {"kubernetes.io/hostname": name} | ({CLIQUE: clique} if clique else {})
+    return Node(name, _amounts(gpus), labels)
+
+
+def _amounts(gpus: int, cpu: int = 96_000) -> Requests:
+    return (("cpu", cpu), ("memory", 2**40), (GPU, gpus), ("pods", 110))
+
+
+def _requests(gpus: int, cpu: int = 1000) -> Requests:
+    return (("cpu", cpu), (GPU, gpus), ("pods", 1))
+
+
+def _gang(name: str, size: int, gpus: int, cpu: int = 1000) -> Iterator[Pod]:
+    group = GroupRef(name, Dialect.ANNOTATION, size)
+    for index in range(size):
+        yield Pod(f"uid-{name}-{index}", "default", f"{name}-{index}", _requests(gpus, cpu), group=group, index=index)
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    rows = [
+        (
+            f"{run.nodes:,} ({run.pods:,} pods)",
+            _told(run.small_ms),
+            _told(run.large_ms),
+            _told(run.pass_ms),
+            f"{run.longest_ms:.1f} ms",
+            f"{run.memory_mib:.0f} MiB",
+            f"{run.read_s:.2f} s",
+        )
+        for run in runs
+    ]
+    columns = (
+        *("nodes", f"gang of {SMALL}", f"gang of {LARGE}", f"pass over {runs[0].gangs:,} waiting gangs"),
+        *("without a break", "memory", "to take all in"),
+    )
+    return [Table("Decisions of the core: median (worst)", columns, rows)]
+
+
+def _told(milliseconds: Sequence[float]) -> str:
+    return f"{middle(milliseconds):.2f} ms ({max(milliseconds):.2f})"
+
+
+KIND = Kind(Run, tables)
+
+
+def benchmark(sizes: Sequence[int], gangs: int) -> Benchmark[Run]:
+    steps = {f"{nodes} nodes": partial(measure, nodes, gangs) for nodes in sizes}
+    return Benchmark("core", KIND, {"nodes": sizes, "gangs": gangs}, steps)

@@ -1,0 +1,98 @@
+"""What the extender needs on a large cluster that is in use: resident memory, and the time until it is ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Kind, Table, middle
+from benchmarks.meter import cpu_ms, memory_mib
+from benchmarks.sightings import PODS
+from benchmarks.stage import GPUS_PER_NODE, Mode, Stage, pod
+from devcluster import ClusterError
+from devcluster.progress import Progress
+
+SETTLE_S = 300.0
+STARTS = 3
+
+
+class Run(Struct, frozen=True):
+    """Every start of the extender on the same cluster. ``ready_s``: from the start of its process until /readyz says
+    so; ``cpu_s``: its processor time until then. ``resident_mib`` at that time, ``highest_mib`` up to it.
+    """
+
+    nodes: int
+    pods: int
+    ready_s: list[float]
+    cpu_s: list[float]
+    resident_mib: list[float]
+    highest_mib: list[float]
+
+
+def measure(nodes: int, pods: int, progress: Progress) -> Run:
+    """Pods are created bound, and run by the time the extender starts. Raises TimeoutError when they do not."""
+    if pods > nodes * GPUS_PER_NODE:
+        raise ClusterError(f"{nodes} nodes have no room for {pods} pods with a GPU each")
+    with Stage(Mode.NOMINATE, nodes, progress) as stage:
+        progress(f"creating {pods} bound pods")
+        names = stage.node_names
+        stage.create(pod(f"bound-{n}", stage.mode, gpus=1, nodeName=names[n % nodes]) for n in range(pods))
+        progress("waiting until they run")
+        _wait_until_running(stage, pods)
+        starts = []
+        for number in range(STARTS):
+            progress(f"start {number + 1} of {STARTS}")
+            starts.append(_start(stage))
+    ready, cpu, resident, highest = (list(one) for one in zip(*starts, strict=True))
+    return Run(nodes, pods, ready, cpu, resident, highest)
+
+
+def _wait_until_running(stage: Stage, pods: int) -> None:
+    """Asked for now and then: a watch of all these changes would cost more than they do."""
+    deadline = time.monotonic() + SETTLE_S
+    while (still := _not_running(stage)) and time.monotonic() < deadline:
+        time.sleep(2.0)
+    if still:
+        raise TimeoutError(f"{still} of {pods} pods did not run after {SETTLE_S:g} s")
+
+
+def _not_running(stage: Stage) -> int:
+    page = stage.api.get(PODS, fieldSelector="status.phase!=Running", limit=1)
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+
+
+def _start(stage: Stage) -> tuple[float, float, float, float]:
+    muster = stage.muster
+    assert muster is not None  # noqa: S101 - this mode has Muster
+    muster.extender.kill()
+    began = time.perf_counter()
+    muster.restart_extender()
+    ready_s = time.perf_counter() - began
+    resident, highest = memory_mib(muster.extender.pid)
+    return round(ready_s, 2), round(cpu_ms(muster.extender.pid) / 1000, 2), round(resident, 1), round(highest, 1)
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    rows = [
+        (
+            f"{run.nodes:,} ({run.pods:,} pods)",
+            f"{middle(run.ready_s):.2f} s",
+            f"{max(run.ready_s):.2f} s",
+            f"{middle(run.cpu_s):.2f} s",
+            f"{max(run.resident_mib):.0f} MiB",
+            f"{max(run.highest_mib):.0f} MiB",
+        )
+        for run in runs
+    ]
+    columns = ("nodes", "ready after", "worst", "processor time", "resident memory", "at its highest")
+    return [Table("The extender on a cluster in use", columns, rows)]
+
+
+KIND = Kind(Run, tables)
+
+
+def benchmark(nodes: int, pods: int) -> Benchmark[Run]:
+    return Benchmark("memory", KIND, {"nodes": nodes, "pods": pods}, {"one run": partial(measure, nodes, pods)})
