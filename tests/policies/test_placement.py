@@ -189,7 +189,7 @@ def test_of_two_shapes_what_is_placed_is_possible_and_what_is_impossible_is_not_
 
 def test_a_role_that_only_few_nodes_admit_is_not_locked_out_by_a_larger_one() -> None:
     picky = Selection(node_selector=(("zone", "x"),))
-    large = gang("workers", 2, gpus=4)
+    large = gang("worker", 1, gpus=4)
     few = [replace(pod, selection=picky) for pod in gang("few", 2, gpus=3)]
     nodes = [node("n-0", 6, labels={"zone": "x"}), node("n-1", 8)]
-    assert isinstance(place([*large, *few], 4, snapshot(nodes)), Placed)
+    assert isinstance(place([*large, *few], 3, snapshot(nodes)), Placed)

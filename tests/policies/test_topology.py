@@ -90,7 +90,7 @@ def test_replacements_go_where_the_rest_of_their_gang_is() -> None:
         # The tightest clique has no room for it, the next one has.
         (["a: 2x8", "b: 3x8"], [replace(one, requests=requests(0, 30)) for one in busy("a-0 a-1", 0)], "b", "b"),
         # No clique has room for both, and it never splits the workers.
-        (["a: 2x8", "-: 1x0"], [replace(one, requests=requests(0, 30)) for one in busy("a-0 a-1", 0)], "a", "-"),
+        (["a: 2x8", "-: 9x8"], [replace(one, requests=requests(0, 30)) for one in busy("a-0 a-1", 0)], "a", "-"),
     ],
 )
 def test_a_launcher_goes_with_its_workers_and_never_parts_them(
@@ -144,6 +144,14 @@ def test_members_get_consecutive_slots_in_the_order_of_their_ranks() -> None:
     blocks = [by_rank[at] for at in range(0, 24, 4)]
     assert by_rank == [name for name in blocks for _ in range(4)], "each node has a block of ranks"
     assert blocks == ["b-0", "b-1", "b-2", "b-3", "a-0", "a-1"], "and so has each clique"
+
+
+def test_neighbours_in_rank_are_on_nodes_that_are_neighbours_by_name() -> None:
+    here = cluster("a: 3x8")
+    members = gang("train", 8, gpus=1)
+    found = place(members, 8, snapshot(here, *busy("a-0", 1), *busy("a-1", 8), *busy("a-2", 6)))
+    assert isinstance(found, Placed)
+    assert [found.nodes[pod.uid] for pod in members] == ["a-0"] * 7 + ["a-2"]
 
 
 def test_the_answer_does_not_depend_on_the_order_in_which_nodes_were_seen() -> None:
