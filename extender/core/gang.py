@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping, ValuesView
+from collections.abc import Mapping, ValuesView
 from dataclasses import dataclass, field
 
 from extender.core.holds import Hold, Holds
 from extender.core.roster import Roster, Stage
+from extender.core.shape import Shape
 from policies.model import GroupKey, Pod, PodGroup, Requests
 
 
@@ -31,15 +32,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the gang asks of the queue: the members without a node, and how many of them are ``needed`` to start.
+    """What the gang asks of the planner: nodes for ``members``, without a ``shape`` nothing.
 
-    ``trouble`` is what keeps it from being planned at all. Gangs of equal ``shape`` fit or do not fit alike.
+    ``trouble`` is what keeps it from being planned at all.
     """
 
-    trouble: Reason | None
+    trouble: Reason | None = None
     members: tuple[str, ...] = ()
-    needed: int = 0
-    shape: Hashable = None
+    shape: Shape | None = None
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Gang:
     unsettled: dict[str, None] = field(default_factory=dict)
     """Nodes that changed while it was being released: its promises there are looked at again afterwards."""
     demand: Demand | None = None
-    """None when something has changed since the queue last worked it out."""
+    """None when something has changed since the planner last worked it out."""
     plan_deadline: float = 0.0
     hold_timer: float = 0.0
     """The instant of the timer that watches what is held; 0 while none does."""

@@ -123,6 +123,8 @@ class Gate:
             return
         for node in [node for node, until in gang.refused.items() if now >= until]:
             gang.forgive(node)
+        if gang.not_before and now >= gang.not_before:
+            gang.not_before, gang.demand = 0.0, None
         if now >= gang.hold_timer:
             gang.hold_timer = 0.0
         if now >= gang.plan_deadline:

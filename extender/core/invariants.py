@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from extender.core.gang import Gang
 from extender.core.ledger import Charge
+from extender.core.problems import problem as trouble_of
 from extender.core.recount import differences
 from extender.core.roster import Stage
 from extender.core.state import State
@@ -52,6 +53,21 @@ def _members(state: State, gang: Gang) -> Iterator[str]:
     if (gang.key in state.waiting) != gang.roster.lacks:
         unplaced = sorted(pod.uid for pod in gang.roster.unplaced())
         yield f"waiting is {gang.key in state.waiting}, but the members without node or promise are {unplaced}"
+    if state.synced and gang.key in state.waiting and gang.key not in state.stale and not gang.releasing:
+        yield from _demand(state, gang)
+
+
+def _demand(state: State, gang: Gang) -> Iterator[str]:
+    """What the planner has worked out for a waiting gang is right until it is marked as stale."""
+    if gang.demand is None:
+        yield "it waits, and nobody is going to look at it"
+    elif any(name in state.schedulers for name in gang.roster.schedulers):
+        trouble = trouble_of(gang, state.schedulers, state.unbound_claim)
+        if gang.demand.trouble != trouble:
+            yield f"its trouble is taken for {gang.demand.trouble}, and is {trouble}"
+        free = tuple(pod.uid for pod in gang.roster.unplaced() if not pod.foreign_gates)
+        if gang.demand.shape is not None and gang.demand.members != free:
+            yield f"nodes are wanted for {gang.demand.members}, and lacking for {free}"
 
 
 def _placement(state: State, gang: Gang) -> Iterator[str]:

@@ -79,6 +79,14 @@ class Ledger:
     def assumed_nodes(self) -> dict[str, dict[str, None]]:
         return self._assumed_on
 
+    def room(self, node: str) -> dict[str, int]:
+        """What is free there beside everything bound or assumed, by resource; nothing on an unknown node."""
+        table = self._table
+        row = table.rows.get(node)
+        if row is None:
+            return {}
+        return dict(zip(table.resources, table.free[: len(table.resources), row].tolist(), strict=True))
+
     def fits(self, node: str, requests: Requests) -> bool:
         """Whether such a pod fits beside everything bound or assumed there. Unknown nodes have no room."""
         table = self._table

@@ -1,107 +1,141 @@
-"""The admission pass: walk the waiting gangs in policy order and promise a whole placement to each that fits."""
+"""The admission pass: who is looked at, in which order, and when. A pass is walked in slices."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from extender.core.gang import Demand, Gang, Reason
-from extender.core.problems import problem
-from extender.core.roster import Stage
+from extender.core.gang import Gang
+from extender.core.news import Freed, News, concerns
+from extender.core.planner import LOOK, Planner
+from extender.core.shape import Shape
 from extender.core.state import State
-from extender.core.steering import Steering
-from policies.chosen import Policies
-from policies.model import Placement, Pod
-from policies.placement import NoRoom, fits, place
+from policies.api import QueuePolicy
+from policies.model import GroupKey
+
+_REST_S, _REST_MAX_S = 2e-5, 2.0
+"""After a walk over everybody the next one waits so long for each unit that was spent in vain."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """A pass under way. It looks at old verdicts in the light of the news, then at the gangs that have none."""
+
+    began: float
+    everybody: bool
+    """Otherwise room has not come free, and only gangs that have changed themselves are looked at."""
+    freed: list[Freed] = field(default_factory=list)
+    doubted: list[Shape] = field(default_factory=list)
+    keys: list[GroupKey] | None = None
+    """The gangs still to be looked at, the next one last; None until the verdicts have been seen to."""
 
 
 class Queue:
-    """Plans gangs. One pass looks at every waiting gang once; a gang without room does not block those behind it."""
+    """Plans gangs. One pass looks at every waiting gang once; a gang without room does not block those behind it.
 
-    def __init__(self, state: State, policies: Policies, steering: Steering) -> None:
+    A pass starts a moment after the change that calls for it. Each Tick walks a slice, so that other events get in
+    between; what they change is for the next pass. What was found for a shape of gang stands until room comes free
+    that can matter to it, so a pass over thousands who wait costs nothing where nothing has changed for them.
+    """
+
+    def __init__(self, state: State, policy: QueuePolicy, planner: Planner) -> None:
         self._state = state
-        self._steering = steering
-        self._policies = policies
+        self._policy = policy
+        self._planner = planner
+        self._walk: Walk | None = None
+        self._due: float | None = None
+        self._rest_until = 0.0
+        self._refresh_at = 0.0
 
-    def run(self, now: float, *, recovering: bool = False) -> None:
-        """One pass. ``recovering``: nominations found on the pods are taken as the plan where they still hold."""
+    def wake(self) -> float | None:
+        """The instant by which a Tick is wanted; at once while a walk is under way."""
+        return self._due if self._walk is None else self._walk.began
+
+    def listen(self, now: float) -> None:
+        """After every event: see whether it calls for a walk, and when."""
         state = self._state
-        gangs = [gang for key in state.waiting if (gang := state.gangs.get(key)) is not None]
-        # A half-released gang goes first: it holds room, and only being completed ends that.
-        gangs.sort(key=lambda gang: (gang.partial_since is None, self._policies.queue.order(gang)))
-        hopeless: dict[object, NoRoom] = {}
-        for gang in gangs:
-            self._consider(gang, now, hopeless, recovering=recovering)
-
-    def _consider(self, gang: Gang, now: float, hopeless: dict[object, NoRoom], *, recovering: bool) -> None:
-        state = self._state
-        if not any(name in state.schedulers for name in gang.roster.schedulers):
+        if self._walk is not None or not state.synced:
             return
-        if gang.demand is None:
-            gang.demand = self._demand(gang)
-        demand = gang.demand
-        if demand.trouble is not None:
-            if not gang.whole:
-                state.explain(gang, demand.trouble, now)
+        if not state.waiting:
+            # Whoever comes is looked at for the first time, so nothing of the past matters any more.
+            self._planner.verdicts.clear()
+            state.news = News()
             return
-        if now < gang.not_before or gang.releasing or len(demand.members) < demand.needed:
-            return
-        members = [gang.members[uid] for uid in demand.members]
-        wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
-        if recovering and len(wanted) == len(members) and fits(wanted, members, state.ledger.snapshot()):
-            return self._promise(gang, members, wanted, now)
-        return self._place(gang, demand, members, now, hopeless)
-
-    def _demand(self, gang: Gang) -> Demand:
-        state = self._state
-        if (trouble := problem(gang, state.schedulers, state.unbound_claim)) is not None:
-            return Demand(trouble)
-        members = [pod for pod in gang.roster.unplaced() if not pod.foreign_gates]
-        # What a gang that has its quorum still lacks is placed one by one.
-        needed = 1 if gang.complete else max(1, (gang.min_member or 0) - gang.reached(Stage.PROMISED))
-        shapes = Counter((pod.requests, pod.selection) for pod in members)
-        shape = (needed, tuple(shapes.items()), tuple(gang.refused))
-        return Demand(None, tuple(pod.uid for pod in members), needed, shape)
-
-    def _place(
-        self, gang: Gang, demand: Demand, members: list[Pod], now: float, hopeless: dict[object, NoRoom]
-    ) -> None:
-        state, shape = self._state, demand.shape
-        verdict = hopeless.get(shape) if not gang.kept else None
-        if verdict is None:
-            for uid in gang.kept:
-                state.ledger.release(f"kept:{uid}")
-            beside = [*gang.placement.values(), *(pod.node for pod in gang.bound if pod.node)]
-            found = place(members, demand.needed, state.ledger.snapshot(), tuple(gang.refused), beside, self._policies)
-            if not isinstance(found, NoRoom):
-                self._promise(gang, members, found.nodes, now)
-            elif not gang.kept:
-                hopeless[shape] = found
-            self._keep_rest(gang)
-            if not isinstance(found, NoRoom):
+        at = now + state.limits.coalesce_s
+        if state.news.hopeful:
+            at = max(at, self._rest_until)
+        elif not state.stale:
+            if not state.news.taken:
                 return
-            verdict = found
-        if gang.whole:
-            return
-        message = f"{verdict.placed} of {verdict.needed} members fit at once: {verdict.explanation}"
-        state.explain(gang, Reason("NoRoom", message), now)
+            at = max(at, self._refresh_at)
+        if self._due is None or at < self._due:
+            self._due = at
 
-    def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
-        state = self._state
-        if not nodes:
-            return
-        self._steering.start(gang, members, nodes, now)
-        if not gang.whole:
-            text = f"{len(nodes)} members have a node each; kube-scheduler is carrying it out"
-            state.explain(gang, Reason("Placed", text, warning=False), now)
-        if not gang.roster.lacks:
-            state.waiting.pop(gang.key, None)
+    def tick(self, now: float) -> None:
+        """Walk on, or start a walk that is due."""
+        if self._walk is None and self._due is not None and now >= self._due:
+            self._due = None
+            self._walk = self._begin(now)
+        left = self._state.limits.slice_units
+        while self._walk is not None and left > 0:
+            left -= self._step(self._walk, now)
 
-    def _keep_rest(self, gang: Gang) -> None:
-        """A replacement that was placed uses up kept room of its node; what is left stays kept."""
-        placed = list(gang.placement.values())
-        for uid, kept in list(gang.kept.items()):
-            if kept.node in placed:
-                placed.remove(kept.node)
-                del gang.kept[uid]
-            else:
-                self._state.ledger.charge(f"kept:{uid}", kept.node, kept.requests, assumed=True)
+    def recover(self, now: float) -> None:
+        """Look at everybody at once; nominations found on the pods are taken as the plan where they still hold."""
+        for gang in self._in_order(self._state.waiting):
+            self._planner.plan(gang, now, recovering=True)
+        self._state.news = News()
+        self._refresh_at = now + self._state.limits.refresh_s
+
+    def _begin(self, now: float) -> Walk | None:
+        state, news, planner = self._state, self._state.news, self._planner
+        if news.hopeful and now < self._rest_until:
+            return None
+        planner.vain = 0
+        refresh = news.taken and now >= self._refresh_at
+        if not news.hopeful and not refresh:
+            return Walk(now, everybody=False)
+        if news.nodes or refresh:
+            planner.verdicts.clear()
+            self._refresh_at = now + state.limits.refresh_s
+        state.news = News()
+        freed = news.in_the_end(state.ledger)
+        return Walk(now, everybody=True, freed=freed, doubted=list(planner.verdicts) if freed else [])
+
+    def _step(self, walk: Walk, now: float) -> int:
+        """Do the next thing. Returns what it cost, in units."""
+        state, planner = self._state, self._planner
+        if walk.doubted:
+            shape, cost = walk.doubted.pop(), LOOK * (1 + len(walk.freed) // 4)
+            if concerns(walk.freed, shape, state.ledger):
+                planner.verdicts.pop(shape, None)
+            planner.vain += cost
+            return cost
+        if walk.keys is None:
+            self._drop_verdicts_of_nobody()
+            chosen = state.waiting if walk.everybody else state.stale
+            gangs = self._in_order(key for key in chosen if planner.is_open(state.gangs[key], now))
+            walk.keys = [gang.key for gang in reversed(gangs)]
+            return LOOK * len(chosen)
+        if walk.keys:
+            gang = state.gangs.get(walk.keys.pop())
+            return LOOK if gang is None else planner.plan(gang, now)
+        if walk.everybody:
+            self._rest_until = now + min(_REST_S * planner.vain, _REST_MAX_S)
+        self._walk = None
+        return LOOK
+
+    def _in_order(self, keys: Iterable[GroupKey]) -> list[Gang]:
+        """A half-released gang goes first: it holds room, and only being completed ends that."""
+        gangs = [self._state.gangs[key] for key in keys]
+        return sorted(gangs, key=lambda gang: (gang.partial_since is None, self._policy.order(gang)))
+
+    def _drop_verdicts_of_nobody(self) -> None:
+        """Shapes that no waiting gang has any more."""
+        state, verdicts = self._state, self._planner.verdicts
+        if len(verdicts) <= len(state.waiting):
+            return
+        demands = [state.gangs[key].demand for key in state.waiting]
+        asked = {demand.shape: None for demand in demands if demand is not None}
+        for shape in [shape for shape in verdicts if shape not in asked]:
+            del verdicts[shape]

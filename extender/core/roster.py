@@ -128,8 +128,12 @@ class Roster:
             self._judge_done()
 
     def advance(self, uid: str, stage: Stage) -> bool:
-        """What the queue and the gate have made of a pod: THERE, PROMISED or ARRIVED. Returns whether that is new."""
-        if self._advanced.get(uid, Stage.THERE) is stage:
+        """What the planner and the gate have made of a pod: THERE, PROMISED or ARRIVED.
+
+        Returns whether it has got the promise of a node, or lost it.
+        """
+        before = self._advanced.get(uid, Stage.THERE)
+        if before is stage:
             return False
         if stage is Stage.THERE:
             del self._advanced[uid]
@@ -137,7 +141,7 @@ class Roster:
             self._advanced[uid] = stage
         if (pod := self.live.get(uid)) is not None and not pod.node:
             self._stand(pod, stage)
-        return True
+        return Stage.THERE in (before, stage)
 
     def follow(self, group: PodGroup | None) -> None:
         """The gang's PodGroup: members of another one's life stop counting, or count again."""

@@ -9,21 +9,25 @@ from extender.core.effects import AnswerBind, Effect, PostBinding, Report
 from extender.core.events import BindArrived
 from extender.core.gang import Gang, Reason
 from extender.core.ledger import Ledger
+from extender.core.news import News
 from policies.model import Dialect, GroupKey, Pod, PodGroup
 
 _REPORT_EVERY_S = 60.0
+_TIMERS_AT_ONCE = 256
 _PASSING = ("New", "Placed", "Holding", "Releasing")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The core's durations, all in seconds.
+    """The core's durations, in seconds, and how much it does at once.
 
     ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
     first held request expires. ``plan_s``: a placement none of whose members reaches bind by then is planned anew.
     ``unseen_s``: how long a bind may wait for its pod to show up in the watch. ``partial_s``: how long a half-released
     gang keeps room for replacements before its bound members are evicted (``evict_partial``). ``report_s``: a reason is
-    reported when it has lasted that long.
+    reported when it has lasted that long. ``refresh_s``: the numbers in the reasons of those who wait are at most that
+    old. ``slice_units``: what one Tick does of an admission pass, in the planner's units of about 5 microseconds; the
+    placing of a gang is never split.
     """
 
     coalesce_s: float = 0.005
@@ -34,6 +38,8 @@ class Limits:
     partial_s: float = 60.0
     retry_max_s: float = 30.0
     report_s: float = 2.0
+    refresh_s: float = 30.0
+    slice_units: int = 1000
     evict_partial: bool = True
 
 
@@ -65,11 +71,13 @@ class State:
     """Pod UID -> node: bound, and not confirmed by the watch yet."""
     waiting: dict[GroupKey, None] = field(default_factory=dict)
     """Gangs with members that have no node and no promise of one."""
+    stale: dict[GroupKey, None] = field(default_factory=dict)
+    """Waiting gangs that have changed since the queue looked at them."""
+    news: News = field(default_factory=News)
+    """What has changed around them."""
     refusing: dict[str, dict[GroupKey, None]] = field(default_factory=dict)
     """Node -> gangs that remember a refusal by it."""
     synced: bool = False
-    pass_needed: bool = False
-    """Something changed that may let a waiting gang start, or that changes its reason."""
     out: list[Effect] = field(default_factory=list)
     _timers: list[tuple[float, GroupKey]] = field(default_factory=list)
 
@@ -118,6 +126,7 @@ class State:
 
     def assume(self, gang: Gang, pod: Pod, node: str) -> None:
         gang.promise(pod.uid, node)
+        self.news.taken = True
         self.ledger.charge(pod.uid, node, pod.requests, assumed=True)
 
     def unassume(self, gang: Gang, uid: str) -> None:
@@ -129,15 +138,15 @@ class State:
 
     def uncharge(self, uid: str) -> None:
         """Take room back; a node with more room is a reason to try again what it refused or what waits."""
-        charge = self.ledger.release(uid)
+        charge = self.ledger.charges.get(uid)
         if charge is not None:
-            self.node_changed(charge.node)
+            self.news.will_free(charge.node, self.ledger)
+            self.ledger.release(uid)
+            self._try_again_on(charge.node)
 
     def node_changed(self, node: str) -> None:
-        for key in self.refusing.pop(node, {}):
-            if (gang := self.gangs.get(key)) is not None:
-                gang.forgive(node)
-        self.pass_needed = True
+        self.news.nodes = True
+        self._try_again_on(node)
 
     def unfit(self, pod: Pod, node: str) -> str | None:
         """Why a promise of that node to this pod cannot be kept any more; None while it can."""
@@ -170,7 +179,7 @@ class State:
             gang = self.gangs[key]
             if key.namespace == namespace and any(name in pod.claims for pod in gang.roster.odd.values()):
                 gang.demand = None
-                self.pass_needed = True
+                self.stale[key] = None
 
     def unbound_claim(self, pod: Pod) -> str | None:
         return next((name for name in pod.claims if not self.claims.get((pod.namespace, name), False)), None)
@@ -180,8 +189,9 @@ class State:
         heapq.heappush(self._timers, (at, key))
 
     def due(self, now: float) -> list[GroupKey]:
+        """Gangs to be looked at again by now; not all at once if they are many."""
         keys: dict[GroupKey, None] = {}
-        while self._timers and self._timers[0][0] <= now:
+        while self._timers and self._timers[0][0] <= now and len(keys) < _TIMERS_AT_ONCE:
             keys[heapq.heappop(self._timers)[1]] = None
         return list(keys)
 
@@ -202,13 +212,15 @@ class State:
             self.gangs.pop(gang.key, None)
         if gang.roster.lacks:
             self.waiting[gang.key] = None
-            self.pass_needed = True
+            if gang.demand is None and not gang.releasing:
+                self.stale[gang.key] = None
         else:
             self.waiting.pop(gang.key, None)
+            self.stale.pop(gang.key, None)
 
     def explain(self, gang: Gang, reason: Reason, now: float) -> None:
         """Make this the gang's one current reason. It is reported once it has lasted (``tell``)."""
-        if reason == gang.reason:
+        if reason is gang.reason or reason == gang.reason:
             return
         if reason.code != gang.reason.code:
             gang.note(now, f"{reason.code}: {reason.message}")
@@ -240,6 +252,12 @@ class State:
             )
         )
 
+    def _try_again_on(self, node: str) -> None:
+        for key in self.refusing.pop(node, {}):
+            if (gang := self.gangs.get(key)) is not None:
+                gang.forgive(node)
+                self.review(gang)
+
     def _leave(self, pod: Pod) -> None:
         key = pod.group_key
         gang = self.gangs.get(key) if key else None
@@ -255,5 +273,6 @@ class State:
             charge = self.ledger.charges.get(pod.uid)
             if charge is not None and charge.node != pod.node:
                 self.uncharge(pod.uid)
+            self.news.taken |= charge is None
             self.ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
         # An unbound pod has room only by a promise, which the gate and the queue make and take back.

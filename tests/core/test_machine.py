@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from extender.core.events import Outcome, PodSeen
 from extender.core.roster import Stage
+from extender.core.state import Limits
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
 from tests.core.world import World
@@ -26,8 +27,14 @@ class Cluster(RuleBasedStateMachine):
         self.names = 0
         self.unborn: list[Pod] = []
 
-    @initialize(nodes=st.integers(1, 4), sizes=st.lists(st.integers(1, 4), max_size=3), gpus=st.sampled_from([8, 4]))
-    def begin(self, nodes: int, sizes: list[int], gpus: int) -> None:
+    @initialize(
+        nodes=st.integers(1, 4),
+        sizes=st.lists(st.integers(1, 4), max_size=3),
+        gpus=st.sampled_from([8, 4]),
+        slice_units=st.sampled_from([1, 1000]),
+    )
+    def begin(self, nodes: int, sizes: list[int], gpus: int, slice_units: int) -> None:
+        self.world.limits = Limits(slice_units=slice_units)
         for one in cluster(f"n: {nodes}x8"):
             self.world.nodes[one.name] = one
         for size in sizes:
@@ -178,6 +185,11 @@ class Cluster(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.01, 0.01, 0.3, 3.0, 25.0, 70.0]))
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
+
+    @rule()
+    def muster_takes_one_step(self) -> None:
+        """Other things can happen in the middle of an admission pass."""
+        self.world.tick()
 
     @rule(written=st.booleans())
     def muster_restarts(self, written: bool) -> None:

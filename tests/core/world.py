@@ -31,6 +31,7 @@ from extender.core.events import (
 from extender.core.invariants import told, validate
 from extender.core.recount import finished_here
 from extender.core.scheduler import Scheduler
+from extender.core.state import Limits
 from policies.model import Node, Pod, PodGroup
 from tests.core.script import stamp_of
 
@@ -52,6 +53,7 @@ class World:
     """The truth (``pods``, ``nodes``, ``groups``), what Muster has yet to be told, and what is under way."""
 
     core: Scheduler = field(default_factory=Scheduler)
+    limits: Limits = field(default_factory=Limits)
     now: float = 1000.0
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -119,6 +121,13 @@ class World:
             if first == until:
                 break
         self.now = until
+
+    def tick(self) -> None:
+        """The one Tick that is due next, if it is due soon."""
+        wake = self.core.next_wake()
+        if wake is not None and wake <= self.now + 0.01:
+            self.now = max(self.now, wake)
+            self.feed(Tick())
 
     def room_for(self, pod: Pod, node: Node) -> bool:
         """Whether kube-scheduler, which sees the API server without delay, finds the pod fitting."""
@@ -188,7 +197,7 @@ class World:
         self.posts.clear()
         self.binds.clear()
         self.watch.clear()
-        self.core = Scheduler()
+        self.core = Scheduler(limits=self.limits)
         self.shown = dict(self.pods)
         for pod in self.pods.values():
             self.feed(PodSeen(pod))

@@ -1,0 +1,75 @@
+"""What has changed for those who wait since the queue last looked at all of them, folded: where room came free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from extender.core.ledger import Ledger
+from extender.core.shape import Shape
+from policies.model import Requests
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """A node with more room than it had."""
+
+    node: str
+    before: Amounts
+    now: Amounts
+
+
+@dataclass(slots=True)
+class News:
+    """``freed``: nodes that have got room back, and what was free there before the first time."""
+
+    freed: dict[str, Amounts] = field(default_factory=dict)
+    nodes: bool = False
+    """Nodes came, went or changed: whatever was found before may be wrong in any way."""
+    taken: bool = False
+    """Room was taken: nobody can start for it, but the numbers in the reasons grow old."""
+
+    @property
+    def hopeful(self) -> bool:
+        """Somebody may fit who did not fit before."""
+        return self.nodes or bool(self.freed)
+
+    def will_free(self, node: str, ledger: Ledger) -> None:
+        """A node is about to get room back."""
+        if node not in self.freed:
+            self.freed[node] = ledger.room(node)
+
+    def in_the_end(self, ledger: Ledger) -> list[Freed]:
+        """Where there is more room now than before; what was freed and taken again is no news."""
+        pairs = [Freed(node, before, ledger.room(node)) for node, before in self.freed.items()]
+        return [freed for freed in pairs if _rises(freed, freed.now)]
+
+
+def concerns(freed: Iterable[Freed], shape: Shape, ledger: Ledger) -> bool:
+    """Whether some node takes more members of that shape than before, or may take another mix of them."""
+    for (requests, selection), _ in shape.roles:
+        for node in freed:
+            if len(shape.roles) == 1:
+                more = _slots(node.now, requests) > _slots(node.before, requests)
+            else:
+                more = _rises(node, (name for name, _ in requests))
+            if more and ledger.admits(node.node, selection):
+                return True
+    return False
+
+
+def _slots(free: Amounts, requests: Requests) -> int:
+    slots = 1 << 31
+    for name, amount in requests:
+        if amount:
+            there = free.get(name, 0)
+            if there < amount:
+                return 0
+            slots = min(slots, there // amount)
+    return slots
+
+
+def _rises(freed: Freed, names: Iterable[str]) -> bool:
+    return any(freed.now.get(name, 0) > freed.before.get(name, 0) for name in names)

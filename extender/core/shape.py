@@ -1,0 +1,21 @@
+"""What makes gangs alike to the planner: those of one shape fit or do not fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from policies.model import Requests, Selection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """Equal ones are one object: ``Planner`` sees to that.
+
+    ``needed``: how many members have to be placed at once. ``roles``: how many there are with the same requests and
+    selection. ``refused``: nodes that kube-scheduler would not have.
+    """
+
+    needed: int
+    roles: tuple[tuple[tuple[Requests, Selection], int], ...]
+    refused: tuple[str, ...]
+    __weakref__: object = field(init=False, repr=False)
