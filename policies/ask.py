@@ -26,10 +26,9 @@ class Role:
     def requests(self) -> Requests:
         return self.pods[0].requests
 
-    def cut(self) -> Role:
-        """As many of them as there is room for, the first in rank."""
-        total = int(self.room.sum())
-        return self if total >= self.count else Role(self.pods[:total], self.room)
+    def cut(self, count: int) -> Role:
+        """The first ``count`` of them, or all."""
+        return self if count >= self.count else Role(self.pods[:count], self.room)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -46,29 +47,27 @@ def place(
     consecutive slots in rank order, node by node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
-    other, the largest requests first, and where that fails the smallest first. That is greedy: it misses a placement
-    if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes on up to 5 nearly full
-    nodes), and a role placed later may get more nodes than it needs.
+    other, the largest requests first, and where that fails in the cluster as a whole the smallest first. That is
+    greedy: it misses a placement if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes
+    on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
+    nodes than it needs.
     """
     asked = roles_of(members, refused, snapshot)
-    roles = [role.cut() for role in asked if role.room.any()]
-    wanted = sum(role.count for role in roles)
-    best: dict[str, str] = {}
-    if wanted >= needed:
-        rows = rows_of(beside, snapshot)
-        for order in _orders(roles):
-            for choice in policies.topology.domains(Ask(tuple(order), rows), snapshot):
-                nodes = _fill(order, choice, snapshot, policies.scoring)
-                if len(nodes) == wanted:
-                    return Placed(nodes)
-                best = max(best, nodes, key=len)
-        if len(best) >= needed:
-            return Placed(best)
-    elif roles:
-        # Far from enough: only the number of those that do fit is of interest.
-        best = _fill(roles, (Domain("", np.arange(len(snapshot.names))),), snapshot, policies.scoring)
-    stuck = next(role for role in asked if any(pod.uid not in best for pod in role.pods))
-    return NoRoom(len(best), needed, _explain(stuck.pods[0], snapshot, refused))
+    roles = tuple(role.cut(int(role.room.sum())) for role in asked if role.room.any())
+    rows = rows_of(beside, snapshot)
+    if len(roles) > 1:
+        # Most often the first choice holds all. If not, what the roles leave to each other is worth a look.
+        if _count(roles) >= needed and len(nodes := _try(roles, rows, snapshot, policies, 1)) == _count(roles):
+            return Placed(nodes)
+        roles = _within_reach(roles, snapshot, policies.scoring)
+    placed = {pod.uid for role in roles for pod in role.pods}
+    if len(placed) >= needed:
+        nodes = _try(roles, rows, snapshot, policies)
+        if len(nodes) >= needed:
+            return Placed(nodes)
+        placed = set(nodes)
+    stuck = next(role for role in asked if any(pod.uid not in placed for pod in role.pods))
+    return NoRoom(len(placed), needed, _explain(stuck.pods[0], snapshot, refused))
 
 
 def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
@@ -84,8 +83,35 @@ def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> 
     return all(snapshot.free[place] >= amount for place, amount in taken.items())
 
 
-def _orders(roles: list[Role]) -> list[list[Role]]:
-    return [roles, roles[::-1]] if len(roles) > 1 else [roles]
+def _count(roles: Sequence[Role]) -> int:
+    return sum(role.count for role in roles)
+
+
+def _within_reach(roles: Sequence[Role], snapshot: Snapshot, scoring: ScorePolicy) -> tuple[Role, ...]:
+    """The members that the cluster has room for at once, by role, in the order in which the most of them are placed."""
+    everywhere = (Domain("", np.arange(len(snapshot.names))),)
+    best: tuple[Role, ...] = ()
+    for order in (roles, roles[::-1]):
+        found = _fill(order, everywhere, snapshot, scoring)
+        if len(found) > _count(best):
+            placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
+            best = tuple(role.cut(count) for role, count in placed if count)
+        if len(found) == _count(roles):
+            break
+    return best
+
+
+def _try(
+    roles: tuple[Role, ...], beside: Rows, snapshot: Snapshot, policies: Policies, choices: int | None = None
+) -> dict[str, str]:
+    """The first of so many choices that holds all, else the one that holds the most."""
+    best: dict[str, str] = {}
+    for choice in islice(policies.topology.domains(Ask(roles, beside), snapshot), choices):
+        nodes = _fill(roles, choice, snapshot, policies.scoring)
+        if len(nodes) == _count(roles):
+            return nodes
+        best = max(best, nodes, key=len)
+    return best
 
 
 def _fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> dict[str, str]:

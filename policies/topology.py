@@ -28,8 +28,9 @@ class BestFit:
     """
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
+        everywhere = Domain("", np.arange(len(snapshot.names)))
         if not snapshot.levels:
-            yield (Domain("", np.arange(len(snapshot.names))),)
+            yield (everywhere,)
             return
         level = snapshot.levels[0]
         rooms = [level.tally(role.room)[0] for role in ask.roles]
@@ -37,26 +38,29 @@ class BestFit:
         used = fullness(*domain_sums(level, *scarce(ask.roles[0].requests, snapshot)))
         preference = np.empty(len(level.names), dtype=np.int64)
         preference[np.lexsort((level.rank, -used, -siblings))] = np.arange(len(level.names))
+        may_hold = _may_hold(ask.roles, rooms, level, snapshot)
         for held in range(len(rooms), 0, -1):
-            codes = np.flatnonzero(_may_hold(ask.roles[:held], rooms, level, snapshot))
+            codes = np.flatnonzero(may_hold[held - 1])
             best = codes[np.lexsort((preference[codes], rooms[0][codes], -siblings[codes]))]
             for code in best[:_TRIES].tolist():
                 whole = held == len(rooms)
                 yield (level.domain(code),) if whole else (level.domain(code), _others(level, np.array([code])))
         yield _split(ask, level, rooms[0], preference)
+        yield (everywhere,)
 
 
 def _may_hold(roles: Sequence[Role], rooms: Sequence[Counts], level: Level, snapshot: Snapshot) -> Mask:
-    """The domains with room for each of these roles, and with what all of them ask for together."""
-    holds: Mask = np.all([room >= role.count for room, role in zip(rooms, roles, strict=False)], axis=0)
+    """Shape ``(roles, domains)``: has the domain room for the roles up to this one, and what they ask for in all?"""
+    holds = np.array([room >= role.count for room, role in zip(rooms, roles, strict=True)])
     if len(roles) > 1:
-        asked: dict[int, int] = {}
-        for role in roles:
+        asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
+        for at, role in enumerate(roles):
             for line, amount in snapshot.demand(role.requests) or ():
-                asked[line] = asked.get(line, 0) + amount * role.count
-        for line, amount in asked.items():
-            holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= amount
-    return holds
+                asked[at, line] = amount * role.count
+        for line, sums in enumerate(np.cumsum(asked, axis=0).T):
+            if sums.any():
+                holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= sums[:, np.newaxis]
+    return np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
 
 
 def _split(ask: Ask, level: Level, rooms: Counts, preference: NDArray[np.int64]) -> Choice:
