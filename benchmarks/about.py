@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +18,8 @@ MEASURED = ("extender", "policies", "manifests", "devcluster", "benchmarks/*.py"
 
 
 class About(Struct, frozen=True):
-    """The machine and the versions. ``muster`` is the commit, with "-dirty" where measured files differ from it."""
+    """The machine and the versions. ``muster`` is the commit; where measured files differ from it, "-dirty-" and a
+    digest of the difference follow."""
 
     cpu: str
     cores: int
@@ -53,7 +55,8 @@ def cpu_model(cpuinfo: str) -> str:
 
 def _commit() -> str:
     commit = _git("rev-parse", "--short=10", "HEAD")
-    return f"{commit}-dirty" if _git("status", "--porcelain", "--", *MEASURED) else commit
+    changes = _git("diff", "HEAD", "--", *MEASURED)
+    return f"{commit}-dirty-{sha256(changes.encode()).hexdigest()[:6]}" if changes else commit
 
 
 def _git(*args: str) -> str:

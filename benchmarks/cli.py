@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
-from benchmarks import contention, core, gang, memory, throughput, waiting
+from benchmarks import contention, core, gang, memory, official, report, throughput, waiting
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
@@ -113,27 +114,64 @@ def memory_command(
     run(memory.benchmark(nodes, pods), output)
 
 
+@main.command("all")
+def all_command(
+    only: Annotated[list[str] | None, typer.Option(help="Names of benchmarks, as in throughput-1000.")] = None,
+    repeat: Repeat = 3,
+    results: Annotated[Path, typer.Option(help="Where the results are kept.")] = official.RESULTS,
+    again: Annotated[bool, typer.Option(help="Measure anew what has been measured at this commit.")] = False,
+) -> None:
+    """Run all of them with the settings of docs/benchmarks.md, keep the results, and write the document's tables.
+
+    What has been measured on this machine at this commit with these settings is not measured again, so a run that was
+    broken off, or of which a part failed, goes on where it was when it is started again.
+    """
+    chosen = [one for one in official.benchmarks(repeat) if not only or one.name in only]
+    if unknown := sorted(set(only or ()) - {one.name for one in chosen}):
+        raise typer.BadParameter(f"there is no benchmark {', '.join(unknown)}", param_hint="--only")
+    # Results that are kept elsewhere are not those that the document quotes.
+    finish = report.write if results.resolve() == official.RESULTS else _nothing
+    results.mkdir(parents=True, exist_ok=True)
+    _carry_out([(one, results / f"{one.name}.json") for one in chosen], go_on=not again, finish=finish)
+
+
+def _nothing() -> None:
+    """There is nothing to do."""
+
+
 main.command("latency")(latency_command)
 
 
 def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
     """One benchmark from the command line."""
-    terminal = _terminal()
     if output is not None and not output.parent.is_dir():  # said now and not in an hour
         raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
+    _carry_out([(benchmark, output)], go_on=False)
+
+
+def _carry_out(
+    benchmarks: Sequence[tuple[Benchmark[Any], Path | None]], *, go_on: bool, finish: Callable[[], None] = _nothing
+) -> NoReturn:
+    """One after the other; ends the command. ``finish`` is called at the end even if some have failed."""
+    terminal = _terminal()
     for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
         signal.signal(ending, signal.default_int_handler)
+    failures, problems = [], []
     try:
         facts = about()
         terminal.print(str(facts), highlight=False)
-        outcome = carry_out(benchmark, facts, output, terminal)
+        for benchmark, path in benchmarks:
+            outcome = carry_out(benchmark, facts, path, terminal, go_on=go_on)
+            failures += outcome.failures
+            problems += outcome.problems
+        finish()
     except (ClusterError, RecordError, OSError) as error:
         _stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    for message in (*outcome.failures, *outcome.problems):
+    for message in (*failures, *problems):
         typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2 if outcome.failures else 1 if outcome.problems else 0)
+    raise typer.Exit(2 if failures else 1 if problems else 0)
 
 
 def _terminal() -> Console:

@@ -72,20 +72,20 @@ class Core:
         self._now = end
         return steps
 
-    def placed(self, gang: Sequence[Pod]) -> int:
-        """How many of these have a node now."""
-        found = self._core.state.gang_of(gang[0])
-        return len(found.placement) if found else 0
+    def placed(self) -> int:
+        """How many members of gangs have a node now and are not bound."""
+        return sum(len(gang.placement) for gang in self._core.state.gangs.values())
 
 
 def measure(nodes: int, gangs: int, progress: Progress) -> Run:
     """One size, in a process of its own: what another size left in memory must not count here."""
     progress(f"{nodes} nodes")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure, (nodes, gangs))
+        return pool.apply(measure_here, (nodes, gangs))
 
 
-def _measure(nodes: int, gangs: int) -> Run:
+def measure_here(nodes: int, gangs: int) -> Run:
+    """One size, in this process. Raises AssertionError when a gang is not decided as it has to be."""
     core = Core()
     before, _ = memory_mib(os.getpid())
     pods = sum(map(_taken, range(nodes)))
@@ -113,7 +113,7 @@ def _plan(core: Core, size: int, number: int) -> float:
     members = list(_gang(f"gang-{size}-{number}", size, gpus=1))
     core.feed(map(PodSeen, members))
     took = sum(core.decide())
-    if core.placed(members) != size:
+    if core.placed() != size:
         raise AssertionError(f"a gang of {size} was not placed")
     core.feed(PodGone(pod.uid) for pod in members)
     core.decide()
@@ -127,6 +127,8 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
     for number in range(gangs):
         core.feed(map(PodSeen, _gang(f"waiting-{number}", SMALL, gpus=GPUS_PER_NODE + 1, cpu=1000 + number)))
     core.decide()
+    if started := core.placed():
+        raise AssertionError(f"{started} members of gangs that do not fit were placed")
     for number in range(PASSES):
         # More room on a node that some of them could use.
         core.feed([NodeSeen(replace(big[0], allocatable=_amounts(BIG_GPUS, cpu=97_000 + number)))])

@@ -25,6 +25,9 @@ from extender.loadtest import Call, Load, Verb, bind_call, figures, fire, node_c
 SIZE = 8
 SETTLE_S = 120.0
 HISTOGRAM = "muster_verb_duration_seconds"
+PLANNED = "filter: planned member, its node"
+WAITING = "filter: waiting member, every node"
+SINGLE = "filter: pod of no gang, every node"
 SETTINGS = {"plan_timeout_s": 3600}
 """Nobody takes the plans up while filter is measured: they must last."""
 
@@ -81,11 +84,9 @@ def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict
     single = pod("single", Mode.UNGATED) | {"status": {}}
     single["metadata"] |= {"namespace": "default", "uid": "uid-single"}
     return {
-        "filter: planned member, its node": [
-            node_call(Verb.FILTER, _as_sent(one), [one["status"]["nominatedNodeName"]]) for one in members
-        ],
-        "filter: waiting member, every node": [node_call(Verb.FILTER, _as_sent(waiting), nodes)],
-        "filter: pod of no gang, every node": [node_call(Verb.FILTER, single, nodes)],
+        PLANNED: [node_call(Verb.FILTER, _as_sent(one), [one["status"]["nominatedNodeName"]]) for one in members],
+        WAITING: [node_call(Verb.FILTER, _as_sent(waiting), nodes)],
+        SINGLE: [node_call(Verb.FILTER, single, nodes)],
         "prioritize: every node": [node_call(Verb.PRIORITIZE, single, nodes)],
     }
 

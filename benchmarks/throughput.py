@@ -107,8 +107,7 @@ def _speed(runs: Sequence[Run]) -> Table:
     for mode, own in by_mode(runs).items():
         row = (
             f"{middle([run.pods_per_s for run in own]):.0f}",
-            ratio(runs, mode, Mode.ADAPTIVE),
-            ratio(runs, mode, Mode.ALL),
+            *(_told(ratio(runs, mode, reference)) for reference in (Mode.ADAPTIVE, Mode.ALL)),
             f"{middle([run.cliques_per_gang for run in own]):.1f}",
             str(max(run.cliques_at_most for run in own)),
             str(max(run.partial for run in own)),
@@ -132,11 +131,15 @@ def per_pod(title: str, columns: Sequence[str], runs: Sequence[Run], of: Callabl
     return Table(title, ("mode", *columns, "sum"), rows)
 
 
-def ratio(runs: Sequence[Run], mode: Mode, reference: Mode) -> str:
+def ratio(runs: Sequence[Run], mode: Mode, reference: Mode) -> float | None:
     """The median over the rounds of this mode's speed by the reference's of the same round."""
     compared = {run.round: run.pods_per_s for run in runs if run.mode is reference}
     own = [run for run in runs if run.mode is mode and run.round in compared]
-    return f"{middle([run.pods_per_s / compared[run.round] for run in own]):.2f}" if own else "-"
+    return middle([run.pods_per_s / compared[run.round] for run in own]) if own else None
+
+
+def _told(measured: float | None) -> str:
+    return "-" if measured is None else f"{measured:.2f}"
 
 
 def by_mode(runs: Sequence[Run]) -> dict[Mode, list[Run]]:

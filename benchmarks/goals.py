@@ -1,0 +1,152 @@
+"""What Muster is held to, and what was measured. Ratios and processor time carry over to other machines; seconds do so
+only roughly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks import contention, core, gang, latency, memory, throughput, waiting
+from benchmarks.benchmark import Table, middle
+from benchmarks.kinds import runs_of
+from benchmarks.record import Content
+from benchmarks.stage import Mode
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``of`` takes the runs of that results file, and gives None where what it needs was not measured."""
+
+    benchmark: str
+    text: str
+    bar: float
+    of: Callable[[Sequence[Any]], float | None]
+    unit: str = ""
+    at_least: bool = False
+
+    def met(self, measured: float) -> bool:
+        return measured >= self.bar if self.at_least else measured <= self.bar
+
+
+def judged(contents: Mapping[str, Content]) -> Table:
+    """Every goal, what was measured for it, and whether it was met."""
+    rows = []
+    for goal in GOALS:
+        content = contents.get(goal.benchmark)
+        measured = None if content is None else goal.of(runs_of(content))
+        sign = "at least " if goal.at_least else "at most " if goal.bar else ""
+        told, verdict = "-", "not measured"
+        if measured is not None:
+            told, verdict = f"{measured:.3g}{goal.unit}", "yes" if goal.met(measured) else "**no**"
+        rows.append((goal.text, f"{sign}{goal.bar:g}{goal.unit}", told, verdict))
+    return Table("Goals", ("goal", "bar", "measured", "met"), rows)
+
+
+def _of_mode(mode: Mode, figure: Callable[[Any], float | None]) -> Callable[[Sequence[Any]], float | None]:
+    """The median of a figure over the runs of one mode."""
+
+    def of(runs: Sequence[Any]) -> float | None:
+        found = [value for run in runs if run.mode is mode and (value := figure(run)) is not None]
+        return middle(found) if found else None
+
+    return of
+
+
+def _speed(nodes: int, mode: Mode, reference: Mode, bar: float) -> Goal:
+    text = f"throughput, {nodes:,} nodes, {mode}: times {reference}"
+    return Goal(f"throughput-{nodes}", text, bar, lambda runs: throughput.ratio(runs, mode, reference), at_least=True)
+
+
+def _worst(runs: Sequence[throughput.Run], figure: Callable[[throughput.Run], float]) -> float | None:
+    return max((figure(run) for run in runs if not run.mode.alone), default=None)
+
+
+def _promises(nodes: int) -> list[Goal]:
+    name, place = f"throughput-{nodes}", f"throughput, {nodes:,} nodes, every mode of Muster"
+    return [
+        Goal(name, f"{place}: gangs bound in part at the end", 0, lambda runs: _worst(runs, lambda run: run.partial)),
+        Goal(name, f"{place}: cliques of a gang", 1, lambda runs: _worst(runs, lambda run: run.cliques_at_most)),
+        Goal(name, f"{place}: pods woken by a flush", 0, lambda runs: _worst(runs, lambda run: run.flushed)),
+    ]
+
+
+def _large_gang(mode: Mode, bar: float) -> Goal:
+    def figure(run: gang.Run) -> float:
+        return middle(run.seconds)
+
+    return Goal("gang", f"a gang of 512, {mode}: last creation to last bind", bar, _of_mode(mode, figure), " s")
+
+
+def _contention(what: str, bar: float, figure: Callable[[contention.Run], float | None], unit: str = " s") -> Goal:
+    return Goal("contention", f"contention, nominate: {what}", bar, _of_mode(Mode.NOMINATE, figure), unit)
+
+
+def _both(figures: Mapping[str, float]) -> float:
+    return figures.get("kube-scheduler", 0.0) + figures.get("extender", 0.0)
+
+
+def _inside(*whats: str) -> Callable[[Sequence[latency.Report]], float | None]:
+    def of(reports: Sequence[latency.Report]) -> float | None:
+        found = [run.inside_p99_ms for report in reports for run in report.runs if run.what in whats]
+        return max((one for one in found if one is not None), default=None)
+
+    return of
+
+
+def _core(what: str, bar: float, figure: Callable[[core.Run], Sequence[float]]) -> Goal:
+    def of(runs: Sequence[core.Run]) -> float | None:
+        return next((middle(figure(run)) for run in runs if run.nodes == 5000), None)
+
+    return Goal("core", f"decision at 5,000 nodes: {what}", bar, of, " ms")
+
+
+def _memory(what: str, bar: float, figure: Callable[[memory.Run], Sequence[float]], unit: str) -> Goal:
+    return Goal(
+        "memory", f"5,000 nodes, 20,000 pods: {what}", bar, lambda runs: max(figure(runs[0]), default=None), unit
+    )
+
+
+def _quiet(run: waiting.Run) -> float:
+    return _both(run.quiet.cpu_share) * 100
+
+
+GOALS: Sequence[Goal] = (
+    _speed(5000, Mode.NOMINATE, Mode.ALL, 3.3),
+    _speed(5000, Mode.NOMINATE, Mode.ADAPTIVE, 0.65),
+    _speed(5000, Mode.PIN_DOMAIN, Mode.ALL, 4.0),
+    _speed(5000, Mode.PIN_DOMAIN, Mode.ADAPTIVE, 0.85),
+    _speed(5000, Mode.PIN_NODE, Mode.ALL, 4.0),
+    _speed(5000, Mode.PIN_NODE, Mode.ADAPTIVE, 0.85),
+    _speed(1000, Mode.NOMINATE, Mode.ADAPTIVE, 0.6),
+    _speed(1000, Mode.PIN_DOMAIN, Mode.ADAPTIVE, 0.75),
+    _speed(1000, Mode.PIN_NODE, Mode.ADAPTIVE, 0.75),
+    *_promises(1000),
+    *_promises(5000),
+    _large_gang(Mode.NOMINATE, 2.2),
+    _large_gang(Mode.PIN_DOMAIN, 1.6),
+    _large_gang(Mode.PIN_NODE, 1.6),
+    _contention("as many gangs as fit are whole after", 2, lambda run: run.seconds),
+    _contention("longest time a gang is partial", 1, lambda run: run.longest_partial_s),
+    _contention("processor time of kube-scheduler and extender in the next 60 s", 0.5, lambda run: _both(run.cpu_s)),
+    Goal(
+        "waiting",
+        "1,000 waiting gangs, quiet, nominate: kube-scheduler and extender, share of a core",
+        2,
+        _of_mode(Mode.NOMINATE, _quiet),
+        " %",
+    ),
+    Goal("latency", "filter at 5,000 nodes, planned pod: p99 inside the extender", 2, _inside(latency.PLANNED), " ms"),
+    Goal(
+        "latency",
+        "filter at 5,000 nodes, other pods: p99 inside the extender",
+        10,
+        _inside(latency.WAITING, latency.SINGLE),
+        " ms",
+    ),
+    _core("gang of 8", 1, lambda run: run.small_ms),
+    _core("gang of 512", 10, lambda run: run.large_ms),
+    _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
+    _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),
+    _memory("ready after its start", 5, lambda run: run.ready_s, " s"),
+)

@@ -1,0 +1,30 @@
+"""The kinds of benchmarks by name: what reads a results file and tells what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import contention, core, gang, latency, memory, throughput, waiting
+from benchmarks.benchmark import Kind
+from benchmarks.record import Content, read_runs
+
+KINDS: dict[str, Kind[Any]] = {
+    "throughput": throughput.KIND,
+    "gang": gang.KIND,
+    "contention": contention.KIND,
+    "waiting": waiting.KIND,
+    "latency": latency.KIND,
+    "core": core.KIND,
+    "memory": memory.KIND,
+}
+
+
+def kind_of(name: str) -> Kind[Any]:
+    """The kind of a benchmark by its name, which begins with it: throughput-1000 is a throughput."""
+    return KINDS[name.partition("-")[0]]
+
+
+def runs_of(content: Content) -> Sequence[Any]:
+    """The runs of a results file, as its kind has them. Raises RecordError."""
+    return read_runs(content, kind_of(content.benchmark).run)

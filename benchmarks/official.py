@@ -1,0 +1,32 @@
+"""The benchmarks whose results are committed, each with the settings that docs/benchmarks.md quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contention, core, gang, latency, memory, throughput, waiting
+from benchmarks.benchmark import Benchmark
+from benchmarks.stage import Mode
+from extender.loadtest import Verb
+
+RESULTS = Path(__file__).parent / "results"
+MODES = tuple(Mode)
+SLOW_AND_FAST = (Mode.NOMINATE, Mode.UNGATED)
+"""Where a pin changes nothing: gated gangs wait alike however they are steered later."""
+PATIENCE_S = 180.0
+
+
+def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
+    """All of them, those first that say most; ``repeat`` is for what varies from run to run."""
+    return (
+        throughput.benchmark("throughput-1000", 1000, 375, 8, MODES, repeat, PATIENCE_S),
+        throughput.benchmark("throughput-5000", 5000, 188, 8, MODES, repeat, PATIENCE_S),
+        gang.benchmark(500, 512, MODES, repeat),
+        contention.benchmark(32, 12, 8, 60.0, SLOW_AND_FAST),
+        waiting.benchmark(100, 1000, 20.0, 10.0, SLOW_AND_FAST, alike=False),
+        latency.benchmark(tuple(Verb), 100.0, 512, 1000, 5000),
+        core.benchmark((1000, 5000, 20000), 1000),
+        memory.benchmark(5000, 20000),
+    )

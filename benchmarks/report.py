@@ -1,0 +1,86 @@
+"""Puts the committed results into docs/benchmarks.md: `python -m benchmarks.report`, with --check to compare only.
+
+In the document, `<!-- figures: NAME -->` and `<!-- end -->` enclose what is made from benchmarks/results/NAME.json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.benchmark import Table
+from benchmarks.goals import judged
+from benchmarks.kinds import kind_of, runs_of
+from benchmarks.official import RESULTS
+from benchmarks.record import Content, RecordError, read
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def main(
+    check: Annotated[bool, typer.Option(help="Change nothing; exit code 1 if the document is not up to date.")] = False,
+) -> None:
+    """Write the tables of docs/benchmarks.md anew from the results files."""
+    try:
+        current = up_to_date()
+        if not check:
+            write()
+    except RecordError as error:
+        typer.secho(str(error), err=True, fg="red")
+        raise typer.Exit(2) from None
+    raise typer.Exit(1 if check and not current else 0)
+
+
+def up_to_date() -> bool:
+    """Whether the document says what the results files say. Raises RecordError."""
+    text = DOCUMENT.read_text()
+    return filled(text, RESULTS) == text
+
+
+def write() -> None:
+    """Fill the document. Raises RecordError."""
+    DOCUMENT.write_text(filled(DOCUMENT.read_text(), RESULTS))
+
+
+def filled(document: str, results: Path) -> str:
+    """The document with every place filled from the results. Raises RecordError."""
+    contents = {path.stem: read(path) for path in sorted(results.glob("*.json"))}
+    return _PLACE.sub(lambda place: f"{place[1]}{figures(place[2], contents, results)}{place[4]}", document)
+
+
+def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
+    """What stands in one place of the document."""
+    if name == "goals":
+        return markdown(judged(contents))
+    content = contents.get(name)
+    if content is None:
+        return "Not measured yet.\n"
+    parts = [f"Measured on {content.measured}: {content.about}. Settings: {_words(content.settings)}.\n"]
+    parts += [
+        f"**{table.title}**\n\n{markdown(table)}" for table in kind_of(content.benchmark).tables(runs_of(content))
+    ]
+    if (results / f"{name}.svg").exists():
+        parts.append(f"![{name}: the same over time](../benchmarks/results/{name}.svg)\n")
+    return "\n".join(parts)
+
+
+def markdown(table: Table) -> str:
+    aligned = ["---", *("---:" for _ in table.columns[1:])]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (table.columns, aligned, *table.rows))
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_value(value)}" for name, value in settings.items() if value is not False)
+
+
+def _value(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
