@@ -36,7 +36,7 @@ class Planner:
     def is_open(self, gang: Gang, now: float) -> bool:
         """Whether there may be anything to be found out about it."""
         demand = gang.demand
-        if demand is None or gang.kept:
+        if demand is None:
             return True
         return demand.shape is not None and now >= gang.not_before and demand.shape not in self.verdicts
 
@@ -56,7 +56,7 @@ class Planner:
         if recovering and len(wanted) == len(members) and fits(wanted, members, state.ledger.snapshot()):
             self._promise(gang, members, wanted, now)
             return LOOK
-        cost, verdict = LOOK, None if gang.kept else self.verdicts.get(demand.shape)
+        cost, verdict = LOOK, self.verdicts.get(demand.shape)
         if verdict is None:
             cost, verdict = TRY + SEAT * len(members), self._try(gang, demand.shape, members, now)
         if verdict is not None:
@@ -77,7 +77,7 @@ class Planner:
         if len(members) < needed:
             return Demand()
         roles = Counter((pod.requests, pod.selection) for pod in members)
-        content = (needed, tuple(roles.items()), tuple(gang.refused))
+        content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept))
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         return Demand(None, tuple(pod.uid for pod in members), shape)
@@ -95,8 +95,7 @@ class Planner:
         if not isinstance(found, NoRoom):
             return None
         reason = Reason("NoRoom", f"{found.placed} of {found.needed} members fit at once: {found.explanation}")
-        if not gang.kept:
-            self.verdicts[shape] = reason
+        self.verdicts[shape] = reason
         return reason
 
     def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:

@@ -55,6 +55,7 @@ class Promises:
         for uid, kept in list(gang.kept.items()):
             if now >= kept.until:
                 del gang.kept[uid]
+                gang.demand = None
                 self._state.uncharge(f"kept:{uid}")
 
     def wake_kept_out(self, gang: Gang) -> None:

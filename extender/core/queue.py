@@ -14,7 +14,7 @@ from policies.api import QueuePolicy
 from policies.model import GroupKey
 
 _REST_S, _REST_MAX_S = 2e-5, 2.0
-"""After a walk over everybody the next one waits so long for each unit that was spent in vain."""
+"""Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
 
 
 @dataclass(slots=True)
@@ -22,8 +22,8 @@ class Walk:
     """A pass under way. It looks at old verdicts in the light of the news, then at the gangs that have none."""
 
     began: float
-    everybody: bool
-    """Otherwise room has not come free, and only gangs that have changed themselves are looked at."""
+    everybody: bool = False
+    """Otherwise nothing has changed for those who have a verdict, and only gangs without one are looked at."""
     freed: list[Freed] = field(default_factory=list)
     doubted: list[Shape] = field(default_factory=list)
     keys: list[GroupKey] | None = None
@@ -94,13 +94,14 @@ class Queue:
         planner.vain = 0
         refresh = news.taken and now >= self._refresh_at
         if not news.hopeful and not refresh:
-            return Walk(now, everybody=False)
+            return Walk(now)
+        state.news = News()
         if news.nodes or refresh:
             planner.verdicts.clear()
             self._refresh_at = now + state.limits.refresh_s
-        state.news = News()
+            return Walk(now, everybody=True)
         freed = news.in_the_end(state.ledger)
-        return Walk(now, everybody=True, freed=freed, doubted=list(planner.verdicts) if freed else [])
+        return Walk(now, freed=freed, doubted=list(planner.verdicts) if freed else [])
 
     def _step(self, walk: Walk, now: float) -> int:
         """Do the next thing. Returns what it cost, in units."""
@@ -109,6 +110,7 @@ class Queue:
             shape, cost = walk.doubted.pop(), LOOK * (1 + len(walk.freed) // 4)
             if concerns(walk.freed, shape, state.ledger):
                 planner.verdicts.pop(shape, None)
+                walk.everybody = True
             planner.vain += cost
             return cost
         if walk.keys is None:
@@ -120,8 +122,7 @@ class Queue:
         if walk.keys:
             gang = state.gangs.get(walk.keys.pop())
             return LOOK if gang is None else planner.plan(gang, now)
-        if walk.everybody:
-            self._rest_until = now + min(_REST_S * planner.vain, _REST_MAX_S)
+        self._rest_until = now + min(_REST_S * planner.vain, _REST_MAX_S)
         self._walk = None
         return LOOK
 

@@ -12,10 +12,11 @@ class Shape:
     """Equal ones are one object: ``Planner`` sees to that.
 
     ``needed``: how many members have to be placed at once. ``roles``: how many there are with the same requests and
-    selection. ``refused``: nodes that kube-scheduler would not have.
+    selection. ``refused``: nodes that kube-scheduler would not have. ``kept``: lost members whose room the gang has.
     """
 
     needed: int
     roles: tuple[tuple[tuple[Requests, Selection], int], ...]
     refused: tuple[str, ...]
+    kept: tuple[str, ...]
     __weakref__: object = field(init=False, repr=False)
