@@ -30,6 +30,8 @@ BIG_NODES, BIG_GPUS = 4, 16
 """Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
 SOON_S = 1.0
 """What the core wants to be woken for within this time belongs to the decision under way."""
+REST_S = 60.0
+"""After this the core has neither a reason to report nor a rest to take after a pass in vain."""
 
 
 class Run(Struct, frozen=True):
@@ -62,10 +64,10 @@ class Core:
             self._core.handle(event, self._now)
         return time.perf_counter() - began
 
-    def decide(self) -> list[float]:
-        """Carry on until nothing is due soon: how long each step took, in ms."""
+    def decide(self, within_s: float = SOON_S) -> list[float]:
+        """Do all that is due within that time: how long each step took, in ms."""
         steps = []
-        end = self._now + SOON_S
+        end = self._now + within_s
         while (wake := self._core.next_wake()) is not None and wake < end:
             self._now = max(self._now, wake)
             steps.append(self.feed([Tick()]) * 1000)
@@ -130,6 +132,7 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
     if started := core.placed():
         raise AssertionError(f"{started} members of gangs that do not fit were placed")
     for number in range(PASSES):
+        core.decide(REST_S)
         # More room on a node that some of them could use.
         core.feed([NodeSeen(replace(big[0], allocatable=_amounts(BIG_GPUS, cpu=97_000 + number)))])
         yield core.decide()
@@ -146,7 +149,7 @@ def _cluster(nodes: int) -> Iterator[Event]:
 
 def _taken(number: int) -> int:
     """GPUs of a node that are taken: 0 to 8, in no order."""
-    return (number * 5 + number // 7) % (GPUS_PER_NODE + 1)
+    return (number * 5 + number // 11) % (GPUS_PER_NODE + 1)
 
 
 def _node(name: str, gpus: int, clique: str = "") -> Node:
