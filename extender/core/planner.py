@@ -15,7 +15,7 @@ from policies.chosen import Policies
 from policies.model import Placement, Pod
 from policies.placement import NoRoom, fits, place
 
-LOOK, TRY, SEAT = 1, 50, 4
+LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a gang, to try to place it, and to seat each member, in units of about 5 microseconds."""
 
 

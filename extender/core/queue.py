@@ -107,7 +107,7 @@ class Queue:
         """Do the next thing. Returns what it cost, in units."""
         state, planner = self._state, self._planner
         if walk.doubted:
-            shape, cost = walk.doubted.pop(), LOOK * (1 + len(walk.freed) // 4)
+            shape, cost = walk.doubted.pop(), 1 + len(walk.freed) // 4
             if concerns(walk.freed, shape, state.ledger):
                 planner.verdicts.pop(shape, None)
                 walk.everybody = True
@@ -118,7 +118,8 @@ class Queue:
             chosen = state.waiting if walk.everybody else state.stale
             gangs = self._in_order(key for key in chosen if planner.is_open(state.gangs[key], now))
             walk.keys = [gang.key for gang in reversed(gangs)]
-            return LOOK * len(chosen)
+            planner.vain += len(chosen)
+            return len(chosen)
         if walk.keys:
             gang = state.gangs.get(walk.keys.pop())
             return LOOK if gang is None else planner.plan(gang, now)
