@@ -52,6 +52,8 @@ class Gang:
     nominated: dict[str, str] = field(default_factory=dict)
     unconfirmed: dict[str, str] = field(default_factory=dict)
     """Nominations asked for and not known to be written yet: pod UID -> node."""
+    unshown: dict[str, None] = field(default_factory=dict)
+    """Gated members whose nomination is written, and that the watch has yet to show so."""
     ungating: dict[str, bool] = field(default_factory=dict)
     """Members whose gate was asked to come off -> whether that is known to be written."""
     doubtful: dict[str, None] = field(default_factory=dict)
@@ -168,7 +170,7 @@ class Gang:
         """A member is gone. A Binding of it that is under way stays so."""
         self.roster.drop(uid)
         self.demand = None
-        for index in (self.nominated, self.unconfirmed, self.ungating):
+        for index in (self.nominated, self.unconfirmed, self.unshown, self.ungating):
             index.pop(uid, None)
 
     def follow(self, group: PodGroup | None) -> None:

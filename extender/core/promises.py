@@ -41,6 +41,7 @@ class Promises:
         charge = state.ledger.charges.get(uid) if uid in gang.placement else None
         state.unassume(gang, uid)
         gang.unconfirmed.pop(uid, None)
+        gang.unshown.pop(uid, None)
         # The others may have waited for this one's nomination.
         self._steering.ungate(gang)
         started = gang.bound or gang.posting

@@ -169,6 +169,7 @@ class Scheduler:
             self._gate.refused(gang, pod, now)
         if pod.terminal and old is not None and not old.terminal:
             self._releases.retry(gang, now)
+        self._steering.shown(gang, pod)
         state.review(gang)
 
     def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:

@@ -63,8 +63,20 @@ class Steering:
         del gang.unconfirmed[event.uid]
         # Only now can kube-scheduler take it up, however long the write was in the queue.
         gang.plan_deadline = now + self._state.limits.plan_s
+        if pod is not None and pod.gates and pod.nominated_node != event.node:
+            gang.unshown[event.uid] = None
         self.ungate(gang)
         return None
+
+    def shown(self, gang: Gang, pod: Pod) -> None:
+        """The watch shows a member's nomination.
+
+        Gates wait for that: the API server begins the next write to the pod from its watch cache, and does it twice
+        when the cache is behind.
+        """
+        if pod.uid in gang.unshown and pod.nominated_node == gang.nominated.get(pod.uid):
+            del gang.unshown[pod.uid]
+            self.ungate(gang)
 
     def ungated(self, event: Ungated, now: float) -> Gang | None:
         """A gate came off, or could not be taken off: then the gang whose placement cannot go on is returned."""
@@ -80,7 +92,7 @@ class Steering:
 
     def ungate(self, gang: Gang) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
-        if gang.unconfirmed:
+        if gang.unconfirmed or gang.unshown:
             return
         for uid, node in gang.placement.items():
             pod = self._state.pods.get(uid)
@@ -92,6 +104,7 @@ class Steering:
         """The promise to this member ends: a nomination left behind would keep room from others."""
         pod = self._state.pods.get(uid)
         gang.unconfirmed.pop(uid, None)
+        gang.unshown.pop(uid, None)
         gang.ungating.pop(uid, None)
         nominated = gang.nominated.pop(uid, None)
         # kube-scheduler clears the nomination of a failed bind itself.

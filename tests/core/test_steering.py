@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Nominated, Ungated
+from extender.core.events import Nominated, PodSeen, Synced, Tick, Ungated
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Requirement, Selection
@@ -105,3 +106,16 @@ def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
     script.feed(Ungated(pods[0].uid, "403 Forbidden"))
     assert script.planned(pods[1]) == ""
     assert any("could not be ungated: 403 Forbidden" in text for _, text in script.gang("train").story)
+
+
+def test_no_gate_comes_off_before_the_watch_has_shown_every_nomination() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, synced=False)
+    core, now = script.core, script.now
+    effects = [*core.handle(Synced(), now), *core.handle(Tick(), now + 1)]
+    nodes = {effect.uid: effect.node for effect in effects if isinstance(effect, Nominate) and effect.node}
+    for uid, node in nodes.items():
+        assert not core.handle(Nominated(uid, node), now + 1)
+    first, second = (replace(pod, nominated_node=nodes[pod.uid]) for pod in pods)
+    assert not core.handle(PodSeen(first), now + 1)
+    assert [effect.uid for effect in core.handle(PodSeen(second), now + 1)] == [pod.uid for pod in pods]
