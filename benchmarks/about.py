@@ -12,14 +12,18 @@ from msgspec import Struct
 
 from devcluster.binaries import kubernetes_version
 
+UNKNOWN = "unknown"
 SOURCE = Path(__file__).parent.parent
 MEASURED = ("extender", "policies", "manifests", "devcluster", "benchmarks/*.py", "pyproject.toml", "uv.lock")
 """What a result depends on; a change of anything else leaves the commit's figures as they are."""
 
 
 class About(Struct, frozen=True):
-    """The machine and the versions. ``muster`` is the commit; where measured files differ from it, "-dirty-" and a
-    digest of the difference follow."""
+    """The machine and the versions.
+
+    ``muster`` is the commit; where measured files differ from it, "-dirty-" and a digest of the difference follow. In
+    a copy without history it is "unknown".
+    """
 
     cpu: str
     cores: int
@@ -54,11 +58,13 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def _commit() -> str:
-    commit = _git("rev-parse", "--short=10", "HEAD")
-    changes = _git("diff", "HEAD", "--", *MEASURED)
-    return f"{commit}-dirty-{sha256(changes.encode()).hexdigest()[:6]}" if changes else commit
+    try:
+        changes = _git("diff", "HEAD", "--", *MEASURED)
+        commit = _git("rev-parse", "--short=10", "HEAD").decode().strip()
+    except (OSError, subprocess.CalledProcessError):
+        return UNKNOWN
+    return f"{commit}-dirty-{sha256(changes).hexdigest()[:6]}" if changes else commit
 
 
-def _git(*args: str) -> str:
-    done = subprocess.run(["git", "-C", str(SOURCE), *args], capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else "unknown"
+def _git(*args: str) -> bytes:
+    return subprocess.run(["git", "-C", str(SOURCE), *args], capture_output=True, check=True).stdout

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import contention, core, gang, memory, official, report, throughput, waiting
+from benchmarks import contention, core, gang, memory, official, report, throughput, waiting, writes
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
@@ -137,6 +137,16 @@ def all_command(
 
 def _nothing() -> None:
     """There is nothing to do."""
+
+
+@main.command("writes")
+def writes_command(
+    pods: Annotated[int, typer.Option(min=1, help="Pods that each way of writing is tried on.")] = 500,
+    repeat: Repeat = 3,
+    output: Output = None,
+) -> None:
+    """What a write costs the API server: nomination, ungating, pinning and Binding, by kind of patch and of answer."""
+    run(writes.benchmark(pods, repeat), output)
 
 
 main.command("latency")(latency_command)

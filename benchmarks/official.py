@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, memory, throughput, waiting
+from benchmarks import contention, core, gang, latency, memory, throughput, waiting, writes
 from benchmarks.benchmark import Benchmark
 from benchmarks.stage import Mode
 from extender.loadtest import Verb
@@ -29,4 +29,5 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         latency.benchmark(tuple(Verb), 100.0, 512, 1000, 5000),
         core.benchmark((1000, 5000, 20000), 1000),
         memory.benchmark(5000, 20000),
+        writes.benchmark(500, repeat),
     )

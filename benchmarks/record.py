@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from benchmarks.about import About
+from benchmarks.about import UNKNOWN, About
 
 RunT = TypeVar("RunT", bound=Struct)
 
@@ -52,7 +52,7 @@ class Record(Generic[RunT]):
         """A new record; with ``go_on`` the one in the file, if the same was measured there with the same settings."""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         new = Content(benchmark, msgspec.to_builtins(dict(settings)), about, today)
-        if go_on and path is not None and path.exists():
+        if go_on and about.muster != UNKNOWN and path is not None and path.exists():
             old = read(path)
             if (old.benchmark, old.settings, old.about) == (new.benchmark, new.settings, new.about):
                 new = old

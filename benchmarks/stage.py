@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -111,10 +112,11 @@ class Stage:
         for pod in pods:
             self.api.create(PODS, pod)
 
-    def pause_muster(self) -> None:
-        """Muster stands still from now on and sees nothing of what is created."""
-        if self.muster is not None:
-            self.muster.extender.signal(signal.SIGSTOP)
+    def pause(self, name: str) -> None:
+        """The process stands still from now on, and sees nothing of what happens. The extender is called muster."""
+        for process in self._cluster.processes:
+            if process.name == name:
+                process.signal(signal.SIGSTOP)
 
     def start_scheduler(self) -> None:
         """kube-scheduler starts, and Muster goes on if it was paused. Returns when kube-scheduler is healthy."""
@@ -130,6 +132,11 @@ class Stage:
         """The processor time of every process so far, this benchmark's own client included."""
         times = {_NAMES.get(one.name, one.name): cpu_ms(one.pid) for one in self._cluster.processes}
         return times | {"benchmark": cpu_ms(os.getpid())}
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self._cluster.kubeconfig
 
     def scheduler_page(self) -> Page:
         """kube-scheduler's /metrics. A young one does not know yet who may read them: then it is asked again."""

@@ -50,7 +50,7 @@ def measure(nodes: int, count: int, size: int, patience_s: float, mode: Mode, nu
     """One mode on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
     total = count * size
     with Stage(mode, nodes, progress) as stage:
-        stage.pause_muster()
+        stage.pause("muster")
         progress(f"creating {total} pods")
         stage.create(gangs(count, size, mode))
         with Sightings(stage.api) as sightings:

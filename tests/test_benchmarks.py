@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import math
+import signal
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
+from typer.testing import CliRunner
 
-from benchmarks import throughput
-from benchmarks.about import About, cpu_model
+from benchmarks import cli, official, throughput
+from benchmarks.about import UNKNOWN, About, cpu_model
 from benchmarks.benchmark import Benchmark, Kind, Table, carry_out, rounds
 from benchmarks.drawing import Curve, apart, draw, scale
 from benchmarks.meter import cpu_ms, memory_mib, used
@@ -162,12 +167,12 @@ class Figure(Struct, frozen=True):
 class Trial:
     """A benchmark of two steps whose measuring is a count, and of which one can be made to fail."""
 
-    def __init__(self, path: Path | None, fails: str = "") -> None:
-        self.path, self.fails = path, fails
+    def __init__(self, path: Path | None, about: About = ABOUT) -> None:
+        self.path, self.about, self.fails = path, about, ""
         self.measured: list[str] = []
         self.shown = io.StringIO()
 
-    def carry_out(self, settings: dict[str, int] | None = None, *, go_on: bool = True) -> tuple[list[str], list[str]]:
+    def benchmark(self, settings: dict[str, int] | None = None) -> Benchmark[Figure]:
         def step(name: str, progress: Progress) -> Figure:
             if name == self.fails:
                 raise TimeoutError("it took too long")
@@ -180,9 +185,12 @@ class Trial:
             lambda runs: [Table("Figures", ("value",), [(str(run.value),) for run in runs])],
             lambda runs: [f"{run.value} is too much" for run in runs if run.value > 1],
         )
-        steps = {name: (lambda progress, name=name: step(name, progress)) for name in ("first", "second")}
-        trial = Benchmark("trial", kind, settings or {"nodes": 1}, steps)
-        outcome = carry_out(trial, ABOUT, self.path, Console(file=self.shown), go_on=go_on)
+        steps = {name: partial(step, name) for name in ("first", "second")}
+        return Benchmark("trial", kind, settings or {"nodes": 1}, steps)
+
+    def carry_out(self, settings: dict[str, int] | None = None, *, go_on: bool = True) -> tuple[list[str], list[str]]:
+        terminal = Console(file=self.shown)
+        outcome = carry_out(self.benchmark(settings), self.about, self.path, terminal, go_on=go_on)
         return outcome.failures, outcome.problems
 
 
@@ -196,7 +204,8 @@ def test_what_a_benchmark_finds_is_shown_kept_and_judged(tmp_path: Path) -> None
 
 
 def test_a_step_that_fails_is_told_and_tried_again_next_time_while_the_others_stay(tmp_path: Path) -> None:
-    trial = Trial(tmp_path / "trial.json", fails="first")
+    trial = Trial(tmp_path / "trial.json")
+    trial.fails = "first"
     assert trial.carry_out() == (["trial, first: it took too long"], [])
     trial.fails = ""
     trial.carry_out()
@@ -210,6 +219,54 @@ def test_all_is_measured_again_when_the_settings_changed_or_nothing_is_to_be_kep
     assert trial.measured == ["first", "second"] * 2
     trial.carry_out({"nodes": 2}, go_on=False)
     assert trial.measured == ["first", "second"] * 3
+
+
+def test_nothing_is_kept_for_a_copy_of_the_source_that_does_not_know_its_commit(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "trial.json", replace(ABOUT, muster=UNKNOWN))
+    trial.carry_out()
+    trial.carry_out()
+    assert trial.measured == ["first", "second"] * 2
+
+
+class All:
+    """`muster bench all`, with one benchmark that is only a trial."""
+
+    def __init__(self, results: Path, trial: Trial) -> None:
+        self.results, self.trial = results, trial
+
+    def __call__(self, *args: str) -> int:
+        return CliRunner().invoke(cli.main, ["all", "--results", str(self.results), *args]).exit_code
+
+
+@pytest.fixture
+def run_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[All]:
+    trial = Trial(None)
+    monkeypatch.setattr(official, "benchmarks", lambda _repeat: [trial.benchmark()])
+    monkeypatch.setattr(cli, "about", lambda: ABOUT)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield All(tmp_path / "results", trial)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_one_command_measures_all_and_measures_nothing_twice_unless_it_is_told_to(run_all: All) -> None:
+    assert run_all() == 1, "a value that must not be was seen"
+    assert read(run_all.results / "trial.json").runs.keys() == {"first", "second"}
+    run_all("--only", "trial")
+    assert run_all.trial.measured == ["first", "second"]
+    run_all("--again")
+    assert run_all.trial.measured == ["first", "second"] * 2
+
+
+def test_one_command_says_by_its_exit_code_that_something_could_not_be_measured(run_all: All) -> None:
+    run_all.trial.fails = "second"
+    assert run_all() == 2
+    assert read(run_all.results / "trial.json").runs.keys() == {"first"}
+
+
+def test_a_benchmark_that_does_not_exist_is_not_passed_over_in_silence(run_all: All) -> None:
+    assert run_all("--only", "trail") == 2
+    assert run_all.trial.measured == []
 
 
 def test_a_results_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from benchmarks import contention, core, gang, latency, memory, report, throughput, waiting
+from benchmarks import contention, core, gang, latency, memory, report, throughput, waiting, writes
 from benchmarks.benchmark import Table
 from benchmarks.goals import GOALS, judged
 from benchmarks.kinds import KINDS, kind_of
 from benchmarks.official import benchmarks
-from benchmarks.record import Content, RecordError, write
+from benchmarks.record import Content, RecordError
+from benchmarks.record import write as keep
 from benchmarks.stage import Mode
 from tests.test_benchmarks import ABOUT, run_of
 
@@ -99,6 +100,17 @@ def test_memory_is_told_by_the_worst_start() -> None:
     assert (table.rows[0][1:3], table.rows[0][4]) == (("4.00 s", "5.00 s"), "280 MiB")
 
 
+def test_ways_to_write_are_told_write_by_write() -> None:
+    def way(what: str, patch: str, cost: float) -> writes.Run:
+        return writes.Run(what, patch, patch == "", cost, 0.25, 0.5, 300.0)
+
+    one = [way("ungate", "merge", 1.0), way("Binding", "", 2.0), way("ungate", "strategic-merge", 3.0)]
+    (table,) = writes.tables([writes.Report(one), writes.Report([way("ungate", "merge", 1.5)])])
+    assert column(table, "write") == ["ungate", "ungate", "Binding"]
+    assert column(table, "patch") == ["merge", "strategic-merge", "-"]
+    assert column(table, "kube-apiserver ms") == ["1.25", "3.00", "2.00"]
+
+
 def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     """It says so itself: a gang of 512 that is not placed, or a waiting one that is, ends it with an error."""
     run = core.measure_here(160, gangs=3)
@@ -132,7 +144,7 @@ def test_every_goal_is_about_a_benchmark_whose_results_are_committed() -> None:
 
 
 def test_the_places_of_a_document_are_filled_and_the_rest_is_left_alone(tmp_path: Path) -> None:
-    write(tmp_path / "gang.json", content_of("gang", [large(Mode.NOMINATE, [1.0], [4])]))
+    keep(tmp_path / "gang.json", content_of("gang", [large(Mode.NOMINATE, [1.0], [4])]))
     document = "Before.\n<!-- figures: gang -->\nold\n<!-- end -->\nAfter.\n<!-- figures: core -->\n<!-- end -->\n"
     filled = report.filled(document, tmp_path)
     assert filled.startswith("Before.\n<!-- figures: gang -->\nMeasured on 2026-08-20: AMD EPYC, 2 cores, 8 GiB;")
@@ -144,7 +156,7 @@ def test_the_places_of_a_document_are_filled_and_the_rest_is_left_alone(tmp_path
 
 
 def test_a_picture_is_shown_where_there_is_one(tmp_path: Path) -> None:
-    write(tmp_path / "throughput-1000.json", content_of("throughput-1000", [run_of(Mode.NOMINATE)]))
+    keep(tmp_path / "throughput-1000.json", content_of("throughput-1000", [run_of(Mode.NOMINATE)]))
     place = "<!-- figures: throughput-1000 -->\n<!-- end -->\n"
     assert "![" not in report.filled(place, tmp_path)
     (tmp_path / "throughput-1000.svg").write_text(throughput.picture([run_of(Mode.NOMINATE)]))
@@ -152,7 +164,7 @@ def test_a_picture_is_shown_where_there_is_one(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_not_of_their_kind_are_refused(tmp_path: Path) -> None:
-    write(tmp_path / "core.json", content_of("core", [large(Mode.NOMINATE, [1.0], [4])]))
+    keep(tmp_path / "core.json", content_of("core", [large(Mode.NOMINATE, [1.0], [4])]))
     with pytest.raises(RecordError, match="the runs of core cannot be read"):
         report.filled("<!-- figures: core -->\n<!-- end -->\n", tmp_path)
 
