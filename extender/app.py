@@ -22,6 +22,7 @@ from extender.kube.writer import KubeWriter
 from extender.metrics import Metrics
 from extender.runner import Runner
 from extender.server import create_app
+from extender.topology import told, topology
 
 log = logging.getLogger("muster")
 
@@ -49,7 +50,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
-    core = Scheduler(settings.scheduler_names, settings.limits, settings.policies, settings.steering)
+    core = Scheduler(settings.scheduler_names, settings.limits, settings.policies, settings.steering, settings.levels)
     metrics = Metrics(core.state)
     runner = Runner(
         core,
@@ -101,6 +102,7 @@ async def _follow(kube: Kube, runner: Runner) -> None:
             await reflector.synced.wait()
         state = runner.core.state
         log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
+        log.info(told(topology(state.ledger.snapshot(), configured=state.ledger.configured)))
         runner.dispatch(Synced())
         # Tens of thousands of objects that stay: the collector need not walk them again and again.
         gc.collect()

@@ -13,6 +13,7 @@ from extender import catalogue
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.chosen import Policies
+from policies.levels import LevelKey, levels_from
 
 _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_policies": "score"}
 """Which question each of these settings names an answer to."""
@@ -51,6 +52,11 @@ class Settings(BaseSettings):
         description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
         "write for each pod, but is for ever: docs/steering.md.",
     )
+    topology_levels: tuple[str, ...] = Field(
+        (),
+        description="Topology levels, nearest first: presets (nvidia, topograph, topograph-0.5, aws, gke, oci, "
+        "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
+    )
     queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
@@ -78,6 +84,17 @@ class Settings(BaseSettings):
         for name in [value] if isinstance(value, str) else value:
             catalogue.policy(name, _METHODS[info.field_name or ""])
         return value
+
+    @field_validator("topology_levels")
+    @classmethod
+    def _readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        levels_from(value)
+        return value
+
+    @property
+    def levels(self) -> tuple[LevelKey, ...]:
+        """Nearest first; empty when they are to be detected."""
+        return levels_from(self.topology_levels)
 
     @property
     def policies(self) -> Policies:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, HTTPException, Response
 
 from extender.metrics import Metrics
 from extender.runner import Runner
+from extender.topology import TopologyView, topology
 from extender.verbs import Receive, Scope, Send, Verbs
 from extender.views import GangView, view
 from policies.model import GroupKey
@@ -42,6 +43,10 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
     @pages.get("/metrics")
     async def scrape() -> Response:
         return Response(metrics.render(), media_type="text/plain; version=0.0.4")
+
+    @pages.get("/topology")
+    async def levels() -> TopologyView:
+        return topology(state.ledger.snapshot(), configured=state.ledger.configured)
 
     @pages.get("/gangs")
     async def gangs() -> list[GangView]:

@@ -26,10 +26,14 @@ PLENTY = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes that share one value of a level; without a name when they do not."""
+    """Nodes that share one value of a level; without a name when they do not.
+
+    ``most``: how many members of the first role may go there, for a policy that shares them out; None for no limit.
+    """
 
     name: str
     rows: Rows
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,19 @@ class Level:
     """One topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
 
     A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
-    ``rank`` is the place of each name among all names.
+    ``rank`` is the place of each name among all names. Levels nest: ``above[i][code]`` is the one domain of the level
+    ``i + 1`` steps farther out that the nodes of a domain are in, -1 where none of them has that label. ``torn``: label
+    values seen under two domains of a farther level. Such a value is as many domains as it has parents, each named
+    after both.
     """
 
+    name: str
     key: str
     names: Sequence[str]
     rank: Codes
     codes: Codes
+    above: tuple[Codes, ...] = ()
+    torn: tuple[str, ...] = ()
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
         """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
@@ -76,6 +86,10 @@ class Snapshot:
     allocatable: Amounts
     levels: tuple[Level, ...]
     eligible: Callable[[Selection], Mask]
+
+    def level_called(self, name: str) -> int | None:
+        """The index of the level with that short name or label key; None when there is none."""
+        return next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
 
     def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
         """Line and amount of what is asked for; None when no node offers one of the resources at all."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from extender.core.table import Table
+from policies.levels import LevelKey
 from policies.matching import admits
-from policies.model import CLIQUE, Node, Requests, Selection
+from policies.model import Node, Requests, Selection
 from policies.snapshot import Snapshot
 
 
@@ -23,10 +24,12 @@ class Charge:
 
 
 class Ledger:
-    """Free amounts per node, kept up to date charge by charge. ``levels`` are label keys, nearest first."""
+    """Free amounts per node, kept up to date charge by charge. ``levels``, nearest first: empty for those detected."""
 
-    def __init__(self, levels: tuple[str, ...] = (CLIQUE,)) -> None:
+    def __init__(self, levels: tuple[LevelKey, ...] = ()) -> None:
         self.charges: dict[str, Charge] = {}
+        self.configured = bool(levels)
+        """Whether the levels are settings, and not what the labels of the nodes show."""
         self._table = Table(levels)
         self._on_node: dict[str, dict[str, Charge]] = {}
         self._assumed_on: dict[str, dict[str, None]] = {}
@@ -111,6 +114,17 @@ class Ledger:
             for name, amount in requests
             if amount and name in table.resources
         )
+
+    def domains(self, node: str) -> Iterator[tuple[str, str]]:
+        """Level and domain of the node, nearest first; the levels in which it has none are left out."""
+        row = self._table.rows.get(node)
+        for level in self._table.levels() if row is not None else ():
+            if (code := int(level.codes[row])) >= 0:
+                yield level.key, level.names[code]
+
+    def charges_on(self, node: str) -> Iterator[str]:
+        """UIDs of the pods that have room there."""
+        return iter(self._on_node.get(node, ()))
 
     def snapshot(self) -> Snapshot:
         """What a policy sees now: a view, good for one decision."""

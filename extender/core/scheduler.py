@@ -29,6 +29,7 @@ from extender.core.events import (
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
+from extender.core.ledger import Ledger
 from extender.core.planner import Planner
 from extender.core.promises import Promises
 from extender.core.queue import Queue
@@ -38,6 +39,7 @@ from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.verdicts import GANG_WAITS, Verdicts
 from policies.chosen import OURS, Policies
+from policies.levels import LevelKey
 from policies.model import GroupKey, Node, Pod, PodGroup
 from policies.scoring import marks
 
@@ -51,8 +53,9 @@ class Scheduler:
         limits: Limits | None = None,
         policies: Policies = OURS,
         steering: SteeringMode = SteeringMode.NOMINATE,
+        levels: tuple[LevelKey, ...] = (),
     ) -> None:
-        self.state = State(schedulers, limits or Limits())
+        self.state = State(schedulers, limits or Limits(), ledger=Ledger(levels))
         self._steering = Steering(self.state, steering)
         self._promises = Promises(self.state, self._steering)
         self._stock = Stock(self.state, self._promises)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from extender.core.nesting import nested
 from policies.columns import Column, Fact, Label, Mask, ranked
+from policies.levels import ALL, LevelKey, detected
 from policies.matching import admits, eligible
 from policies.model import Node, Selection
 from policies.snapshot import Level, Rows, Snapshot
@@ -13,15 +15,19 @@ _MASKS_KEPT = 512
 
 
 class Table:
-    """Amounts have one line per resource and one place per node, so that a resource of all nodes is one plain array."""
+    """Amounts have one line per resource and one place per node, so that a resource of all nodes is one plain array.
 
-    def __init__(self, levels: tuple[str, ...]) -> None:
+    ``levels`` are nearest first; without any, those of the presets that have nodes are in force at any time.
+    """
+
+    def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.nodes: dict[str, Node] = {}
         self.rows: dict[str, int] = {}
         self.resources: dict[str, int] = {}
         self.allocatable = np.zeros((8, 16), dtype=np.int64)
         self.free = np.zeros((8, 16), dtype=np.int64)
-        self._levels = tuple(Label(key) for key in levels)
+        self._configured = levels
+        self._levels: tuple[Level, ...] | None = None
         self._names: list[str] = []
         self._rank: Rows | None = None
         self._columns: dict[Fact, Column] = {}
@@ -61,7 +67,7 @@ class Table:
             self._note(row, self.nodes[moved])
         self._names.pop()
         self._rank = None
-        self._masks.clear()
+        self._changed()
 
     def line(self, resource: str) -> int:
         """The line of a resource; one that is new gets the next."""
@@ -83,9 +89,17 @@ class Table:
             self.resources,
             self.free[:lines, :count],
             self.allocatable[:lines, :count],
-            tuple(self._level(label, count) for label in self._levels),
+            self.levels(),
             self._eligible,
         )
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels in force and where each node is in them."""
+        if self._levels is None:
+            count = len(self._names)
+            chosen = self._configured or detected(one.key for one in ALL if self._labelled(one, count))
+            self._levels = nested(chosen, [self._column(Label(one.key)) for one in chosen], count)
+        return self._levels
 
     def validate(self) -> None:
         """Work everything out anew from the nodes; what was kept up to date must say the same."""
@@ -107,7 +121,11 @@ class Table:
         self.nodes[node.name] = node
         for column in self._columns.values():
             column.put(row, node)
+        self._changed()
+
+    def _changed(self) -> None:
         self._masks.clear()
+        self._levels = None
 
     def _eligible(self, selection: Selection) -> Mask:
         mask = self._masks.get(selection)
@@ -117,9 +135,8 @@ class Table:
             mask = self._masks[selection] = eligible(selection, self._column, len(self._names))
         return mask
 
-    def _level(self, label: Label, count: int) -> Level:
-        column = self._column(label)
-        return Level(label.key, column.values, column.rank(), column.codes(count))
+    def _labelled(self, level: LevelKey, count: int) -> bool:
+        return bool((self._column(Label(level.key)).codes(count) >= 0).any())
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.core.ledger import Ledger
+from policies.levels import LevelKey
 from policies.model import CLIQUE, Node, Requirement, Selection, Taint, Toleration
 from tests.builders import cluster, node, requests
 
@@ -104,7 +105,7 @@ def test_domains_of_long_ago_are_forgotten() -> None:
 
 
 def test_levels_are_label_keys_nearest_first() -> None:
-    ledger = Ledger(("rack", "zone"))
+    ledger = Ledger((LevelKey("r", "rack"), LevelKey("z", "zone")))
     ledger.set_node(Node("n", (), {"rack": "r1", "zone": "z1"}))
     assert [(level.key, level.names[level.codes[0]]) for level in ledger.snapshot().levels] == [
         ("rack", "r1"),

@@ -1,0 +1,99 @@
+"""Topology levels by name: the label keys that clouds and discovery tools put on nodes, and which are in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from policies.model import CLIQUE
+
+_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelKey:
+    """A level: the short name by which requests may call it, and the label whose whole value names a node's domain."""
+
+    name: str
+    key: str
+
+
+def _preset(prefix: str, **labels: str) -> tuple[LevelKey, ...]:
+    return tuple(LevelKey(name.replace("_", "-"), prefix + label) for name, label in labels.items())
+
+
+PRESETS: Mapping[str, tuple[LevelKey, ...]] = {
+    "nvidia": (LevelKey("clique", CLIQUE),),
+    "topograph": (
+        *_preset("accelerator.topograph.run/", sub_domain="sub-domain", domain="domain"),
+        *_preset("fabric.topograph.run/", **{f"tier_{tier}": f"tier-{tier}" for tier in range(5)}),
+    ),
+    "topograph-0.5": _preset(
+        "network.topology.nvidia.com/", accelerator="accelerator", leaf="leaf", spine="spine", core="core"
+    ),
+    "aws": _preset(
+        "topology.k8s.aws/",
+        ultraserver="ultraserver-id",
+        layer_3="network-node-layer-3",
+        layer_2="network-node-layer-2",
+        layer_1="network-node-layer-1",
+    ),
+    "gke": _preset(
+        "cloud.google.com/", host="gce-topology-host", subblock="gce-topology-subblock", block="gce-topology-block"
+    ),
+    "oci": _preset("oci.oraclecloud.com/host.", oci_rack="rack_id", network_block="network_block_id"),
+    "coreweave": (
+        *_preset("node.coreweave.cloud/", rack="rack"),
+        *_preset("ib.coreweave.cloud/", leafgroup="leafgroup", superpod="superpod", fabric="fabric"),
+    ),
+    "zone": _preset("topology.kubernetes.io/", zone="zone"),
+}
+"""Each nearest first. The short names are all different, so that presets combine."""
+
+FALLBACK = PRESETS["nvidia"]
+
+
+def levels_from(entries: Iterable[str]) -> tuple[LevelKey, ...]:
+    """Levels from presets' names, ``KEY`` or ``NAME=KEY``, in the order given, which has to be nearest first.
+
+    A level without a name is called by the last part of its key. Raises ValueError for what is no label key and for
+    two levels of one name or key.
+    """
+    found: list[LevelKey] = []
+    for entry in entries:
+        found += PRESETS.get(entry) or (_level(entry),)
+    for what in ("name", "key"):
+        said = [getattr(level, what) for level in found]
+        if twice := next((one for one in said if said.count(one) > 1), None):
+            raise ValueError(f"two levels have the {what} {twice}; write NAME=KEY to give a level another name")
+    return tuple(found)
+
+
+def detected(present: Iterable[str]) -> tuple[LevelKey, ...]:
+    """The levels of all presets whose labels are present, nearest first; the clique when there are none.
+
+    Of several presets the nearest levels come first, in the order of the presets, then the second ones, and so on; the
+    zone is always last.
+    """
+    keys = frozenset(present)
+    used = [[level for level in levels if level.key in keys] for name, levels in PRESETS.items() if name != "zone"]
+    depth = max(map(len, used))
+    mixed = [levels[at] for at in range(depth) for levels in used if at < len(levels)]
+    return tuple(mixed + [level for level in PRESETS["zone"] if level.key in keys]) or FALLBACK
+
+
+ALL = tuple(level for levels in PRESETS.values() for level in levels)
+
+
+def _level(entry: str) -> LevelKey:
+    name, equals, key = entry.rpartition("=")
+    key = key.strip()
+    if not _KEY.fullmatch(key):
+        known = ", ".join(PRESETS)
+        raise ValueError(f"{entry!r} is neither a label key nor a preset; presets: {known}")
+    if equals and not name.strip():
+        raise ValueError(f"{entry!r} has no name before the =")
+    if name.strip() == "none" or (not equals and key == "none"):
+        raise ValueError("no level can be called none: requests use that word")
+    return LevelKey(name.strip() or key.rpartition("/")[2], key)
