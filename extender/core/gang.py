@@ -59,7 +59,7 @@ class Gang:
     doubtful: dict[str, None] = field(default_factory=dict)
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
-    """The name of its release: the UID of one of the first members bound, which no other release can have."""
+    """The name of its release: the UID of the member that was to be bound last, which no other release can have."""
     final: str | None = None
     """The held member whose Binding is posted after all others of its release, and says that it is whole."""
     kept: dict[str, Kept] = field(default_factory=dict)
@@ -78,8 +78,6 @@ class Gang:
     refused: dict[str, float] = field(default_factory=dict)
     """Nodes that kube-scheduler refused for a member -> the instant from which they may be tried again."""
     refusals: int = 0
-    kept_out: dict[str, None] = field(default_factory=dict)
-    """Singles that were refused for the sake of this gang's assumed room."""
     reason: Reason = Reason("New", "the gang has just been seen", warning=False)
     reason_since: float = 0.0
     reported: tuple[str, float] = ("", 0.0)

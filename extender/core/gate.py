@@ -10,6 +10,7 @@ from extender.core.holds import Hold
 from extender.core.promises import Promises
 from extender.core.releases import Releases
 from extender.core.roster import Stage
+from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.stock import Stock
 from policies.model import Pod
@@ -18,11 +19,12 @@ from policies.model import Pod
 class Gate:
     """Who may bind. Every method leaves its answers and writes in ``state.out``."""
 
-    def __init__(self, state: State, promises: Promises, stock: Stock, releases: Releases) -> None:
+    def __init__(self, state: State, promises: Promises, stock: Stock, releases: Releases, singles: Singles) -> None:
         self._state = state
         self._promises = promises
         self._stock = stock
         self._releases = releases
+        self._singles = singles
 
     def arrived(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding: answer, post, or hold."""
@@ -47,7 +49,7 @@ class Gate:
             return state.answer(event.call, f"a Binding to {posting.node} is being posted")
         gang = state.gang_of(pod)
         if gang is None:
-            return self._single(pod, event)
+            return self._singles.bind(pod, event)
         return self._hold(gang, pod, event, now)
 
     def disconnected(self, call: int, now: float) -> None:
@@ -76,7 +78,10 @@ class Gate:
             self._state.answer(hold.call, "" if hold.node == pod.node else f"the pod is already on {pod.node}")
         if gang.final == pod.uid:
             gang.final = None
-        self._releases.retry(gang, now)
+        if gang.releasing:
+            self._releases.settle(gang, now)
+        else:
+            self._releases.retry(gang, now)
 
     def member_lost(self, gang: Gang, uid: str, now: float, why: str = "the pod is being deleted or has ended") -> None:
         """A member is gone, going or at its end: it can be held no longer, and the gang may not be able to start."""
@@ -85,14 +90,13 @@ class Gate:
             self._state.answer(held.call, why)
         if uid in gang.posting:
             return
-        known = uid in gang.placement
+        known, releasing = uid in gang.placement, gang.releasing
         if gang.final == uid:
             gang.final = None
+        if known:
             self._promises.lose(gang, uid, now)
+        if known and releasing:
             self._releases.settle(gang, now)
-        elif known:
-            self._promises.lose(gang, uid, now)
-            self._promises.wake_kept_out(gang)
         if known and not gang.complete and not gang.releasing and gang.partial_since is None:
             needed = gang.min_member
             if needed is None or gang.reached(Stage.PROMISED) < needed:
@@ -119,27 +123,30 @@ class Gate:
         self._state.tell(gang, now)
         self._promises.lapse(gang, now)
         self._stock.evict_partial(gang, now)
+        if now >= gang.hold_timer:
+            gang.hold_timer = 0.0
+        late = self._releases.is_late(gang, now)
+        if gang.doubtful and (late or now >= gang.plan_deadline):
+            # Whatever became of those Bindings, the others wait no longer.
+            gang.doubtful.clear()
+            self._releases.settle(gang, now)
+        if gang.holds and not late:
+            # Whoever had the first deadline may have left since this timer was set.
+            self._releases.watch(gang)
         if gang.releasing:
             return
         for node in [node for node, until in gang.refused.items() if now >= until]:
             gang.forgive(node)
         if gang.not_before and now >= gang.not_before:
             gang.not_before, gang.demand = 0.0, None
-        if now >= gang.hold_timer:
-            gang.hold_timer = 0.0
-        if now >= gang.plan_deadline:
-            gang.doubtful.clear()
-        if gang.holds and self._releases.deadline(gang) > now:
-            # Whoever had the first deadline may have left since this timer was set.
-            self._releases.watch(gang)
-        elif gang.holds:
+        if gang.holds and late:
             held, needed = len(gang.holds), gang.min_member
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
             self._promises.forget(gang, why, now, penalty=True)
-        elif gang.placement and (gang.carrying_out or now < gang.plan_deadline):
+        elif gang.placement and not gang.holds and (gang.carrying_out or now < gang.plan_deadline):
             self._state.set_timer(max(gang.plan_deadline, now + self._state.limits.report_s), gang.key)
-        elif gang.placement:
+        elif gang.placement and not gang.holds:
             self._promises.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
 
     def expire_unseen(self, now: float) -> None:
@@ -158,15 +165,6 @@ class Gate:
         state.calls[event.call] = pod.uid
         self._releases.watch(gang)
         return self._releases.attempt(gang, now)
-
-    def _single(self, pod: Pod, event: BindArrived) -> None:
-        ledger = self._state.ledger
-        promised = ledger.assumed_nodes.get(event.node, {})
-        if promised and pod.uid not in promised and not ledger.fits(event.node, pod.requests):
-            # It passed filter before the gang was planned.
-            return self._state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
-        return self._state.post(pod, event.node, event.call, event.expires, {}, None)
 
     def _names(self, uids: Iterable[str]) -> list[str]:
         return [pod.name for uid in uids if (pod := self._state.pods.get(uid)) is not None]

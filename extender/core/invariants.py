@@ -115,12 +115,12 @@ def _quorum(state: State, gang: Gang) -> Iterator[str]:
     needed = gang.min_member
     if not state.synced or not ours or needed is None or gang.complete or gang.releasing:
         return
-    if gang.bound and gang.reached(Stage.BOUND) < needed and gang.partial_since is None:
+    if gang.roster.started and gang.reached(Stage.BOUND) < needed and gang.partial_since is None:
         yield f"bound in part ({len(gang.bound)} of {needed}), and nobody minds"
     if gang.holds and gang.reached(Stage.ARRIVED) >= needed:
         yield "its quorum has arrived, and its binds are still held"
-    if not gang.bound and gang.partial_since is not None:
-        yield "marked as bound in part, but nothing of it is bound"
+    if not gang.roster.started and gang.partial_since is not None:
+        yield "marked as bound in part, but we have bound nothing of it"
 
 
 def _wrong_with_charges(state: State) -> Iterator[str]:
@@ -152,6 +152,6 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for key in state.waiting:
         if key not in state.gangs:
             yield f"{key} waits, but is unknown"
-    for uid, node in state.bound_by_us.items():
-        if uid not in state.pods or state.pods[uid].node != node:
-            yield f"{uid} was bound to {node} by us, but the pod says otherwise"
+    for uid, done in state.bound_by_us.items():
+        if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
+            yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Wake
 from extender.core.gang import Gang, Kept, Reason
 from extender.core.state import State
 from extender.core.steering import Steering
@@ -26,7 +25,6 @@ class Promises:
             if (hold := gang.let_go(uid)) is not None:
                 state.answer(hold.call, why)
         gang.final = None
-        self.wake_kept_out(gang)
         if penalty:
             gang.failures += 1
             gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
@@ -44,7 +42,7 @@ class Promises:
         gang.unshown.pop(uid, None)
         # The others may have waited for this one's nomination.
         self._steering.ungate(gang)
-        started = gang.bound or gang.posting
+        started = gang.roster.started or gang.posting
         if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s
             gang.kept[uid] = Kept(charge.node, charge.requests, until)
@@ -58,14 +56,6 @@ class Promises:
                 del gang.kept[uid]
                 gang.demand = None
                 self._state.uncharge(f"kept:{uid}")
-
-    def wake_kept_out(self, gang: Gang) -> None:
-        """Touch, once, the singles that were refused for the sake of room that is free now."""
-        for uid in gang.kept_out:
-            single = self._state.pods.get(uid)
-            if single is not None and not single.node and single.live:
-                self._state.out.append(Wake(uid, single.namespace, single.name))
-        gang.kept_out.clear()
 
     def extend(self, gang: Gang, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""

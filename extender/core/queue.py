@@ -60,25 +60,27 @@ class Queue:
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
             self._planner.verdicts.clear()
             state.news = News()
-            return
         at = now + state.limits.coalesce_s
         if state.news.hopeful:
             at = max(at, self._rest_until)
-        elif not state.stale:
+        elif not state.stale and not state.reopened:
             if not state.news.taken:
                 return
             at = max(at, self._refresh_at)
         if self._due is None or at < self._due:
             self._due = at
 
-    def tick(self, now: float) -> None:
-        """Walk on, or start a walk that is due."""
+    def tick(self, now: float) -> bool:
+        """Walk on, or start a walk that is due. Returns whether one has ended: what is free now, nobody wanted."""
         if self._walk is None and self._due is not None and now >= self._due:
             self._due = None
             self._walk = self._begin(now)
         left = self._state.limits.slice_units
         while self._walk is not None and left > 0:
             left -= self._step(self._walk, now)
+            if self._walk is None:
+                return True
+        return False
 
     def recover(self, now: float) -> None:
         """Look at everybody at once; nominations found on the pods are taken as the plan where they still hold."""

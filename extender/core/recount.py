@@ -26,6 +26,7 @@ def differences(gang: Gang) -> Iterator[str]:
         "priorities": (dict(roster.priorities), Counter(pod.priority for pod in live)),
         "dialects": (dict(roster.dialects), Counter(pod.group.dialect.value for pod in live if pod.group)),
         "sizes": (dict(roster.sizes), Counter(pod.group.min_member for pod in live if pod.group)),
+        "started": (roster.started, any(pod.stamp is not None for pod in live)),
         "first": (roster.first, min(live, key=lambda pod: (pod.created, pod.uid), default=None)),
         "unplaced": (roster.unplaced(), _unplaced(live, stages)),
     }

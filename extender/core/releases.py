@@ -6,8 +6,9 @@ from extender.core.events import BindingPosted, Outcome
 from extender.core.gang import Gang, Reason
 from extender.core.promises import Promises
 from extender.core.roster import Stage
-from extender.core.state import State
+from extender.core.state import Posting, State
 from extender.core.stock import Stock
+from policies.model import Stamp
 
 GANG_UID = "muster.dev/gang-uid"
 RELEASE = "muster.dev/release"
@@ -27,7 +28,7 @@ class Releases:
         """Release what is held if that is a quorum by now, or if the gang has started before."""
         needed = gang.min_member
         if gang.complete or gang.releasing:
-            if not gang.complete and gang.final is None and not gang.bound:
+            if not gang.complete and gang.final is None and not gang.roster.started:
                 # The last one went away and is back, and nothing is bound yet: it is the last one again.
                 gang.final = self._last(gang)
             return self._post_held(gang, gang.complete)
@@ -40,10 +41,11 @@ class Releases:
             return self._promises.forget(gang, why, now, penalty=True)
         if (spoiled := self._spoiled(gang)) is not None:
             return self._promises.forget(gang, spoiled, now)
+        last = self._last(gang)
         if len(gang.holds) > 1:
             # The last Binding says that the release is whole, so a restart can tell a broken release from a lost pod.
-            gang.final = self._last(gang)
-        gang.release = gang.release or min(gang.holds)
+            gang.final = last
+        gang.release = gang.release or last
         gang.note(now, f"released with {len(gang.holds)} members")
         self._state.explain(gang, Reason("Releasing", "its members are being bound", warning=False), now)
         return self._post_held(gang, len(gang.holds) == 1)
@@ -66,12 +68,30 @@ class Releases:
             return deadline
         return min(deadline, gang.holds.first_arrived() + gang.group.timeout_s)
 
+    def is_late(self, gang: Gang, now: float) -> bool:
+        """Whether something is held that cannot wait any longer."""
+        return bool(gang.holds) and now >= self.deadline(gang)
+
     def watch(self, gang: Gang) -> None:
         """Have a timer run out at the deadline of what is held, or before."""
         deadline = self.deadline(gang)
         if not gang.hold_timer or deadline < gang.hold_timer:
             gang.hold_timer = deadline
             self._state.set_timer(deadline, gang.key)
+
+    def recover(self, gang: Gang, now: float) -> None:
+        """After a restart: what the stamps of its bound members tell of its release.
+
+        It broke off if the member that was to be bound last, whose UID names it, is there without a node, or was bound
+        without the word that all is in. When that member is gone it is given the benefit of the doubt: a running gang
+        that has lost one is common, and a restart in the moments in which a release breaks off is not.
+        """
+        stamps = [pod.stamp for pod in gang.bound if pod.stamp is not None]
+        gang.release = stamps[0].release if stamps else ""
+        same = [pod.stamp for pod in gang.members.values() if pod.stamp and pod.stamp.release == gang.release]
+        last = gang.members.get(gang.release)
+        gang.complete = gang.whole or any(stamp.complete for stamp in same) or (bool(stamps) and last is None)
+        self._stock.take(gang, now)
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """A Binding has ended: tell the calls that wait for it, and see how the release stands."""
@@ -84,7 +104,7 @@ class Releases:
             state.answer(call, "" if done else event.detail or "the Binding failed")
         gang = state.gangs.get(posting.group) if posting.group else None
         if done:
-            state.mark_bound(event.uid, posting.node)
+            state.mark_bound(event.uid, posting)
         elif gang is None and event.outcome is Outcome.REFUSED:
             pod = state.pods.get(event.uid)
             if pod is None or (not pod.node and pod.group_key is None):
@@ -95,11 +115,13 @@ class Releases:
             state.review(gang)
 
     def settle(self, gang: Gang, now: float) -> None:
-        """With no Binding of the release under way any more: post the last one, or take stock."""
+        """With no Binding of the release under way or in doubt any more: post the last one, or take stock."""
         if gang.posting:
             return
+        if gang.final is not None and gang.doubtful and not self.is_late(gang, now):
+            return self.watch(gang)
         if gang.final is not None:
-            if not gang.bound:
+            if not gang.roster.started:
                 gang.final = None
                 return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
             uid, gang.final = gang.final, None
@@ -144,10 +166,11 @@ class Releases:
     def _post_member(self, gang: Gang, uid: str, *, complete: bool) -> None:
         hold = gang.holds[uid]
         self._state.calls.pop(hold.call, None)
-        pod = self._state.pods[uid]
         gang.start_binding(uid, hold.node)
         gang.let_go(uid)
-        stamp = {GANG_UID: gang.uid, RELEASE: gang.release or uid, NODE: hold.node}
+        stamp = Stamp(gang.uid, gang.release or uid, complete)
+        marks = {GANG_UID: stamp.gang, RELEASE: stamp.release, NODE: hold.node}
         if complete:
-            stamp[RELEASE_COMPLETE] = "true"
-        self._state.post(pod, hold.node, hold.call, hold.expires, stamp, gang)
+            marks[RELEASE_COMPLETE] = "true"
+        posting = Posting(hold.node, [hold.call], gang.key, stamp)
+        self._state.post(self._state.pods[uid], posting, hold.expires, marks)

@@ -89,6 +89,11 @@ class Roster:
         """Whether some identity has neither a node nor the promise of one."""
         return bool(self._lacking)
 
+    @property
+    def started(self) -> bool:
+        """Whether a Binding of ours has bound some live member. What somebody else has bound is not ours to judge."""
+        return bool(self._releases)
+
     def reached(self, stage: Stage) -> int:
         """How many identities have come at least so far."""
         return sum(self._counts[stage:])

@@ -34,6 +34,7 @@ from extender.core.planner import Planner
 from extender.core.promises import Promises
 from extender.core.queue import Queue
 from extender.core.releases import Releases
+from extender.core.singles import Singles
 from extender.core.state import Limits, State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
@@ -60,8 +61,9 @@ class Scheduler:
         self._promises = Promises(self.state, self._steering)
         self._stock = Stock(self.state, self._promises)
         self._releases = Releases(self.state, self._promises, self._stock)
-        self._gate = Gate(self.state, self._promises, self._stock, self._releases)
-        self._verdicts = Verdicts(self.state, self._gate)
+        self._singles = Singles(self.state)
+        self._gate = Gate(self.state, self._promises, self._stock, self._releases, self._singles)
+        self._verdicts = Verdicts(self.state, self._gate, self._singles)
         self._queue = Queue(self.state, policies.queue, Planner(self.state, policies, self._steering))
         self._scoring = policies.scoring
 
@@ -126,10 +128,7 @@ class Scheduler:
         state = self.state
         state.synced = True
         for gang in list(state.gangs.values()):
-            stamps = [pod.stamp for pod in gang.members.values() if pod.stamp is not None]
-            gang.release = next((pod.stamp.release for pod in gang.bound if pod.stamp is not None), "")
-            gang.complete = gang.whole or (bool(gang.bound) and any(stamp.complete for stamp in stamps))
-            self._stock.take(gang, now)
+            self._releases.recover(gang, now)
         self._queue.recover(now)
         for pod in state.pods.values():
             known = state.gang_of(pod)
@@ -144,7 +143,8 @@ class Scheduler:
             if (gang := state.gangs.get(key)) is not None:
                 self._gate.expire(gang, now)
                 state.review(gang)
-        self._queue.tick(now)
+        if self._queue.tick(now):
+            self._singles.wake()
 
     def _pod_seen(self, pod: Pod, now: float) -> None:
         state = self.state

@@ -10,7 +10,7 @@ from extender.core.events import BindArrived
 from extender.core.gang import Gang, Reason
 from extender.core.ledger import Ledger
 from extender.core.news import News
-from policies.model import Dialect, GroupKey, Pod, PodGroup
+from policies.model import Dialect, GroupKey, Pod, PodGroup, Stamp
 
 _REPORT_EVERY_S = 60.0
 _TIMERS_AT_ONCE = 256
@@ -45,11 +45,12 @@ class Limits:
 
 @dataclass(slots=True)
 class Posting:
-    """A Binding under way, and the calls that wait for it."""
+    """A Binding under way, the calls that wait for it, and for a gang's member what it writes on the pod."""
 
     node: str
     calls: list[int]
-    group: GroupKey | None
+    group: GroupKey | None = None
+    stamp: Stamp | None = None
 
 
 @dataclass(slots=True)
@@ -67,8 +68,8 @@ class State:
     """Held call -> pod UID."""
     posting: dict[str, Posting] = field(default_factory=dict)
     unseen: dict[str, tuple[BindArrived, float]] = field(default_factory=dict)
-    bound_by_us: dict[str, str] = field(default_factory=dict)
-    """Pod UID -> node: bound, and not confirmed by the watch yet."""
+    bound_by_us: dict[str, Posting] = field(default_factory=dict)
+    """Pods that are bound, and not confirmed by the watch yet."""
     waiting: dict[GroupKey, None] = field(default_factory=dict)
     """Gangs with members that have no node and no promise of one."""
     stale: dict[GroupKey, None] = field(default_factory=dict)
@@ -77,6 +78,10 @@ class State:
     """What has changed around them."""
     refusing: dict[str, dict[GroupKey, None]] = field(default_factory=dict)
     """Node -> gangs that remember a refusal by it."""
+    kept_out: dict[str, None] = field(default_factory=dict)
+    """Singles that were refused for the sake of promised room."""
+    reopened: dict[str, None] = field(default_factory=dict)
+    """Nodes where a promise has ended since they were last looked at for those who were kept out."""
     synced: bool = False
     out: list[Effect] = field(default_factory=list)
     _timers: list[tuple[float, GroupKey]] = field(default_factory=list)
@@ -90,9 +95,9 @@ class State:
         old = self.pods.get(pod.uid)
         if pod.node:
             self.bound_by_us.pop(pod.uid, None)
-        elif node := self.bound_by_us.get(pod.uid):
+        elif done := self.bound_by_us.get(pod.uid):
             # A watch event from before our own Binding must not unbind it.
-            pod = replace(pod, node=node)
+            pod = replace(pod, node=done.node, stamp=done.stamp)
         self.pods[pod.uid] = pod
         if old is not None and old.group_key != pod.group_key:
             self._leave(old)
@@ -115,14 +120,12 @@ class State:
             self._leave(pod)
         return pod
 
-    def mark_bound(self, uid: str, node: str) -> None:
+    def mark_bound(self, uid: str, posting: Posting) -> None:
         """Our Binding succeeded: the pod is bound before the watch says so."""
         pod = self.pods.get(uid)
-        if pod is None:
-            return
-        if not pod.node:
-            self.put_pod(replace(pod, node=node, nominated_node=None))
-            self.bound_by_us[uid] = node
+        if pod is not None and not pod.node:
+            self.put_pod(replace(pod, node=posting.node, stamp=posting.stamp, nominated_node=None))
+            self.bound_by_us[uid] = posting
 
     def assume(self, gang: Gang, pod: Pod, node: str) -> None:
         gang.promise(pod.uid, node)
@@ -142,6 +145,8 @@ class State:
         if charge is not None:
             self.news.will_free(charge.node, self.ledger)
             self.ledger.release(uid)
+            if charge.assumed and self.kept_out:
+                self.reopened[charge.node] = None
             self._try_again_on(charge.node)
 
     def node_changed(self, node: str) -> None:
@@ -156,11 +161,21 @@ class State:
             return f"node {node} has been filled by somebody else"
         return None
 
-    def post(self, pod: Pod, node: str, call: int, expires: float, stamp: dict[str, str], gang: Gang | None) -> None:
-        """Ask for the Binding that this call waits for."""
-        self.posting[pod.uid] = Posting(node, [call], gang.key if gang else None)
-        group = gang.key if gang else None
-        self.out.append(PostBinding(pod.uid, pod.namespace, pod.name, node, (call,), expires, stamp, group))
+    def post(self, pod: Pod, posting: Posting, expires: float, marks: dict[str, str] | None = None) -> None:
+        """Ask for a Binding with these annotations."""
+        self.posting[pod.uid] = posting
+        self.out.append(
+            PostBinding(
+                pod.uid,
+                pod.namespace,
+                pod.name,
+                posting.node,
+                tuple(posting.calls),
+                expires,
+                marks or {},
+                posting.group,
+            )
+        )
 
     def answer(self, call: int, error: str) -> None:
         """End a bind request; an empty error means that the pod is bound."""
@@ -200,9 +215,11 @@ class State:
 
     def review(self, gang: Gang) -> None:
         """After a change of the gang: keep its life and the index of waiting gangs right, let an empty gang go."""
-        if not gang.bound and not gang.releasing:
-            # Nothing of it is bound: whatever starts next under this name needs its own quorum.
-            gang.complete, gang.partial_since, gang.release = False, None, ""
+        if not gang.roster.started and not gang.releasing:
+            # We have bound nothing of it: whatever we start next under this name is another release.
+            gang.partial_since, gang.release = None, ""
+            # While somebody else's Bindings make it whole, it is; else it needs its own quorum.
+            gang.complete &= bool(gang.bound)
             for uid in list(gang.kept):
                 del gang.kept[uid]
                 self.uncharge(f"kept:{uid}")
@@ -233,9 +250,9 @@ class State:
     def tell(self, gang: Gang, now: float) -> None:
         """Report a reason that has lasted: a new code at once, new numbers once a minute, passing states never."""
         reason, (code, at) = gang.reason, gang.reported
-        if reason.code in _PASSING or now - gang.reason_since < self.limits.report_s:
+        if reason.code in _PASSING or now < gang.reason_since + self.limits.report_s:
             return
-        if code == reason.code and now - at < _REPORT_EVERY_S:
+        if code == reason.code and now < at + _REPORT_EVERY_S:
             return
         if code == "" and reason.code == "Running":
             return

@@ -24,7 +24,7 @@ class Stock:
         self._drop_unfit(gang, now)
         if gang.whole:
             self._became_whole(gang, now)
-        elif gang.bound and not gang.complete:
+        elif gang.roster.started and not gang.complete:
             self._became_partial(gang, now)
         elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
             self._running(gang, now)
@@ -39,7 +39,7 @@ class Stock:
         self._state.set_timer(now + limits.partial_s, gang.key)
         if limits.evict_partial and not gang.releasing:
             gang.note(now, "evicting the bound members: the gang never became whole")
-            for pod in gang.bound:
+            for pod in [pod for pod in gang.bound if pod.stamp is not None]:
                 self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, "its gang never became whole"))
 
     def _drop_unfit(self, gang: Gang, now: float) -> None:
@@ -58,7 +58,6 @@ class Stock:
     def _became_whole(self, gang: Gang, now: float) -> None:
         gang.complete, gang.partial_since, gang.failures = True, None, 0
         gang.refusals = 0
-        gang.kept_out.clear()
         for uid in list(gang.kept):
             del gang.kept[uid]
             self._state.uncharge(f"kept:{uid}")

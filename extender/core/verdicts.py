@@ -5,20 +5,20 @@ from __future__ import annotations
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from extender.core.events import FilterCalled, PreemptCalled
 from extender.core.gate import Gate
+from extender.core.singles import Singles
 from extender.core.state import State
-from policies.model import Pod
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 
 class Verdicts:
     """Answers from what is promised; the same question gets the same answer until an event changes the facts."""
 
-    def __init__(self, state: State, gate: Gate) -> None:
+    def __init__(self, state: State, gate: Gate, singles: Singles) -> None:
         self._state = state
         self._gate = gate
+        self._singles = singles
 
     def filter(self, event: FilterCalled, now: float) -> None:
         """O(1) for a gang's pod: the node planned for it, or nothing."""
@@ -28,7 +28,7 @@ class Verdicts:
             state.out.append(AnswerFilter(event.call, event.candidates))
             return
         if pod.group_key is None:
-            self._filter_single(event, pod)
+            self._singles.filter(event, pod)
             return
         gang = state.gang_of(pod)
         node = pod.node or (gang.placement.get(pod.uid) if gang else None)
@@ -51,24 +51,6 @@ class Verdicts:
             node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
         }
         self._state.out.append(AnswerPreempt(event.call, allowed))
-
-    def _filter_single(self, event: FilterCalled, pod: Pod) -> None:
-        """Every node that has room beside what is promised to gangs; all others are kube-scheduler's business."""
-        state = self._state
-        promised = state.ledger.assumed_nodes
-        refused = [
-            node
-            for node in (event.candidates if promised else ())
-            if node in promised and pod.uid not in promised[node] and not state.ledger.fits(node, pod.requests)
-        ]
-        for node in refused:
-            for uid in state.ledger.assumed_on(node):
-                member = state.pods.get(uid)
-                if member is not None and (gang := state.gang_of(member)) is not None and uid in gang.placement:
-                    gang.kept_out[pod.uid] = None
-        closed = set(refused)
-        passed = tuple(node for node in event.candidates if node not in closed) if closed else event.candidates
-        state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
     def _is_single(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)

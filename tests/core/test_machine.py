@@ -199,9 +199,8 @@ class Cluster(RuleBasedStateMachine):
         world = self.world
         world.come_to_rest()
         for found in world.core.state.gangs.values():
-            bound, needed = len(found.bound), found.min_member or 0
-            whole = found.reached(Stage.BOUND) >= needed
-            assert not bound or whole or found.complete, world.stories()
+            whole = found.reached(Stage.BOUND) >= (found.min_member or 0)
+            assert not found.roster.started or whole or found.complete, world.stories()
             assert not found.live or found.reason.code not in ("Holding", "Releasing", "Placed"), world.stories()
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"
         known = {pod.uid: pod.node for pod in world.core.state.pods.values()}

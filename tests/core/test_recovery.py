@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Nominate
 from extender.core.events import Outcome
-from tests.builders import cluster, gang, reborn
+from policies.model import Stamp
+from tests.builders import cluster, coscheduled, gang, podgroup, reborn
 from tests.core.script import Script
 
 
@@ -80,6 +83,50 @@ def test_a_restart_after_a_member_of_a_running_gang_was_lost_evicts_nobody() -> 
     script.see(replacement)
     script.run([replacement])
     assert script.bound([replacement])
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_a_restart_evicts_nobody_whichever_member_of_a_running_gang_was_lost(lost: int) -> None:
+    """The one whose Binding said that all are in may be the one that is gone."""
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.run(pods)
+    before.gone(before.pods[pods[lost].uid])
+    script = restarted(before, "a: 2x8")
+    script.see(reborn(pods[lost]))
+    script.advance(300)
+    assert not script.evicted
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_release_whose_last_member_is_still_without_a_node_did_break_off() -> None:
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.bind_all(pods)
+    for uid in list(before.bindings):
+        before.post(before.pods[uid], seen=False)
+        before.change(
+            before.pods[uid], node=before.bound([before.pods[uid]])[0], stamp=before.core.state.pods[uid].stamp
+        )
+    script = restarted(before, "a: 2x8")
+    assert script.reason("train") in ("Partial", "NoRoom")
+    script.advance(100)
+    assert len(set(script.evicted)) == 2
+
+
+def test_the_word_of_another_podgroups_release_does_not_make_this_one_whole() -> None:
+    group, old = coscheduled("train", 2)
+    before = Script(*cluster("a: 4x8"), group, *old)
+    before.run(old)
+    _, new = coscheduled("train", 2, life="-second")
+    bound = replace(new[0], node="a-3", stamp=Stamp("second", new[1].uid, complete=False))
+    script = Script(*cluster("a: 4x8"), podgroup("train", 2, uid="second"), *before.pods.values(), bound, new[1])
+    script.run(new[1:])
+    assert script.reason("train") == "Running"
+    script = Script(*cluster("a: 3x8"), podgroup("train", 2, uid="second"), *before.pods.values(), bound, new[1])
+    script.change(new[1], gates=("acme/quota",))
+    script.advance(100)
+    assert script.evicted == [bound.name]
 
 
 def test_a_restart_beside_running_and_waiting_gangs_changes_nothing() -> None:

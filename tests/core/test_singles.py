@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import Outcome
-from extender.core.verdicts import ROOM_KEPT
+from extender.core.singles import ROOM_KEPT
+from extender.core.state import Limits
+from policies.model import Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script
 
@@ -85,6 +87,45 @@ def test_a_single_refused_for_a_spare_member_is_woken_when_that_member_goes() ->
     assert script.filter(alone) == ()
     script.gone(pods[1])
     assert script.woken == ["alone"]
+
+
+def test_a_single_refused_for_kept_room_is_woken_when_that_is_kept_no_longer() -> None:
+    alone, pods = single("alone", gpus=8), gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods, alone, limits=Limits(evict_partial=False))
+    script.bind_all(pods)
+    first, second = list(script.bindings)
+    room = script.bindings[second].node
+    script.post(script.pods[first])
+    script.post(script.pods[second], Outcome.REFUSED)
+    script.gone(script.pods[second])
+    script.post_all()
+    assert script.filter(alone, [room]) == ()
+    assert not script.woken
+    script.advance(61)
+    assert script.woken == ["alone"]
+    assert script.filter(alone, [room]) == (room,)
+
+
+def test_a_single_is_not_woken_for_room_that_the_next_gang_gets_at_once() -> None:
+    alone, first, second = single("alone", gpus=8), gang("one", 1, created=1), gang("two", 1, created=2)
+    script = Script(*cluster("a: 1x8"), alone, *first, *second)
+    assert script.filter(alone) == ()
+    script.gone(first[0])
+    assert script.planned(second[0])
+    assert not script.woken
+    script.gone(second[0])
+    assert script.woken == ["alone"]
+
+
+def test_a_single_is_not_woken_for_room_that_is_too_small_or_not_for_it() -> None:
+    big, elsewhere = single("big", gpus=8), single("elsewhere", gpus=4)
+    elsewhere = replace(elsewhere, selection=Selection((("zone", "moon"),)))
+    pods = gang("train", 1, gpus=8)
+    script = Script(*cluster("a: 1x8"), big, elsewhere, *pods)
+    assert script.filter(big) == script.filter(elsewhere) == ()
+    script.see(node("a-0", gpus=7))
+    script.gone(pods[0])
+    assert not script.woken
 
 
 def test_a_pod_of_a_native_group_passes_untouched() -> None:
