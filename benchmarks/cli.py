@@ -23,7 +23,9 @@ main = typer.Typer(name="muster bench", no_args_is_help=True, add_completion=Fal
 
 Nodes = Annotated[int, typer.Option(min=1, help="Nodes of 8 GPUs, 16 to a clique.")]
 Size = Annotated[int, typer.Option(min=1, help="Pods per gang.")]
-Repeat = Annotated[int, typer.Option(min=1, help="Rounds; the tables show medians.")]
+Repeat = Annotated[
+    int, typer.Option(min=1, help="Rounds, of which the slow path takes part in the first; tables show medians.")
+]
 Modes = Annotated[list[Mode] | None, typer.Option("--mode", help="What to measure, all by default. " + MODES)]
 Patience = Annotated[float, typer.Option(min=1, help="Seconds after which a run is given up.")]
 Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]

@@ -36,7 +36,8 @@ def measure(nodes: int, pods: int, progress: Progress) -> Run:
     """Pods are created bound, and run by the time the extender starts. Raises TimeoutError when they do not."""
     if pods > nodes * GPUS_PER_NODE:
         raise ClusterError(f"{nodes} nodes have no room for {pods} pods with a GPU each")
-    with Stage(Mode.NOMINATE, nodes, progress) as stage:
+    with Stage(Mode.UNGATED, nodes, progress) as stage:
+        stage.end_muster()  # it need not follow how the cluster comes about
         progress(f"creating {pods} bound pods")
         names = stage.node_names
         stage.create(pod(f"bound-{n}", stage.mode, gpus=1, nodeName=names[n % nodes]) for n in range(pods))
@@ -46,7 +47,7 @@ def measure(nodes: int, pods: int, progress: Progress) -> Run:
         for number in range(STARTS):
             progress(f"start {number + 1} of {STARTS}")
             starts.append(_start(stage))
-    ready, cpu, resident, highest = (list(one) for one in zip(*starts, strict=True))
+    ready, cpu, resident, highest = ([round(one, 2) for one in figures] for figures in zip(*starts, strict=True))
     return Run(nodes, pods, ready, cpu, resident, highest)
 
 
@@ -65,14 +66,13 @@ def _not_running(stage: Stage) -> int:
 
 
 def _start(stage: Stage) -> tuple[float, float, float, float]:
-    muster = stage.muster
-    assert muster is not None  # noqa: S101 - this mode has Muster
-    muster.extender.kill()
     began = time.perf_counter()
-    muster.restart_extender()
+    pid = stage.restart_muster()
     ready_s = time.perf_counter() - began
-    resident, highest = memory_mib(muster.extender.pid)
-    return round(ready_s, 2), round(cpu_ms(muster.extender.pid) / 1000, 2), round(resident, 1), round(highest, 1)
+    resident, highest = memory_mib(pid)
+    figures = ready_s, cpu_ms(pid) / 1000, resident, highest
+    stage.end_muster()
+    return figures
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:

@@ -29,5 +29,5 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         latency.benchmark(tuple(Verb), 100.0, 512, 1000, 5000),
         core.benchmark((1000, 5000, 20000), 1000),
         memory.benchmark(5000, 20000),
-        writes.benchmark(500, repeat),
+        writes.benchmark(500, 1),
     )

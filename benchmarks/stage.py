@@ -118,6 +118,17 @@ class Stage:
             if process.name == name:
                 process.signal(signal.SIGSTOP)
 
+    def end_muster(self) -> None:
+        """Kill the extender."""
+        if self.muster is not None:
+            self.muster.extender.kill()
+
+    def restart_muster(self) -> int:
+        """Start the extender again; returns its process id when it is ready."""
+        assert self.muster is not None  # noqa: S101 - asked in Muster's modes alone
+        self.muster.restart_extender()
+        return self.muster.extender.pid
+
     def start_scheduler(self) -> None:
         """kube-scheduler starts, and Muster goes on if it was paused. Returns when kube-scheduler is healthy."""
         if self.muster is None:

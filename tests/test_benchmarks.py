@@ -131,12 +131,12 @@ def test_a_broken_promise_is_a_problem_of_muster_but_not_of_kube_scheduler_alone
     ]
 
 
-def test_every_mode_is_measured_once_before_any_is_measured_again() -> None:
-    steps = list(rounds([Mode.ALL, Mode.NOMINATE], 2))
+def test_every_mode_is_measured_before_any_is_measured_again_and_the_slow_path_only_once() -> None:
+    steps = list(rounds([Mode.ALL, Mode.UNGATED, Mode.NOMINATE], 2))
     assert [(mode, number) for _, mode, number in steps] == [
-        (Mode.ALL, 1), (Mode.NOMINATE, 1), (Mode.ALL, 2), (Mode.NOMINATE, 2),
+        (Mode.ALL, 1), (Mode.UNGATED, 1), (Mode.NOMINATE, 1), (Mode.ALL, 2), (Mode.NOMINATE, 2),
     ]  # fmt: skip
-    assert len({step for step, _, _ in steps}) == 4
+    assert len({step for step, _, _ in steps}) == 5
 
 
 def test_marks_of_an_axis_are_round_and_reach_the_largest_value() -> None:
