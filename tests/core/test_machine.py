@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from extender.core.events import Outcome, PodSeen
 from extender.core.roster import Stage
 from extender.core.state import Limits
-from policies.model import Pod
+from extender.core.steering import SteeringMode
+from policies.model import GANG_GATE, Pod, Selection
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
 from tests.core.world import World
 
@@ -26,19 +27,21 @@ class Cluster(RuleBasedStateMachine):
         self.world = World()
         self.names = 0
         self.unborn: list[Pod] = []
+        self.gates: dict[str, tuple[str, ...]] = {}
 
     @initialize(
         nodes=st.integers(1, 4),
         sizes=st.lists(st.integers(1, 4), max_size=3),
         gpus=st.sampled_from([8, 4]),
         slice_units=st.sampled_from([1, 1000]),
+        steering=st.sampled_from([SteeringMode.NOMINATE, *SteeringMode]),
     )
-    def begin(self, nodes: int, sizes: list[int], gpus: int, slice_units: int) -> None:
-        self.world.limits = Limits(slice_units=slice_units)
+    def begin(self, nodes: int, sizes: list[int], gpus: int, slice_units: int, steering: SteeringMode) -> None:
+        self.world.limits, self.world.steering = Limits(slice_units=slice_units), steering
         for one in cluster(f"n: {nodes}x8"):
             self.world.nodes[one.name] = one
         for size in sizes:
-            self.submit_gang(size, gpus, 0, 0, has_object=False)
+            self.submit_gang(size, gpus, 0, 0, has_object=False, gated=False, quota=False)
         for pod in self.unborn:
             self.world.pods[pod.uid] = pod
         self.unborn.clear()
@@ -50,8 +53,12 @@ class Cluster(RuleBasedStateMachine):
         spare=st.integers(0, 1),
         priority=st.sampled_from([0, 0, 5]),
         has_object=st.booleans(),
+        gated=st.booleans(),
+        quota=st.sampled_from([False, False, False, True]),
     )
-    def submit_gang(self, size: int, gpus: int, spare: int, priority: int, has_object: bool) -> None:
+    def submit_gang(
+        self, size: int, gpus: int, spare: int, priority: int, has_object: bool, gated: bool, quota: bool
+    ) -> None:
         if self.names >= 8:
             return
         self.names += 1
@@ -61,7 +68,12 @@ class Cluster(RuleBasedStateMachine):
             self.world.add_group(group)
         else:
             pods = gang(name, size, gpus=gpus, min_member=least, priority=priority)
-        self.unborn += [replace(pod, created=float(self.names)) for pod in pods]
+        gates = (GANG_GATE,) if gated else ()
+        pods = [replace(pod, created=float(self.names), gates=gates) for pod in pods]
+        if quota:
+            pods[0] = replace(pods[0], gates=(*gates, "acme/quota"))
+        self.gates[name] = gates
+        self.unborn += pods
 
     @precondition(lambda self: self.unborn)
     @rule(which=INDEX, count=st.integers(1, 4))
@@ -90,7 +102,8 @@ class Cluster(RuleBasedStateMachine):
             self.world.remove(pod.uid)
         if again and pod.group is not None:
             self.names += 1
-            self.unborn.append(replace(reborn(pod, str(self.names)), phase="Pending", deleting=False))
+            fresh = replace(reborn(pod, str(self.names)), phase="Pending", deleting=False, selection=Selection())
+            self.unborn.append(replace(fresh, gates=self.gates[pod.group.name]))
 
     @precondition(lambda self: any(pod.deleting for pod in self.world.pods.values()))
     @rule()
@@ -103,6 +116,19 @@ class Cluster(RuleBasedStateMachine):
         running = [pod for pod in self.world.pods.values() if pod.node and not pod.terminal]
         if running:
             self.world.change(replace(running[which % len(running)], phase=phase))
+
+    @precondition(lambda self: any(pod.foreign_gates for pod in self.world.pods.values()))
+    @rule()
+    def quota_lets_a_pod_go(self) -> None:
+        pod = next(pod for pod in self.world.pods.values() if pod.foreign_gates)
+        self.world.change(replace(pod, gates=tuple(gate for gate in pod.gates if gate == GANG_GATE)))
+
+    @precondition(lambda self: self.world.wishes or self.world.ungates)
+    @rule(which=INDEX, every=st.booleans(), detail=st.sampled_from(["", "", "403 Forbidden"]))
+    def a_nomination_or_an_ungating_ends(self, which: int, every: bool, detail: str) -> None:
+        uids = [*self.world.wishes, *self.world.ungates]
+        for uid in uids if every else [uids[which % len(uids)]]:
+            self.world.end_write(uid, detail)
 
     @rule(which=INDEX, far=INDEX)
     def somebody_else_binds(self, which: int, far: int) -> None:
@@ -208,9 +234,10 @@ class Cluster(RuleBasedStateMachine):
 
     def _catch_up(self) -> None:
         """Muster hears of everything, and what it nominates in consequence."""
-        for _ in range(2):
+        for _ in range(3):
             self.world.deliver(len(self.world.watch))
             self.world.pass_time(0.1)
+            self.world.end_writes()
 
     def _any(self, which: int) -> Pod:
         pods = list(self.world.pods.values())

@@ -12,6 +12,7 @@ from extender.core.effects import (
     Evict,
     Nominate,
     PostBinding,
+    Ungate,
 )
 from extender.core.events import (
     BindArrived,
@@ -22,17 +23,21 @@ from extender.core.events import (
     GroupSeen,
     NodeGone,
     NodeSeen,
+    Nominated,
     Outcome,
     PodGone,
     PodSeen,
     Synced,
     Tick,
+    Ungated,
 )
 from extender.core.invariants import told, validate
 from extender.core.recount import finished_here
 from extender.core.scheduler import Scheduler
 from extender.core.state import Limits
-from policies.model import Node, Pod, PodGroup
+from extender.core.steering import SteeringMode
+from policies.matching import admits
+from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
 from tests.core.script import stamp_of
 
 LISTENS_S = 30.0
@@ -54,6 +59,7 @@ class World:
 
     core: Scheduler = field(default_factory=Scheduler)
     limits: Limits = field(default_factory=Limits)
+    steering: SteeringMode = SteeringMode.NOMINATE
     now: float = 1000.0
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -61,6 +67,9 @@ class World:
     watch: deque[Event] = field(default_factory=deque)
     binds: dict[int, Bind] = field(default_factory=dict)
     posts: dict[str, PostBinding] = field(default_factory=dict)
+    wishes: dict[str, Nominate] = field(default_factory=dict)
+    """The newest nomination asked for each pod, if it is not written yet."""
+    ungates: dict[str, Ungate] = field(default_factory=dict)
     calls: int = 0
     shown: dict[str, Pod] = field(default_factory=dict)
     """Each pod as the watch showed it last."""
@@ -141,12 +150,14 @@ class World:
             for name, amount in other.requests:
                 used[name] = used.get(name, 0) + amount
         free = dict(node.allocatable)
-        return not node.unschedulable and all(amount <= free.get(name, 0) for name, amount in used.items())
+        fits = all(amount <= free.get(name, 0) for name, amount in used.items())
+        return fits and admits(node, pod.selection)
 
     def idle(self) -> list[Pod]:
         """Pods that kube-scheduler may try now."""
         flying = {bind.uid for bind in self.binds.values()}
-        return [pod for pod in self.pods.values() if not pod.node and pod.live and pod.uid not in flying]
+        waiting = [pod for pod in self.pods.values() if not pod.node and pod.live and not pod.gates]
+        return [pod for pod in waiting if pod.uid not in flying]
 
     def schedule(self, pod: Pod) -> None:
         """One scheduling cycle: the nominated node alone, then all that fit; then the bind."""
@@ -189,15 +200,38 @@ class World:
             outcome = Outcome.REFUSED
         self.feed(BindingPosted(uid, outcome, "" if outcome is Outcome.DONE else "said the API server"))
 
+    def end_write(self, uid: str, detail: str = "") -> None:
+        """A nomination or an ungating of the pod ends; ``detail`` says why it failed."""
+        if (wish := self.wishes.pop(uid, None)) is not None:
+            if not detail:
+                self._nominate(wish)
+            if wish.node is not None:
+                self.feed(Nominated(uid, wish.node, detail))
+        elif (ungate := self.ungates.pop(uid, None)) is not None:
+            if not detail:
+                self._ungate(ungate)
+            self.feed(Ungated(uid, detail))
+
+    def end_writes(self) -> None:
+        """Every nomination and ungating asked for by now is written."""
+        for uid in [*self.wishes, *self.ungates]:
+            self.end_write(uid)
+
     def restart(self, *, written: bool) -> None:
-        """Muster is killed and started again. Bindings under way land, or do not."""
-        for post in list(self.posts.values()):
-            if written:
+        """Muster is killed and started again. Writes under way land, or do not."""
+        if written:
+            for post in self.posts.values():
                 self._bind(post)
+            for wish in self.wishes.values():
+                self._nominate(wish)
+            for ungate in self.ungates.values():
+                self._ungate(ungate)
         self.posts.clear()
+        self.wishes.clear()
+        self.ungates.clear()
         self.binds.clear()
         self.watch.clear()
-        self.core = Scheduler(limits=self.limits)
+        self.core = Scheduler(limits=self.limits, steering=self.steering)
         self.shown = dict(self.pods)
         for pod in self.pods.values():
             self.feed(PodSeen(pod))
@@ -210,6 +244,9 @@ class World:
     def come_to_rest(self) -> None:
         """Everything that can go on goes on, without a fault, until nothing moves."""
         for _ in range(40):
+            self.end_writes()
+            self.deliver(len(self.watch))
+            self.end_writes()
             self.deliver(len(self.watch))
             for pod in self.idle():
                 if pod.uid in self.pods:
@@ -230,11 +267,37 @@ class World:
 
     def _bind(self, post: PostBinding) -> bool:
         pod = self.pods.get(post.uid)
-        if pod is None or (pod.node and pod.node != post.node):
+        if pod is None or pod.gates or (pod.node and pod.node != post.node):
             return False
         if not pod.node:
             self.change(replace(pod, node=post.node, stamp=stamp_of(post), nominated_node=None))
         return True
+
+    def _nominate(self, wish: Nominate) -> None:
+        pod = self.pods.get(wish.uid)
+        if pod is not None and pod.live and not pod.node and pod.nominated_node != wish.node:
+            self.change(replace(pod, nominated_node=wish.node))
+
+    def _ungate(self, ungate: Ungate) -> None:
+        pod = self.pods.get(ungate.uid)
+        if pod is None or GANG_GATE not in pod.gates:
+            return
+        if ungate.pin:
+            pin = Requirement("metadata.name", "In", ungate.pin, is_field=True)
+            pod = replace(pod, selection=Selection(affinity=((pin,),)))
+        self.change(replace(pod, gates=pod.foreign_gates))
+
+    def _all_are_led(self, uid: str) -> bool:
+        """Whether every placed member of its gang is nominated in fact, or will be pinned by what ungates it."""
+        gang = self.core.state.gang_of(self.core.state.pods[uid])
+        placed = {member: node for member, node in gang.placement.items() if member in self.pods} if gang else {}
+        return all(
+            self.pods[member].node
+            or self.pods[member].nominated_node == node
+            or (self.steering is not SteeringMode.NOMINATE and GANG_GATE in self.pods[member].gates)
+            or self.pods[member].selection.affinity is not None
+            for member, node in placed.items()
+        )
 
     def _forgotten(self, call: int) -> bool:
         """Whether the call is held although its end has come, and no write of its gang keeps it waiting."""
@@ -265,10 +328,11 @@ class World:
                 assert uid not in self.posts, f"{uid} is being bound twice at once"
                 assert self.now <= deadline, f"{uid} is bound after the request for it has expired"
                 self.posts[uid] = effect
-            case Nominate(uid, _, _, node):
-                pod = self.pods.get(uid)
-                if pod is not None and pod.live and not pod.node and pod.nominated_node != node:
-                    self.change(replace(pod, nominated_node=node))
+            case Nominate(uid):
+                self.wishes[uid] = effect
+            case Ungate(uid):
+                assert self._all_are_led(uid), f"{uid} is ungated, and nobody leads its gang\n{self.stories()}"
+                self.ungates[uid] = effect
             case Evict(uid):
                 pod = self.pods.get(uid)
                 if pod is not None and not pod.deleting:
