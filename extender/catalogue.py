@@ -6,15 +6,25 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+from policies.balanced import Balanced
 from policies.chosen import Policies
+from policies.least_domains import LeastDomains
 from policies.order import PriorityThenAge
 from policies.packing import Packing
 from policies.scoring import WeightedSum
+from policies.spread import Spread
 from policies.topology import BestFit
 
 ENTRY_POINTS = "muster.policies"
 
-_OURS: Mapping[str, type] = {"priority-then-age": PriorityThenAge, "best-fit": BestFit, "packing": Packing}
+_OURS: Mapping[str, type] = {
+    "priority-then-age": PriorityThenAge,
+    "best-fit": BestFit,
+    "balanced": Balanced,
+    "least-domains": LeastDomains,
+    "spread": Spread,
+    "packing": Packing,
+}
 
 
 def policy(name: str, method: str) -> Any:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from policies.model import Pod, Requests
+from policies.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.snapshot import Counts, Rows, Snapshot
+
+Sibling = tuple[Pod, str]
+"""Another member of the gang, and the node that it is on or has been promised."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Role:
-    """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go."""
+    """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go.
+
+    ``rules`` are what they ask of the topology; a sliced role consists of whole slices.
+    """
 
     pods: tuple[Pod, ...]
     room: Counts
+    rules: Rules = NONE_ASKED
 
     @property
     def count(self) -> int:
@@ -28,7 +36,7 @@ class Role:
 
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""
-        return self if count >= self.count else Role(self.pods[:count], self.room)
+        return self if count >= self.count else Role(self.pods[:count], self.room, self.rules)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,24 +48,82 @@ class Ask:
     beside: Rows
 
 
-def roles_of(members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot) -> list[Role]:
-    """The members by shape, large requests first; extended resources weigh most, because the fewest nodes have them."""
+def roles_of(
+    members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot, beside: Sequence[Sibling]
+) -> list[Role] | Unclear:
+    """The members by shape: those with requirements first, the nearest level first, then large requests.
+
+    Extended resources weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the
+    siblings have made of it, forbids a member to go.
+    """
     shapes: dict[object, list[Pod]] = {}
     for pod in sorted(members, key=lambda pod: pod.rank):
-        shapes.setdefault((pod.requests, pod.selection), []).append(pod)
+        shapes.setdefault((pod.requests, pod.selection, pod.topology), []).append(pod)
     closed = rows_of(refused, snapshot)
-    roles = []
+    found: list[tuple[bool, Role]] = []
     for pods in shapes.values():
+        rules = rules_of(pods, snapshot)
+        if isinstance(rules, Unclear):
+            return rules
         room = snapshot.room(pods[0].requests, pods[0].selection)
         room[closed] = 0
-        roles.append(Role(tuple(pods), room))
-    return sorted(roles, key=lambda role: _bulk(role.requests), reverse=True)
+        if rules.required is not None:
+            _stay(room, rules.required, beside, snapshot)
+        if rules.slice_size:
+            found += _slices(pods, room, rules, beside, snapshot)
+        else:
+            found.append((False, Role(tuple(pods), room, rules)))
+    levels = len(snapshot.levels)
+    found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
+    return [role for _, role in found]
 
 
 def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
     """The rows of those nodes that exist."""
     rows = (snapshot.rows.get(name) for name in names)
     return np.array([row for row in rows if row is not None], dtype=np.intp)
+
+
+def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> None:
+    """No room outside the domains of the level, nor outside the one where most of the bound siblings are."""
+    codes = snapshot.levels[required].codes
+    room[codes < 0] = 0
+    bound = rows_of([node for pod, node in beside if requires_level(pod)], snapshot)
+    homes = codes[bound]
+    homes = homes[homes >= 0]
+    if len(homes):
+        room[codes != int(np.bincount(homes).argmax())] = 0
+
+
+def _slices(
+    pods: Sequence[Pod], room: Counts, rules: Rules, beside: Sequence[Sibling], snapshot: Snapshot
+) -> Iterator[tuple[bool, Role]]:
+    """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
+    codes = snapshot.levels[rules.slice_level].codes
+    room[codes < 0] = 0
+    shape = (pods[0].requests, pods[0].selection, pods[0].topology)
+    homes = {
+        (pod.index or 0) // rules.slice_size: int(codes[snapshot.rows[node]])
+        for pod, node in beside
+        if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows
+    }
+    slices: dict[int, list[Pod]] = {}
+    for pod in pods:
+        slices.setdefault((pod.index or 0) // rules.slice_size, []).append(pod)
+    whole: list[Pod] = []
+    for number, some in slices.items():
+        if number in homes:
+            yield True, Role(tuple(some), np.where(codes == homes[number], room, 0), rules.unsliced())
+        elif len(some) == rules.slice_size:
+            whole += some
+        else:
+            yield False, Role(tuple(some), room, rules.sliced_by(len(some)))
+    if whole:
+        yield False, Role(tuple(whole), room, rules)
+
+
+def _nearness(role: Role, levels: int) -> int:
+    return levels if role.rules.required is None else role.rules.required
 
 
 def _bulk(requests: Requests) -> tuple[int, int, int]:

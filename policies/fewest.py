@@ -7,13 +7,17 @@ from numpy.typing import NDArray
 
 from policies.snapshot import Counts, Rows
 
+_EXACT_STEPS = 4000
+"""Sets without anything left over are looked for as long as the positions, times those to be taken, are no more."""
 
-def fewest(room: Counts, want: int, preference: NDArray[np.int64]) -> Rows:
+
+def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: bool = False) -> Rows:
     """Positions in ``room`` whose sum is at least ``want``, ascending by room; all that have room when none suffices.
 
     No smaller number of positions would do. Of those that do, neighbours in size are taken, as small as possible, and
     the smallest of them is exchanged for the smallest that still suffices: little is left over, and what is large stays
-    whole. So one position is best fit. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
+    whole. So one position is best fit. With ``exact`` those that leave nothing over go first, if there are any, of them
+    the ones whose largest is smallest. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
     Costs one sort.
     """
     some = np.flatnonzero(room)
@@ -27,7 +31,34 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64]) -> Rows:
     if count <= 0:
         return order[:0]
     first = int(np.searchsorted(sums[count:] - sums[:-count], want))
-    return order[_tighten(sizes, first, first + count, want)]
+    tight = _tighten(sizes, first, first + count, want)
+    if exact and int(sizes[tight].sum()) > want and count * len(sizes) <= _EXACT_STEPS:
+        found = _exactly(sizes.tolist(), want, count)
+        return order[found if found is not None else tight]
+    return order[tight]
+
+
+def _exactly(sizes: list[int], want: int, count: int) -> Rows | None:
+    """So many of these sorted sizes that sum up to exactly so much; of those the ones whose largest is smallest.
+
+    ``sums[k]`` has bit ``s`` set when ``k`` of the sizes looked at so far sum up to ``s``.
+    """
+    within = (1 << want + 1) - 1
+    sums = [1] + [0] * count
+    history = [sums]
+    for size in sizes:
+        sums = [1, *(sums[k] | (sums[k - 1] << size & within) for k in range(1, count + 1))]
+        history.append(sums)
+        if sums[count] >> want & 1:
+            break
+    else:
+        return None
+    chosen = []
+    for at in range(len(history) - 2, -1, -1):
+        if count and not history[at][count] >> want & 1:
+            chosen.append(at)
+            want, count = want - sizes[at], count - 1
+    return np.array(chosen[::-1], dtype=np.intp)
 
 
 def _tighten(sizes: Counts, first: int, end: int, want: int) -> Rows:

@@ -97,6 +97,40 @@ class GroupRef:
     problem: str | None = None
 
 
+NO_LEVEL = "none"
+"""What a request says in place of a level to ask for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What is asked of the topology: levels by short name or label key, or ``none``; None where nothing is said.
+
+    ``slice_size`` members with consecutive indexes share one domain of ``slice_level`` (the nearest unless said).
+    """
+
+    required: str | None = None
+    preferred: str | None = None
+    slice_size: int | None = None
+    slice_level: str | None = None
+
+    def over(self, other: Topology) -> Topology:
+        """What a pod says, and where it says nothing what its PodGroup says; a slice's size and level go together."""
+        if other == _SILENT:
+            return self
+        sliced = other if self.slice_size is None else self
+        return Topology(
+            self.required or other.required, self.preferred or other.preferred, sliced.slice_size, sliced.slice_level
+        )
+
+    def __str__(self) -> str:
+        said = [("required", self.required), ("preferred", self.preferred), ("slices of", self.slice_size)]
+        texts = [f"{what} {value}" for what, value in said if value is not None]
+        return ", ".join(texts + ([f"in {self.slice_level}"] if self.slice_level else [])) or "nothing"
+
+
+_SILENT = Topology()
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole."""
@@ -129,6 +163,7 @@ class Pod:
     owner: str = ""
     index: int | None = None
     selection: Selection = Selection()
+    topology: Topology = _SILENT
     group: GroupRef | None = None
     refusal: str | None = None
     stamp: Stamp | None = None
@@ -173,7 +208,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A ``scheduling.x-k8s.io/v1alpha1`` PodGroup object. ``timeout_s`` bounds how long its members may be held."""
+    """A ``scheduling.x-k8s.io/v1alpha1`` PodGroup object. ``timeout_s`` bounds how long its members may be held.
+
+    ``problem`` says what in its annotations cannot be read.
+    """
 
     key: GroupKey
     uid: str
@@ -181,6 +219,8 @@ class PodGroup:
     created: float = 0.0
     timeout_s: float | None = None
     deleting: bool = False
+    topology: Topology = _SILENT
+    problem: str | None = None
 
 
 Placement = Mapping[str, str]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from policies.api import Choice, ScorePolicy
-from policies.ask import Ask, Role, roles_of, rows_of
+from policies.ask import Ask, Role, Sibling, roles_of, rows_of
 from policies.chosen import OURS, Policies
+from policies.columns import Codes
 from policies.fewest import fewest
-from policies.model import Pod, Requests
+from policies.model import Pod
+from policies.rules import NONE_ASKED, Unclear
+from policies.shortage import Miss, explain, nearest_miss
 from policies.snapshot import Counts, Domain, Rows, Snapshot, slots
+from policies.terrain import reach
+
+Taken = tuple[Role, Rows, Counts]
+"""Room that a role has got: how many of its members each of these nodes takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +32,17 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """No placement: how many members could be placed together, and what the nodes lack."""
+    """No placement: how many members could be placed together, and what the nodes lack.
+
+    ``miss``: which domain comes nearest to a level that is required. ``unclear``: what is asked for is not understood,
+    so no room was looked for.
+    """
 
     placed: int
     needed: int
     explanation: str
+    miss: Miss | None = None
+    unclear: bool = False
 
 
 def place(
@@ -37,14 +50,14 @@ def place(
     needed: int,
     snapshot: Snapshot,
     refused: Collection[str] = (),
-    beside: Collection[str] = (),
+    beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Placed | NoRoom:
     """Place the gang: all of ``members`` if there is room, else as many as fit if they are ``needed``, or nothing.
 
-    ``refused`` nodes are left out. ``beside`` are the nodes of the gang's other members. Domains are tried in the
-    order of the topology policy. Inside a domain a role gets the fewest nodes, of those the fullest, and members get
-    consecutive slots in rank order, node by node.
+    ``refused`` nodes are left out. ``beside`` are the gang's other members. Domains are tried in the order of the
+    topology policy; whatever it proposes, no required level is broken and no slice is cut. Inside a domain a role gets
+    the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
     other, the largest requests first, and where that fails in the cluster as a whole the smallest first. That is
@@ -52,14 +65,18 @@ def place(
     on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
     nodes than it needs.
     """
-    asked = roles_of(members, refused, snapshot)
-    roles = tuple(role.cut(int(role.room.sum())) for role in asked if role.room.any())
-    rows = rows_of(beside, snapshot)
+    asked = roles_of(members, refused, snapshot, beside)
+    if isinstance(asked, Unclear):
+        return NoRoom(0, needed, asked.explanation, unclear=True)
+    cut = [(role, reach(role, snapshot)) for role in asked]
+    roles = tuple(role.cut(count) for role, count in cut if count)
+    rows = rows_of([node for _, node in beside], snapshot)
     if len(roles) > 1:
         # Most often the first choice holds all. If not, what the roles leave to each other is worth a look.
         if _count(roles) >= needed and len(nodes := _try(roles, rows, snapshot, policies, 1)) == _count(roles):
             return Placed(nodes)
-        roles = _within_reach(roles, snapshot, policies.scoring)
+        if all(role.rules == NONE_ASKED for role in roles):
+            roles = _within_reach(roles, snapshot, policies.scoring)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
         nodes = _try(roles, rows, snapshot, policies)
@@ -67,7 +84,7 @@ def place(
             return Placed(nodes)
         placed = set(nodes)
     stuck = next(role for role in asked if any(pod.uid not in placed for pod in role.pods))
-    return NoRoom(len(placed), needed, _explain(stuck.pods[0], snapshot, refused))
+    return NoRoom(len(placed), needed, explain(stuck.pods[0], snapshot, refused), nearest_miss(stuck, snapshot))
 
 
 def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
@@ -117,22 +134,60 @@ def _try(
 def _fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> dict[str, str]:
     """Place one role after the other in the domains, as many members as fit."""
     nodes: dict[str, str] = {}
-    taken: list[tuple[Role, Rows, Counts]] = []
+    taken: list[Taken] = []
+    anchor: int | None = None
     for role in roles:
         room = _room_left(role, taken, snapshot)
+        if role.rules.required is not None:
+            codes = snapshot.levels[role.rules.required].codes
+            anchor = _anchor(codes, choice[0].rows, room) if anchor is None else anchor
+            room[codes != codes[anchor]] = 0
         pods = iter(role.pods)
-        rest = role.count
-        for domain in choice:
-            rows = _pick(role.pods[0], domain.rows, room, rest, snapshot, scoring)
-            counts = np.minimum(room[rows], np.maximum(rest - np.cumsum(room[rows]) + room[rows], 0))
-            seats = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
-            nodes |= {pod.uid: name for name, pod in zip(seats, pods, strict=False)}
+        for rows, counts in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
+            names = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
+            nodes |= {pod.uid: name for name, pod in zip(names, pods, strict=False)}
             taken.append((role, rows, counts))
-            room[rows] -= counts
-            rest -= len(seats)
-            if not rest:
-                break
     return nodes
+
+
+def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
+    """A node of the domain that has the most room among these nodes: those who require the level go there."""
+    rooms = np.bincount(codes[rows] + 1, room[rows])
+    rooms[:1] = -1
+    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
+    return int(rows[best[0]]) if len(best) else 0
+
+
+def _seats(
+    role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
+) -> Iterator[tuple[Rows, Counts]]:
+    """Nodes for the role, domain by domain, and how many members each takes. Takes that room away."""
+    rest = role.count
+    for domain in choice:
+        most = rest if domain.most is None or not limited else min(rest, domain.most)
+        for part in _parts(role, domain.rows, snapshot):
+            here = int(room[part].sum())
+            unit = role.rules.slice_size
+            want = min(most, here // unit * unit if unit else here)
+            if not want:
+                continue
+            rows = _pick(role.pods[0], part, room, want, snapshot, scoring)
+            counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
+            room[rows] -= counts
+            most, rest = most - want, rest - want
+            yield rows, counts
+        if not rest:
+            return
+
+
+def _parts(role: Role, rows: Rows, snapshot: Snapshot) -> Iterator[Rows]:
+    """The nodes at once, or for a sliced role by the domains in which slices have to stay whole."""
+    if not role.rules.slice_size:
+        yield rows
+        return
+    codes = snapshot.levels[role.rules.slice_level].codes[rows]
+    for code in np.unique(codes[codes >= 0]).tolist():
+        yield rows[codes == code]
 
 
 def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
@@ -146,7 +201,7 @@ def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, sco
     return rows[np.argsort(snapshot.rank[rows])]
 
 
-def _room_left(role: Role, taken: Sequence[tuple[Role, Rows, Counts]], snapshot: Snapshot) -> Counts:
+def _room_left(role: Role, taken: Sequence[Taken], snapshot: Snapshot) -> Counts:
     """The role's room beside the roles of the same gang that were placed before it."""
     room = role.room.copy()
     demand = snapshot.demand(role.requests)
@@ -159,20 +214,3 @@ def _room_left(role: Role, taken: Sequence[tuple[Role, Rows, Counts]], snapshot:
             free[line, np.searchsorted(rows, where)] -= amount * counts
     room[rows] = np.minimum(room[rows], slots(free, demand))
     return room
-
-
-def _explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
-    """What the cluster has for one such member, in numbers a person can check with kubectl."""
-    eligible = snapshot.eligible(pod.selection)
-    roomy = eligible & (snapshot.slots(pod.requests) > 0)
-    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {_words(pod.requests)}"]
-    if barred := int((~eligible).sum()):
-        parts.append(f"{barred} do not match the pod's selector, affinity or tolerations or are not ready")
-    if closed := int(roomy[rows_of(refused, snapshot)].sum()):
-        parts.append(f"{closed} were refused by kube-scheduler")
-    return "; ".join(parts)
-
-
-def _words(requests: Requests) -> str:
-    named = [f"{amount / 1000:g} cpu" if name == "cpu" else f"{amount} {name}" for name, amount in requests]
-    return ", ".join(text for text, (name, _) in zip(named, requests, strict=True) if name != "pods") or "a pod"

@@ -1,80 +1,74 @@
-"""Which domain first: a gang that fits into one clique gets one, the tightest; the others get the fewest."""
+"""Best fit: a gang that fits into one domain gets one, the tightest; others get the fewest, with little left over."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice
-from policies.ask import Ask, Role
-from policies.columns import Mask
+from policies.ask import Ask
+from policies.climb import Shares, choices
 from policies.fewest import fewest
-from policies.packing import domain_sums, fullness, scarce
-from policies.snapshot import Counts, Domain, Level, Rows, Snapshot
-
-_TRIES = 4
-"""Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
+from policies.snapshot import Counts, Snapshot
 
 
 class BestFit:
-    """Best fit over the nearest level.
+    """First a domain where members of the gang already are; else the one with the least room that still holds the gang,
+    of equals the fullest, then by name: first of the preferred level, then of the next one farther out.
 
-    First a domain where members of the gang already are; else the one with the least room that still holds the gang,
-    of equals the fullest, then by name. When none holds all roles, one that holds all but the easiest, and so on: a
-    launcher never keeps the workers out of a clique. When none holds the hardest role, the fewest domains that do with
-    the help of the nodes outside all domains, which alone may be enough.
+    A gang that has to be divided gets the fewest domains, of those sets one that leaves nothing over, else one that
+    leaves the largest domains whole. The nodes outside all domains help, and alone may be enough. Slices are shared out
+    evenly, as ``Balanced`` does it for all.
     """
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
-        everywhere = Domain("", np.arange(len(snapshot.names)))
-        if not snapshot.levels:
-            yield (everywhere,)
-            return
-        level = snapshot.levels[0]
-        rooms = [level.tally(role.room)[0] for role in ask.roles]
-        siblings = np.bincount(level.codes[ask.beside] + 1, minlength=len(level.names) + 1)[1:]
-        used = fullness(*domain_sums(level, *scarce(ask.roles[0].requests, snapshot)))
-        preference = np.empty(len(level.names), dtype=np.int64)
-        preference[np.lexsort((level.rank, -used, -siblings))] = np.arange(len(level.names))
-        may_hold = _may_hold(ask.roles, rooms, level, snapshot)
-        for held in range(len(rooms), 0, -1):
-            codes = np.flatnonzero(may_hold[held - 1])
-            best = codes[np.lexsort((preference[codes], rooms[0][codes], -siblings[codes]))]
-            for code in best[:_TRIES].tolist():
-                whole = held == len(rooms)
-                yield (level.domain(code),) if whole else (level.domain(code), _others(level, np.array([code])))
-        yield _split(ask, level, rooms[0], preference)
-        yield (everywhere,)
+        return choices(ask, snapshot, evenly if ask.roles[0].rules.slice_size else tightly)
 
 
-def _may_hold(roles: Sequence[Role], rooms: Sequence[Counts], level: Level, snapshot: Snapshot) -> Mask:
-    """Shape ``(roles, domains)``: has the domain room for the roles up to this one, and what they ask for in all?"""
-    holds = np.array([room >= role.count for room, role in zip(rooms, roles, strict=True)])
-    if len(roles) > 1:
-        asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
-        for at, role in enumerate(roles):
-            for line, amount in snapshot.demand(role.requests) or ():
-                asked[at, line] = amount * role.count
-        for line, sums in enumerate(np.cumsum(asked, axis=0).T):
-            if sums.any():
-                holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= sums[:, np.newaxis]
-    return np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
+def tightly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
+    """The fewest domains, the roomiest filled first."""
+    _, within = least(rooms, want, spare)
+    shares = []
+    for code in fewest(rooms, within, preference, exact=True)[::-1].tolist() if within else ():
+        seats = min(int(rooms[code]), within)
+        shares.append((code, seats))
+        within -= seats
+    return shares
 
 
-def _split(ask: Ask, level: Level, rooms: Counts, preference: NDArray[np.int64]) -> Choice:
-    """Over the fewest domains, with the nodes outside all of them to fall back on, and then everything."""
-    role, outside = ask.roles[0], level.outside()
-    short = role.count - int(role.room[outside.rows].sum())
-    codes = np.zeros(0, dtype=np.intp)
-    if short > 0:
-        largest = np.cumsum(np.sort(rooms)[::-1])
-        within = int(largest[min(int(np.searchsorted(largest, short)), len(largest) - 1)]) if len(largest) else 0
-        codes = fewest(rooms, min(role.count, within), preference)[::-1]
-    choice = (*(level.domain(code) for code in codes.tolist()), outside)
-    return choice if len(ask.roles) == 1 else (*choice, _others(level, codes))
+def evenly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
+    """As many domains as ``tightly`` takes, with equal shares, or one more: the tightest that have room for theirs.
+
+    Where they have not, the roomiest, with shares as equal as their rooms allow.
+    """
+    count, within = least(rooms, want, spare)
+    if not count:
+        return []
+    order = np.lexsort((preference, rooms))
+    share, larger = divmod(within, count)
+    small = order[rooms[order] >= share][: count - larger]
+    large = np.array([code for code in order[rooms[order] > share] if code not in small], dtype=np.intp)[:larger]
+    chosen = np.concatenate((large, small))
+    return levelled(chosen if len(chosen) == count else order[::-1][:count], rooms, within)
 
 
-def _others(level: Level, codes: Rows) -> Domain:
-    return Domain("", np.flatnonzero(~np.isin(level.codes, codes)))
+def least(rooms: Counts, want: int, spare: int) -> tuple[int, int]:
+    """How many domains are needed at least, beside the spare room, and how many members those could take of so many."""
+    if want <= spare:
+        return 0, 0
+    sums = np.cumsum(np.sort(rooms[rooms > 0])[::-1])
+    count = min(int(np.searchsorted(sums, want - spare)) + 1, len(sums))
+    return count, min(want, int(sums[count - 1])) if count else 0
+
+
+def levelled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:
+    """Equal shares of these domains, the smaller ones filled and the others taking what is left, the largest first."""
+    shares = []
+    ordered = codes[np.argsort(rooms[codes], kind="stable")]
+    for left, code in zip(range(len(ordered), 0, -1), ordered.tolist(), strict=True):
+        seats = min(int(rooms[code]), want // left)
+        shares.append((code, seats))
+        want -= seats
+    return [share for share in shares[::-1] if share[1]]

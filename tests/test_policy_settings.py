@@ -62,11 +62,12 @@ def test_without_a_word_ours_are_in_force() -> None:
         ("queue_policy: fifo", "queue_policy: Value error, fifo is not a known policy; known here: priority-then-age"),
         (
             "topology_policy: packing",
-            "topology_policy: Value error, packing is not a policy for this: it has no domains(); known here: best-fit",
+            "topology_policy: Value error, packing is not a policy for this: it has no domains(); "
+            "known here: best-fit, balanced, least-domains, spread",
         ),
         (
-            "score_policies: {spread: 1}",
-            "score_policies: Value error, spread is not a known policy; known here: packing",
+            "score_policies: {fifo: 1}",
+            "score_policies: Value error, fifo is not a known policy; known here: packing",
         ),
         ("score_policies: {packing: 0}", "score_policies.packing: Input should be greater than 0"),
     ],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, ValuesView
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.holds import Hold, Holds
 from extender.core.roster import Roster, Stage
 from extender.core.shape import Shape
-from policies.model import GroupKey, Pod, PodGroup, Requests
+from policies.model import GroupKey, Pod, PodGroup, Requests, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,12 @@ class Gang:
     def reached(self, stage: Stage) -> int:
         """How many of its identities have come at least so far; members that finished well count."""
         return self.roster.reached(stage)
+
+    def asking(self, pod: Pod) -> Pod:
+        """The member, with what the PodGroup asks of the topology where it says nothing itself."""
+        if self.group is None or self.group.topology == Topology():
+            return pod
+        return replace(pod, topology=pod.topology.over(self.group.topology))
 
     def enrol(self, pod: Pod) -> None:
         """A member is new, or has changed."""

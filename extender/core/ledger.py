@@ -30,6 +30,8 @@ class Ledger:
         self.charges: dict[str, Charge] = {}
         self.configured = bool(levels)
         """Whether the levels are settings, and not what the labels of the nodes show."""
+        self.changes = 0
+        """Grows whenever room changes hands or a node changes."""
         self._table = Table(levels)
         self._on_node: dict[str, dict[str, Charge]] = {}
         self._assumed_on: dict[str, dict[str, None]] = {}
@@ -40,12 +42,14 @@ class Ledger:
 
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
+        self.changes += 1
         if self._table.put(node):
             for charge in self._on_node.get(node.name, {}).values():
                 self._take(charge, 1)
 
     def drop_node(self, name: str) -> None:
         """Forget a node. Charges on it stay, in case it comes back."""
+        self.changes += 1
         self._table.drop(name)
 
     def charge(self, uid: str, node: str, requests: Requests, *, assumed: bool) -> None:
@@ -143,6 +147,7 @@ class Ledger:
 
     def _take(self, charge: Charge, sign: int) -> None:
         """Take the room off its node, or with -1 give it back."""
+        self.changes += 1
         row = self._table.rows.get(charge.node)
         if row is None:
             return

@@ -12,7 +12,7 @@ from policies.snapshot import Level
 
 
 def nested(keys: Sequence[LevelKey], columns: Sequence[Column], count: int) -> tuple[Level, ...]:
-    """The levels of the first ``count`` rows, nearest first: the farthest is as its labels are, the others nest in it."""
+    """The levels of the first ``count`` rows, nearest first; all but the farthest nest in those farther."""
     levels: list[Level] = []
     for key, column in zip(reversed(keys), reversed(columns), strict=True):
         levels.insert(0, _level(key, column, count, levels))

@@ -49,7 +49,7 @@ class News:
 
 def concerns(freed: Iterable[Freed], shape: Shape, ledger: Ledger) -> bool:
     """Whether some node takes more members of that shape than before, or may take another mix of them."""
-    for (requests, selection), _ in shape.roles:
+    for (requests, selection, _), _ in shape.roles:
         for node in freed:
             if len(shape.roles) == 1:
                 more = _slots(node.now, requests) > _slots(node.before, requests)

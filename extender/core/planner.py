@@ -6,14 +6,17 @@ from collections import Counter
 from weakref import WeakValueDictionary
 
 from extender.core.gang import Demand, Gang, Reason
+from extender.core.holders import Holders
 from extender.core.problems import problem
 from extender.core.roster import Stage
 from extender.core.shape import Shape
 from extender.core.state import State
 from extender.core.steering import Steering
+from policies.ask import Sibling
 from policies.chosen import Policies
 from policies.model import Placement, Pod
-from policies.placement import NoRoom, fits, place
+from policies.placement import NoRoom, Placed, fits, place
+from policies.rules import is_bound_by_rules, keeps
 
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a gang, to try to place it, and to seat each member, in units of about 5 microseconds."""
@@ -31,6 +34,7 @@ class Planner:
         self._state = state
         self._steering = steering
         self._policies = policies
+        self._holders = Holders(state)
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
     def is_open(self, gang: Gang, now: float) -> bool:
@@ -51,9 +55,9 @@ class Planner:
             state.explain(gang, demand.trouble, now)
         if demand.shape is None or now < gang.not_before:
             return LOOK
-        members = [gang.members[uid] for uid in demand.members]
+        members = [gang.asking(gang.members[uid]) for uid in demand.members]
         wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
-        if recovering and len(wanted) == len(members) and fits(wanted, members, state.ledger.snapshot()):
+        if recovering and len(wanted) == len(members) and self._still_good(gang, members, wanted):
             self._promise(gang, members, wanted, now)
             return LOOK
         cost, verdict = LOOK, self.verdicts.get(demand.shape)
@@ -64,6 +68,12 @@ class Planner:
             if not gang.whole:
                 state.explain(gang, verdict, now)
         return cost
+
+    def _still_good(self, gang: Gang, members: list[Pod], wanted: dict[str, str]) -> bool:
+        """Whether a remembered placement fits, and breaks no rule of the topology."""
+        view = self._state.ledger.snapshot()
+        everybody = [*_beside(gang), *((pod, wanted[pod.uid]) for pod in members)]
+        return fits(wanted, members, view) and keeps(everybody, view)
 
     def _demand(self, gang: Gang) -> Demand:
         state = self._state
@@ -76,8 +86,13 @@ class Planner:
         needed = 1 if gang.complete else max(1, (gang.min_member or 0) - gang.reached(Stage.PROMISED))
         if len(members) < needed:
             return Demand()
-        roles = Counter((pod.requests, pod.selection) for pod in members)
-        content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept))
+        asking = [gang.asking(pod) for pod in members]
+        roles = Counter((pod.requests, pod.selection, pod.topology) for pod in asking)
+        tied: tuple[object, ...] = ()
+        if any(map(is_bound_by_rules, asking)):
+            beside = sorted((pod.rank, node) for pod, node in _beside(gang))
+            tied = (*(pod.index for pod in asking), *beside)
+        content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         return Demand(None, tuple(pod.uid for pod in members), shape)
@@ -87,16 +102,23 @@ class Planner:
         state = self._state
         for uid in gang.kept:
             state.ledger.release(f"kept:{uid}")
-        beside = [*gang.placement.values(), *(pod.node for pod in gang.bound if pod.node)]
-        found = place(members, shape.needed, state.ledger.snapshot(), shape.refused, beside, self._policies)
-        if not isinstance(found, NoRoom):
+        view = state.ledger.snapshot()
+        found = place(members, shape.needed, view, shape.refused, _beside(gang), self._policies)
+        if isinstance(found, Placed):
             self._promise(gang, members, found.nodes, now)
         self._keep_rest(gang)
-        if not isinstance(found, NoRoom):
+        if isinstance(found, Placed):
             return None
-        reason = Reason("NoRoom", f"{found.placed} of {found.needed} members fit at once: {found.explanation}")
-        self.verdicts[shape] = reason
-        return reason
+        self.verdicts[shape] = self._why(found)
+        return self.verdicts[shape]
+
+    def _why(self, found: NoRoom) -> Reason:
+        if found.unclear:
+            return Reason("UnknownTopology", found.explanation)
+        text = f"{found.placed} of {found.needed} members fit at once: "
+        if found.miss is not None:
+            text += f"{found.miss.text}{self._holders.told(found.miss.domain)}; "
+        return Reason("NoRoom", text + found.explanation)
 
     def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
         state = self._state
@@ -115,3 +137,9 @@ class Planner:
                 del gang.kept[uid]
             else:
                 self._state.ledger.charge(f"kept:{uid}", kept.node, kept.requests, assumed=True)
+
+
+def _beside(gang: Gang) -> list[Sibling]:
+    """The members that have a node or the promise of one."""
+    placed = [(gang.asking(gang.members[uid]), node) for uid, node in gang.placement.items() if uid in gang.members]
+    return placed + [(gang.asking(pod), pod.node) for pod in gang.bound if pod.node]

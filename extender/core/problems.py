@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from extender.core.gang import Gang, Reason
 from extender.core.roster import Stage
-from policies.model import Dialect, Pod
+from policies.model import Dialect, Pod, Topology
 
 
 def problem(gang: Gang, schedulers: Collection[str], claim_bound: Callable[[Pod], str | None]) -> Reason | None:
@@ -36,7 +36,16 @@ def _contradiction(gang: Gang, schedulers: Collection[str]) -> Reason | None:
         return _disagreement("priorities", roster.priorities)
     if len(roster.dialects) > 1:
         return _disagreement("dialects", roster.dialects)
-    return None
+    return _topologies(gang) if len(roster.topologies) > 1 else None
+
+
+def _topologies(gang: Gang) -> Reason | None:
+    """Members of one shape are one role, which has one wish; other roles may have others."""
+    wishes: dict[object, dict[Topology, None]] = {}
+    for pod in gang.live:
+        wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
+    different = next((said for said in wishes.values() if len(said) > 1), None)
+    return None if different is None else _disagreement("topologies for one role", different)
 
 
 def _no_quorum_stated(gang: Gang) -> Reason | None:
@@ -44,6 +53,8 @@ def _no_quorum_stated(gang: Gang) -> Reason | None:
         return Reason("PodGroupDeleted", "its PodGroup is being deleted")
     if gang.group is not None and gang.group.min_member < 1:
         return Reason("InvalidPodGroup", "the minMember of its PodGroup is not a positive number")
+    if gang.group is not None and gang.group.problem is not None:
+        return Reason("InvalidPodGroup", f"its PodGroup: {gang.group.problem}")
     if gang.min_member is not None:
         return None
     if Dialect.COSCHEDULING.value in gang.roster.dialects:

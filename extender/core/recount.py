@@ -27,6 +27,7 @@ def differences(gang: Gang) -> Iterator[str]:
         "dialects": (dict(roster.dialects), Counter(pod.group.dialect.value for pod in live if pod.group)),
         "sizes": (dict(roster.sizes), Counter(pod.group.min_member for pod in live if pod.group)),
         "started": (roster.started, any(pod.stamp is not None for pod in live)),
+        "topologies": (dict(roster.topologies), Counter(pod.topology for pod in live)),
         "first": (roster.first, min(live, key=lambda pod: (pod.created, pod.uid), default=None)),
         "unplaced": (roster.unplaced(), _unplaced(live, stages)),
     }

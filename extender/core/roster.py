@@ -10,14 +10,14 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import TypeVar
 
-from policies.model import Pod, PodGroup
+from policies.model import Pod, PodGroup, Topology
 
 Identity = tuple[str, int] | str
 T = TypeVar("T")
 
 _facts = attrgetter(
     "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "group",
-    "requests", "selection", "stamp", "device_claims", "claims",
+    "requests", "selection", "topology", "stamp", "device_claims", "claims",
 )  # fmt: skip
 """What a decision about the gang can depend on; the rest of a pod is kube-scheduler's news about it."""
 
@@ -67,6 +67,7 @@ class Roster:
         self.priorities: Tally[int] = Tally()
         self.dialects: Tally[str] = Tally()
         self.sizes: Tally[int | None] = Tally()
+        self.topologies: Tally[Topology] = Tally()
         self._owners: Tally[str] = Tally()
         self._releases: Tally[str] = Tally()
         self._group: PodGroup | None = None
@@ -176,6 +177,7 @@ class Roster:
         self.priorities.add(pod.priority)
         self.dialects.add(pod.group.dialect.value if pod.group is not None else "")
         self.sizes.add(pod.group.min_member if pod.group is not None else None)
+        self.topologies.add(pod.topology)
         if self._first is not None and _age(pod) < _age(self._first):
             self._first = pod
         self._stand(pod, Stage.BOUND if pod.node else self._advanced.get(pod.uid, Stage.THERE))
@@ -194,6 +196,7 @@ class Roster:
         self.priorities.take(pod.priority)
         self.dialects.take(pod.group.dialect.value if pod.group is not None else "")
         self.sizes.take(pod.group.min_member if pod.group is not None else None)
+        self.topologies.take(pod.topology)
         if self._first is not None and self._first.uid == pod.uid:
             self._first = None
         changed = bool(pod.owner) and self._owners.take(pod.owner)

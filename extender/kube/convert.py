@@ -19,6 +19,7 @@ from extender.kube.objects import (
     Volume,
 )
 from extender.kube.requests import amounts_of, requests_of
+from extender.kube.wishes import topology_of, topology_problem
 from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
 
 
@@ -46,6 +47,7 @@ def pod_from(obj: PodObject) -> Pod:
         owner=next((owner.uid or "" for owner in meta.owner_references or () if owner.controller), ""),
         index=index_of(meta),
         selection=_selection(spec),
+        topology=topology_of(meta),
         group=group_of(meta),
         refusal=_refusal((status.conditions if status else None) or ()),
         stamp=stamp_of(meta),
@@ -90,6 +92,8 @@ def group_from(obj: GroupObject) -> PodGroup:
         created=_instant(meta.creation_timestamp),
         timeout_s=None if timeout_s is None else float(timeout_s),
         deleting=bool(meta.deletion_timestamp),
+        topology=topology_of(meta),
+        problem=topology_problem(meta),
     )
 
 

@@ -12,6 +12,7 @@ import re
 
 from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.objects import Meta
+from extender.kube.wishes import topology_problem
 from policies.model import Dialect, GroupRef, Stamp
 
 POD_GROUP = "muster.dev/pod-group"
@@ -47,6 +48,8 @@ def group_of(meta: Meta) -> GroupRef | None:
         return GroupRef(name, dialect, problem=TWO_NAMES)
     if _differ(own, foreign):
         return GroupRef(name, dialect, problem=TWO_DIALECTS)
+    if (problem := topology_problem(meta)) is not None:
+        return GroupRef(name, dialect, problem=problem)
     if dialect is Dialect.COSCHEDULING:
         return GroupRef(name, dialect)
     return _sized(meta, name)

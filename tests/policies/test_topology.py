@@ -26,6 +26,11 @@ def cliques(nodes: Sequence[Node]) -> dict[str, str]:
     return {one.name: one.labels.get(CLIQUE, "-") for one in nodes}
 
 
+def siblings(*nodes: str) -> list[tuple[Pod, str]]:
+    """Other members of the gang, and where they are."""
+    return list(zip(gang("train", len(nodes) + 1)[1:], nodes, strict=True))
+
+
 WHOLE_NODES: list[Case] = [
     ("the one with the least room that holds it", ["a: 4x8", "b: 2x8", "c: 3x8"], [], 2, "b*2"),
     ("room, not size", ["a: 4x8", "b: 3x8"], busy("a-0 a-1", 8), 2, "a*2"),
@@ -35,6 +40,7 @@ WHOLE_NODES: list[Case] = [
     ("a clique before nodes in none", ["a: 4x8", "-: 2x8"], [], 2, "a*2"),
     ("nodes in none where no clique holds it", ["a: 2x8", "b: 2x8", "-: 3x8"], [], 3, "-*3"),
     ("nodes without the label are not one clique", ["a: 1x8", "-: 9x8"], [], 1, "a*1"),
+    ("nothing left over rather than the smallest set", ["a: 13x8", "b: 10x8", "c: 8x8", "d: 4x8"], [], 17, "a*13 d*4"),
     ("the fewest cliques, cut to fit", ["a: 13x8", "b: 10x8", "c: 7x8", "d: 4x8"], [], 17, "b*10 c*7"),
     ("nodes in none help to break fewer", ["a: 13x8", "b: 3x8", "c: 2x8", "-: 7x8"], [], 20, "-*7 a*13"),
     ("but stay free while as few cliques do", ["a: 5x8", "b: 4x8", "-: 1x8"], [], 9, "a*5 b*4"),
@@ -77,9 +83,9 @@ def test_replacements_go_where_the_rest_of_their_gang_is() -> None:
     lost = gang("train", 1)
     view = snapshot(here, *busy("a-0 b-0 b-1", 8))
     assert spread(place(lost, 1, view), here) == "a*1"
-    assert spread(place(lost, 1, view, beside=["b-0", "b-1", "gone"]), here) == "b*1"
+    assert spread(place(lost, 1, view, beside=siblings("b-0", "b-1", "gone")), here) == "b*1"
     full = snapshot(here, *busy("b-0 b-1 b-2 b-3", 8))
-    assert spread(place(lost, 1, full, beside=["b-0", "b-1"]), here) == "a*1"
+    assert spread(place(lost, 1, full, beside=siblings("b-0", "b-1")), here) == "a*1"
 
 
 @pytest.mark.parametrize(

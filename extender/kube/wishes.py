@@ -1,0 +1,58 @@
+"""What a pod or a PodGroup asks of the topology: its annotations (or labels), read into one Topology.
+
+What cannot be read becomes a problem, one constant sentence, never a guess. Whether a level exists is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.kube.objects import Meta
+from policies.model import NO_LEVEL, Topology
+
+REQUIRED = "muster.dev/required-topology"
+PREFERRED = "muster.dev/preferred-topology"
+SLICE_SIZE = "muster.dev/slice-size"
+SLICE_TOPOLOGY = "muster.dev/slice-topology"
+
+BAD_LEVEL = "{} is not a level's name or label key"
+BAD_SLICE_SIZE = f"{SLICE_SIZE} is not a positive whole number"
+SLICES_OF_NOTHING = f"{SLICE_TOPOLOGY} needs {SLICE_SIZE}"
+SLICES_IN_NONE = f"{SLICE_TOPOLOGY} cannot be none: leave out {SLICE_SIZE} instead"
+TWO_VALUES = "its annotation and its label {} differ"
+
+_LEVEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,315}[A-Za-z0-9])?", re.ASCII)
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+def topology_of(meta: Meta) -> Topology:
+    """What can be read of it; ``topology_problem`` tells of the rest."""
+    return _read(meta)[0]
+
+
+def topology_problem(meta: Meta) -> str | None:
+    return _read(meta)[1]
+
+
+def _read(meta: Meta) -> tuple[Topology, str | None]:
+    said = {key: _said(meta, key) for key in (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)}
+    problem = next((one for key, values in said.items() if (one := _problem(key, values)) is not None), None)
+    required, preferred, size, level = (next(iter(values), None) for values in said.values())
+    if problem is None and level is not None:
+        problem = SLICES_OF_NOTHING if size is None else SLICES_IN_NONE if level == NO_LEVEL else None
+    if problem is not None or not any(said.values()):
+        return Topology(), problem
+    return Topology(required, preferred, None if size is None else int(size), level), None
+
+
+def _said(meta: Meta, key: str) -> list[str]:
+    """The annotation, then the label."""
+    return [values[key] for values in (meta.annotations, meta.labels) if values and key in values]
+
+
+def _problem(key: str, values: list[str]) -> str | None:
+    if len(values) == 2 and values[0] != values[1]:
+        return TWO_VALUES.format(key)
+    if key == SLICE_SIZE:
+        return next((BAD_SLICE_SIZE for text in values if not _POSITIVE.fullmatch(text)), None)
+    return next((BAD_LEVEL.format(key) for text in values if not _LEVEL.fullmatch(text)), None)

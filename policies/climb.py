@@ -1,0 +1,147 @@
+"""From level to level: one domain that holds the gang, as near as possible, and how it divides into nearer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.api import Choice
+from policies.ask import Ask
+from policies.columns import Mask
+from policies.snapshot import Counts, Domain, Level, Snapshot
+from policies.terrain import Terrain
+
+Shares = list[tuple[int, int]]
+"""Domains by their codes, in the order in which they are to be filled, and how many members each gets."""
+
+Split = Callable[[Counts, int, int, NDArray[np.int64]], Shares]
+"""``split(rooms, want, spare, preference)``: share so many out to the domains. ``spare``: room outside all of them."""
+
+_TRIES, _TRIES_REQUIRED = 4, 64
+"""Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
+
+
+def choices(ask: Ask, snapshot: Snapshot, split: Split, *, climbs: bool = True) -> Iterator[Choice]:
+    """One domain of the preferred level, else of the next one farther out, and so on; at last the whole cluster.
+
+    What is larger than a domain of the preferred level is divided by ``split``: into domains of the preferred level,
+    those into nearest ones; a sliced role into domains of its slices. A gang that requires a level gets domains up to
+    that level only. Without ``climbs`` the domain of the required level, or the cluster, is divided at once.
+
+    Where no domain holds all roles, one that holds all but the easiest, and so on: a launcher never keeps the workers
+    out of a clique. The others go as near as they can.
+    """
+    climb = _Climb(Terrain(ask, snapshot), split)
+    rules = ask.roles[0].rules
+    top = len(snapshot.levels) - 1 if rules.required is None else rules.required
+    if not climbs or rules.preferred is None:
+        steps = range(0) if rules.required is None else range(top, top + 1)
+    else:
+        steps = range(min(rules.preferred, top), top + 1)
+    for at in steps:
+        yield from climb.wholes(at)
+    if rules.required is None:
+        everywhere = Domain("", np.arange(len(snapshot.names)))
+        if climb.chain(len(snapshot.levels)):
+            yield tuple(climb.divided(None, len(snapshot.levels)))
+        yield (everywhere,)
+
+
+class _Climb:
+    def __init__(self, terrain: Terrain, split: Split) -> None:
+        self._terrain = terrain
+        self._split = split
+        self._first = terrain.roles[0]
+        self._levels = terrain.levels
+
+    def chain(self, at: int) -> tuple[int, ...]:
+        """The levels through which a domain of that level divides, the farthest first."""
+        rules = self._first.rules
+        if rules.slice_size:
+            return (rules.slice_level,) if rules.slice_level < at else ()
+        steps = dict.fromkeys((rules.preferred, 0)) if rules.preferred is not None else ()
+        return tuple(step for step in steps if step is not None and step < at)
+
+    def wholes(self, at: int) -> Iterator[Choice]:
+        """Single domains of a level, for all roles or for all but the easiest ones."""
+        terrain, roles = self._terrain, self._terrain.roles
+        holds, tries = terrain.holds(at), _TRIES if self._first.rules.required is None else _TRIES_REQUIRED
+        if not holds[0].any():
+            return
+        chain = self.chain(at)
+        needed = self._needed(at, chain[0]) if chain else None
+        for held in range(len(roles), 0, -1):
+            codes = np.flatnonzero(holds[held - 1] & terrain.allows(at, held))
+            for code in terrain.best_first(codes, at, needed)[:tries].tolist():
+                near = () if held == len(roles) else self._around(at, code)
+                yield (*self.divided(code, at), *near)
+
+    def divided(self, code: int | None, at: int) -> list[Domain]:
+        """A domain, or without a code the whole cluster, as the domains that it divides into."""
+        count = len(self._first.room)
+        inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
+        whole = Domain("" if code is None else self._levels[at].names[code], np.flatnonzero(inside))
+        return self._divide(whole, inside, self._first.count, self.chain(at))
+
+    def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> list[Domain]:
+        if not chain:
+            return [whole]
+        level, unit = self._levels[chain[0]], self._first.rules.slice_size or 1
+        rooms, spare = level.tally(np.where(inside, self._first.room, 0))
+        shares = self._split(rooms // unit, want // unit, spare // unit, self._terrain.preference(chain[0]))
+        parts, left = [], inside
+        for code, seats in _as_neighbours(shares, level):
+            here = inside & (level.codes == code)
+            left = left & ~here
+            part = Domain(level.names[code], np.flatnonzero(here), seats * unit)
+            parts += self._divide(part, here, seats * unit, chain[1:])
+        if len(self._terrain.roles) == 1:
+            left = left & (level.codes < 0)
+        if left.any():
+            parts.append(Domain("", np.flatnonzero(left), whole.most))
+        return parts
+
+    def _needed(self, at: int, near: int) -> Counts:
+        """How many domains of a nearer level the first role needs inside each domain of this one, at least."""
+        level, nearer = self._levels[at], self._levels[near]
+        parents = nearer.above[at - near - 1]
+        outside = np.where(nearer.codes < 0, self._first.room, 0)
+        want = self._first.count - level.tally(outside)[0]
+        return _needed(self._terrain.rooms(0, near), parents, want)
+
+    def _around(self, at: int, code: int) -> Iterable[Domain]:
+        """Everything outside a domain, the nearest first."""
+        taken = self._levels[at].codes == code
+        for steps, up in enumerate(self._levels[at].above, 1):
+            if up[code] >= 0:
+                ring = (self._levels[at + steps].codes == up[code]) & ~taken
+                taken = taken | ring
+                yield Domain("", np.flatnonzero(ring))
+        yield Domain("", np.flatnonzero(~taken))
+
+
+def _needed(rooms: Counts, parents: NDArray[np.intp], want: Counts) -> Counts:
+    """For each parent: how many of its domains, the roomiest first, hold what is wanted there."""
+    needed = np.where(want > 0, len(rooms), 0)
+    order = np.lexsort((-rooms, parents))
+    order = order[parents[order] >= 0]
+    owner, sums = parents[order], np.concatenate(([0], np.cumsum(rooms[order])))
+    starts = np.searchsorted(owner, owner)
+    enough = sums[1:] - sums[starts] >= want[owner]
+    # Later domains only add to what suffices already: the first that is enough counts.
+    np.minimum.at(needed, owner[enough], (np.arange(len(order)) - starts + 1)[enough])
+    return np.where(want > 0, needed, 0)
+
+
+def _as_neighbours(shares: Shares, level: Level) -> Shares:
+    """Domains that are near each other one after the other, so that ranks that follow each other are near, too."""
+    seen: dict[tuple[int, int], int] = {}
+
+    def place(numbered: tuple[int, tuple[int, int]]) -> list[int]:
+        number, (code, _) = numbered
+        farther = reversed(list(enumerate(level.above)))
+        return [*(seen.setdefault((steps, int(up[code])), number) for steps, up in farther), number]
+
+    return [share for _, share in sorted(enumerate(shares), key=place)]

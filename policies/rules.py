@@ -1,0 +1,94 @@
+"""What members ask of the topology, in terms of the levels that this cluster has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from policies.model import NO_LEVEL, Pod
+from policies.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The gang asks for something that this cluster cannot understand; the explanation says what it would."""
+
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Levels are indexes into ``Snapshot.levels``.
+
+    ``required``: all members with a requirement share one domain of it. ``preferred``: where one domain is looked for
+    first, or None to take any nodes. ``slice_size``: 0, or how many consecutive members share one domain of
+    ``slice_level``.
+    """
+
+    required: int | None = None
+    preferred: int | None = 0
+    slice_size: int = 0
+    slice_level: int = 0
+
+    def unsliced(self) -> Rules:
+        return replace(self, slice_size=0)
+
+    def sliced_by(self, size: int) -> Rules:
+        return replace(self, slice_size=size)
+
+
+NONE_ASKED = Rules()
+
+
+def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
+    """The rules of pods that say the same."""
+    said = pods[0].topology
+    if said.required is None and said.preferred is None and said.slice_size is None:
+        return NONE_ASKED
+    for name in (said.required, said.preferred, said.slice_level):
+        if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
+            return Unclear(f"{name} is no topology level here; there are {_known(snapshot)}")
+    if said.slice_size is not None and (odd := next((pod for pod in pods if pod.index is None), None)) is not None:
+        return Unclear(f"slices are made by index, and pod {odd.name} has none")
+    return Rules(
+        _index(said.required, snapshot),
+        0 if said.preferred is None else _index(said.preferred, snapshot),
+        said.slice_size or 0,
+        _index(said.slice_level, snapshot) or 0,
+    )
+
+
+def requires_level(pod: Pod) -> bool:
+    """Whether it has to share a domain with the other members that require one."""
+    return pod.topology.required not in (None, NO_LEVEL)
+
+
+def is_bound_by_rules(pod: Pod) -> bool:
+    """Whether it asks for anything that a placement must not break."""
+    return requires_level(pod) or pod.topology.slice_size is not None
+
+
+def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
+    """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
+    tied = [(pod, snapshot.rows.get(node, -1)) for pod, node in nodes if is_bound_by_rules(pod)]
+    homes: dict[tuple[object, ...], set[int]] = {}
+    for pod, row in tied:
+        rules = rules_of([pod], snapshot)
+        if isinstance(rules, Unclear) or row < 0:
+            return False
+        if rules.required is not None:
+            for at in range(rules.required, len(snapshot.levels)):
+                homes.setdefault((at,), set()).add(int(snapshot.levels[at].codes[row]))
+        if rules.slice_size:
+            of = (pod.requests, pod.selection, pod.topology, (pod.index or 0) // rules.slice_size)
+            homes.setdefault(of, set()).add(int(snapshot.levels[rules.slice_level].codes[row]))
+    asked = {snapshot.level_called(pod.topology.required or "") for pod, _ in tied}
+    return all(len(codes) == 1 and -1 not in codes for of, codes in homes.items() if len(of) > 1 or of[0] in asked)
+
+
+def _index(name: str | None, snapshot: Snapshot) -> int | None:
+    return None if name is None else snapshot.level_called(name)
+
+
+def _known(snapshot: Snapshot) -> str:
+    return ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)

@@ -1,0 +1,53 @@
+"""What annotations ask of the topology, and what is said when they cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.kube.dialects import group_of
+from extender.kube.objects import Meta
+from extender.kube.wishes import (
+    BAD_LEVEL,
+    BAD_SLICE_SIZE,
+    PREFERRED,
+    REQUIRED,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+    SLICES_IN_NONE,
+    SLICES_OF_NOTHING,
+    TWO_VALUES,
+    topology_of,
+    topology_problem,
+)
+from policies.model import CLIQUE, Topology
+
+
+def test_levels_are_called_by_name_or_key_in_annotations_or_labels() -> None:
+    both = Meta(annotations={REQUIRED: CLIQUE}, labels={PREFERRED: "block"})
+    assert topology_of(both) == Topology(required=CLIQUE, preferred="block")
+    assert topology_of(Meta()) == Topology()
+    sliced = Meta(annotations={SLICE_SIZE: "16", SLICE_TOPOLOGY: "clique", REQUIRED: "none"})
+    assert topology_of(sliced) == Topology("none", None, 16, "clique")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "problem"),
+    [
+        ({REQUIRED: "a b"}, {}, BAD_LEVEL.format(REQUIRED)),
+        ({PREFERRED: ""}, {}, BAD_LEVEL.format(PREFERRED)),
+        ({SLICE_SIZE: "0"}, {}, BAD_SLICE_SIZE),
+        ({SLICE_SIZE: "1.5"}, {}, BAD_SLICE_SIZE),
+        ({SLICE_TOPOLOGY: "clique"}, {}, SLICES_OF_NOTHING),
+        ({SLICE_TOPOLOGY: "none", SLICE_SIZE: "4"}, {}, SLICES_IN_NONE),
+        ({REQUIRED: "rack"}, {REQUIRED: "row"}, TWO_VALUES.format(REQUIRED)),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_of_the_gang(
+    annotations: dict[str, str], labels: dict[str, str], problem: str
+) -> None:
+    meta = Meta(annotations=annotations | {"muster.dev/pod-group": "train"}, labels=labels)
+    assert topology_problem(meta) == problem
+    assert topology_of(meta) == Topology(), "nothing is taken from what contradicts itself"
+    ref = group_of(meta)
+    assert ref is not None
+    assert ref.problem == problem
