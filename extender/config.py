@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     score_policies: dict[str, PositiveInt] = Field(
         {"packing": 1}, description="Which of several nodes with room is the better one: policies and their weights."
     )
-    writes_at_once: int = Field(32, ge=1, le=512, description="Writes to the API server under way at the same time.")
+    writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 

@@ -64,7 +64,7 @@ class Runner:
         core: Scheduler,
         writer: Writer,
         *,
-        writes_at_once: int = 32,
+        writes_at_once: int = 64,
         count_write: Callable[[str, str], None] = lambda _kind, _outcome: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
