@@ -1,0 +1,44 @@
+"""Random placements judged one by one: ``python -m tests.policies.campaign --cases N [--nodes N] [--first SEED]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+from extender import catalogue
+from policies.placement import NoRoom, Placed, place
+from tests.policies.judge import Judge
+from tests.policies.world import Case, case
+
+
+def run(first: int, cases: int, most_nodes: int) -> Iterator[tuple[Case, Placed | NoRoom, list[str]]]:
+    """Every case with its placement, and what is wrong with it."""
+    for seed in range(first, first + cases):
+        one = case(seed, most_nodes)
+        policies = catalogue.policies("priority-then-age", one.policy, {"packing": 1})
+        found = place(one.pods, one.needed, one.snapshot(), policies=policies)
+        yield one, found, list(Judge(one).complaints(found))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    asked = parser.parse_args()
+    outcomes: Counter[str] = Counter()
+    for one, found, complaints in run(asked.first, asked.cases, asked.nodes):
+        outcomes["placed" if isinstance(found, Placed) else "without room"] += 1
+        for text in complaints:
+            outcomes["wrong"] += 1
+            print(  # noqa: T201
+                f"case {one.seed}: {one.policy}, {len(one.pods)} x {one.gpus} GPUs, {one.topology}: {text}"
+            )
+    print(", ".join(f"{count} {what}" for what, count in sorted(outcomes.items())))  # noqa: T201
+    return 1 if outcomes["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

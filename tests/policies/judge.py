@@ -1,0 +1,169 @@
+"""What is wrong with a placement by the levels: sentences of docs/topology.md, checked by counting, without numpy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+
+from policies.placement import NoRoom, Placed
+from tests.policies.world import LEVELS, Case
+
+Group = tuple[str, ...]
+"""The nodes of one domain, or of the whole cluster."""
+
+
+class Judge:
+    """One case, counted out. ``units`` are slices, or members where there are none."""
+
+    def __init__(self, case: Case) -> None:
+        said = case.topology
+        self.case = case
+        self.required = _level(said.required)
+        self.preferred = 0 if said.preferred is None else _level(said.preferred)
+        if self.preferred is not None and self.required is not None:
+            self.preferred = min(self.preferred, self.required)
+        self.slice = said.slice_size or 0
+        self.slice_level = _level(said.slice_level) or 0
+        self.size = len(case.pods)
+        tied = [at for at in (self.required, self.slice_level if self.slice else None) if at is not None]
+        self.slots = {
+            name: 0 if any(case.where[name][at] is None for at in tied) else free // case.gpus
+            for name, free in case.free.items()
+        }
+        self.ragged = bool(self.slice) and self.size % self.slice != 0
+
+    def complaints(self, found: Placed | NoRoom) -> Iterator[str]:
+        """Everything that is wrong, in words."""
+        if isinstance(found, NoRoom):
+            if not self.ragged and (most := self.most()) >= self.case.needed:
+                yield f"{most} members could be placed, and nothing was: {found.explanation}"
+            return
+        yield from self._rules(found.nodes)
+        if self.ragged:
+            return
+        most = min(self.size, self.most())
+        if len(found.nodes) != most:
+            yield f"{len(found.nodes)} members were placed, and {most} could be"
+        elif most == self.size:
+            yield from self._quality(found.nodes)
+
+    def most(self) -> int:
+        """How many members the rules leave room for."""
+        groups = [tuple(self.case.where)] if self.required is None else self.domains(self.required)
+        return min(self.size, max((self._holds(group) for group in groups), default=0))
+
+    def domains(self, at: int, inside: Group | None = None) -> list[Group]:
+        found: dict[str, list[str]] = {}
+        for name in self.case.where if inside is None else inside:
+            if (domain := self.case.where[name][at]) is not None:
+                found.setdefault(domain, []).append(name)
+        return [tuple(names) for names in found.values()]
+
+    def _holds(self, group: Group) -> int:
+        if not self.slice:
+            return self._room(group)
+        return sum(self._room(part) // self.slice * self.slice for part in self.domains(self.slice_level, group))
+
+    def _room(self, group: Group) -> int:
+        return sum(self.slots[name] for name in group)
+
+    def _rules(self, nodes: dict[str, str]) -> Iterator[str]:
+        for name, count in Counter(nodes.values()).items():
+            if count > self.slots[name]:
+                yield f"node {name} got {count} members, and has room for {self.slots[name]}"
+        if self.required is not None:
+            homes = {self.case.where[name][self.required] for name in nodes.values()}
+            if len(homes) != 1 or None in homes:
+                yield f"the required {LEVELS[self.required]} is broken: {homes}"
+        slices: dict[int, set[str | None]] = {}
+        for pod in self.case.pods if self.slice else ():
+            if pod.uid in nodes:
+                home = self.case.where[nodes[pod.uid]][self.slice_level]
+                slices.setdefault((pod.index or 0) // self.slice, set()).add(home)
+        for number, split in slices.items():
+            if len(split) != 1 or None in split:
+                yield f"slice {number} is cut: {split}"
+
+    def _quality(self, nodes: dict[str, str]) -> Iterator[str]:
+        if self.preferred is None and not self.slice:
+            return
+        near = self.slice_level if self.slice else self.preferred or 0
+        wholes = list(self._wholes(nodes, near))
+        if not wholes:
+            yield "a domain nearer than the one that was taken would have held it"
+            return
+        shares = Counter(home for name in nodes.values() if (home := self.case.where[name][near]) is not None)
+        fewest = min(self._fewest(group, near) for group in wholes)
+        if self.case.policy != "spread" and len(shares) > max(fewest, 1):
+            yield f"it is in {len(shares)} domains of {LEVELS[near]}, and {fewest} would do: {dict(shares)}"
+        if self.case.policy == "balanced" or self.slice:
+            yield from self._balance(shares, near, wholes)
+        homes = [self.case.where[nodes[pod.uid]][near] for pod in self.case.pods]
+        blocks = [home for home, _ in groupby(homes)]
+        if len(blocks) != len(set(blocks)):
+            yield f"ranks go back and forth between domains: {blocks}"
+        if not self.slice and near == 0:
+            yield from self._nodes(nodes, shares)
+
+    def _wholes(self, nodes: dict[str, str], near: int) -> Iterator[Group]:
+        """The groups of nodes that were open to it, given that it shall be in one domain as near as possible."""
+        last = len(LEVELS) - 1 if self.required is None else self.required
+        climbs = self.case.policy in ("best-fit", "balanced") and self.preferred is not None
+        first = min(self.preferred or 0, last) if climbs else last
+        for at in range(first, last + 1) if climbs or self.required is not None else ():
+            holding = [group for group in self.domains(at) if self._can_hold(group, at)]
+            if holding:
+                used = [group for group in holding if set(nodes.values()) <= set(group)]
+                # Policies that do not climb may take any of the required domains.
+                yield from holding if used else ()
+                return
+        yield tuple(self.case.where)
+
+    def _can_hold(self, group: Group, at: int) -> bool:
+        return (self._room(group) if self.slice and at < self.slice_level else self._holds(group)) >= self.size
+
+    def _fewest(self, group: Group, near: int) -> int:
+        """Domains of the level that are needed inside a group, with its nodes outside all of them for nothing."""
+        parts = self.domains(near, group)
+        unit = self.slice or 1
+        rooms = sorted((self._room(part) // unit * unit for part in parts), reverse=True)
+        rest = self.size - (0 if self.slice else self._room(group) - sum(self._room(part) for part in parts))
+        count = 0
+        while rest > 0:
+            rest -= rooms[count]
+            count += 1
+        return count
+
+    def _balance(self, shares: Counter[str], near: int, wholes: list[Group]) -> Iterator[str]:
+        """Equal to within one unit, if so many domains have room for equal shares inside the group that was taken."""
+        unit = self.slice or 1
+        used = set(shares)
+        whole = [group for group in wholes if used <= {self.case.where[name][near] for name in group}]
+        if len(whole) != 1 or self._spare(whole[0], near) or len(used) < 2:
+            return
+        units, count = self.size // unit, len(used)
+        rooms = [self._room(part) // unit for part in self.domains(near, whole[0])]
+        share, larger = divmod(units, count)
+        even = sum(room >= share for room in rooms) >= count and sum(room > share for room in rooms) >= larger
+        if even and max(shares.values()) - min(shares.values()) > unit:
+            yield f"the shares are {dict(shares)}, and equal ones would fit"
+
+    def _spare(self, group: Group, near: int) -> int:
+        return sum(self.slots[name] for name in group if self.case.where[name][near] is None)
+
+    def _nodes(self, nodes: dict[str, str], shares: Counter[str]) -> Iterator[str]:
+        """Inside each domain the fewest nodes that hold its share."""
+        for domain, share in shares.items():
+            used = {name for name in nodes.values() if self.case.where[name][0] == domain}
+            rooms = sorted(self.slots[name] for name in self.case.where if self.case.where[name][0] == domain)
+            count, rest = 0, share
+            while rest > 0:
+                rest -= rooms.pop()
+                count += 1
+            if len(used) > count:
+                yield f"{domain}: {share} members are on {len(used)} nodes, and {count} would do"
+
+
+def _level(name: str | None) -> int | None:
+    return None if name in (None, "none") else LEVELS.index(name or "")

@@ -1,0 +1,37 @@
+"""Thousands of random placements under every policy, and a judge that has to see what is wrong with a bad one."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.placement import NoRoom, Placed
+from tests.policies.campaign import run
+from tests.policies.judge import Judge
+from tests.policies.world import case
+
+CASES, BLOCKS = 2400, 4
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_placements_break_no_rule_and_take_no_more_domains_than_needed(block: int) -> None:
+    count = CASES // BLOCKS
+    outcomes = list(run(block * count, count, most_nodes=30))
+    wrong = [f"case {one.seed}: {text}" for one, _, complaints in outcomes for text in complaints]
+    assert not wrong
+    placed = sum(isinstance(found, Placed) for _, found, _ in outcomes)
+    assert count // 4 < placed < count, "both outcomes are common, or this shows little"
+
+
+def test_the_judge_sees_a_placement_that_nobody_should_make() -> None:
+    seen: set[str] = set()
+    for seed in range(400):
+        one = case(seed, 30)
+        names = [node for node, free in sorted(one.free.items()) for _ in range(free // one.gpus)]
+        # By name, whatever the levels say: what a scheduler without topology does.
+        nodes = {pod.uid: name for pod, name in zip(one.pods, names, strict=False)}
+        found = Placed(nodes) if len(nodes) >= one.needed else NoRoom(len(nodes), one.needed, "too few")
+        seen |= {words for text in Judge(one).complaints(found) for words in SIGNS if words in text}
+    assert seen == set(SIGNS)
+
+
+SIGNS = ("is broken", "is cut", "would do", "nearer than", "could be", "go back and forth", "equal ones would fit")
