@@ -77,7 +77,7 @@ def waiting_command(
 ) -> None:
     """What gangs that cannot start cost kube-scheduler and the extender while they wait (nominate and ungated)."""
     modes = mode or [Mode.NOMINATE, Mode.UNGATED]
-    run(waiting.benchmark(nodes, gangs, window, rate, modes, alike=alike), output)
+    run(waiting.benchmark("waiting", nodes, gangs, window, rate, modes, alike=alike), output)
 
 
 @main.command("contention")

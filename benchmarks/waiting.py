@@ -185,8 +185,8 @@ KIND = Kind(Run, tables, problems)
 
 
 def benchmark(
-    nodes: int, count: int, window_s: float, rate: float, modes: Sequence[Mode], *, alike: bool
+    name: str, nodes: int, count: int, window_s: float, rate: float, modes: Sequence[Mode], *, alike: bool
 ) -> Benchmark[Run]:
     settings = {"nodes": nodes, "gangs": count, "window_s": window_s, "rate": rate, "alike": alike, "modes": modes}
     steps = {mode.value: partial(measure, nodes, count, window_s, rate, alike, mode) for mode in modes}
-    return Benchmark("waiting", KIND, settings, steps)
+    return Benchmark(name, KIND, settings, steps)
