@@ -1,0 +1,183 @@
+"""The API server: objects with UIDs and versions, the rules of the writes that matter here, and the news of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TypeVar
+
+from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
+from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp
+
+ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup)
+
+OK, NOT_FOUND, CONFLICT, INVALID = 200, 404, 409, 422
+"""Statuses of writes, as the real one gives them."""
+
+
+class Kind(Enum):
+    PODS = auto()
+    NODES = auto()
+    GROUPS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart."""
+
+    kind: Kind
+    uid: str
+    value: Pod | Node | PodGroup
+    version: int
+    gone: bool = False
+
+
+Listener = Callable[[Change], None]
+
+
+class ApiServer:
+    """The truth. ``pods`` by UID, ``nodes`` by name, ``groups`` by key; ``changes`` is the last one of every object."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.groups: dict[GroupKey, PodGroup] = {}
+        self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
+        self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
+        self._names: dict[tuple[str, str], str] = {}
+        self._node_uids: dict[str, str] = {}
+        self.version = 0
+
+    def create_pod(self, pod: Pod) -> int:
+        if (pod.namespace, pod.name) in self._names:
+            return CONFLICT
+        self._names[pod.namespace, pod.name] = pod.uid
+        self._set_pod(pod)
+        return OK
+
+    def change_pod(self, uid: str, **facts: object) -> int:
+        """Write these fields; nobody hears of a write that changes nothing."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            return NOT_FOUND
+        changed = replace(pod, **facts)  # type: ignore[arg-type]
+        if changed != pod:
+            self._set_pod(changed)
+        return OK
+
+    def touch_pod(self, uid: str, **facts: object) -> int:
+        """Write these fields, and something that no field of ``Pod`` shows: a condition, a label that nobody reads."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            return NOT_FOUND
+        self._set_pod(replace(pod, **facts))  # type: ignore[arg-type]
+        return OK
+
+    def bind(self, uid: str, name: tuple[str, str], node: str, annotations: Mapping[str, str]) -> int:
+        """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted."""
+        pod = self._named(name)
+        if pod is None:
+            return NOT_FOUND
+        if pod.uid != uid or pod.node or pod.deleting or pod.gates or pod.terminal:
+            return CONFLICT
+        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=_stamp(annotations))
+
+    def nominate(self, uid: str, name: tuple[str, str], node: str | None) -> int:
+        """PATCH ``status.nominatedNodeName``, which a bound pod cannot have."""
+        pod = self._named(name)
+        if pod is None:
+            return NOT_FOUND
+        if pod.uid != uid:
+            return CONFLICT
+        if pod.node and node:
+            return INVALID
+        return self.change_pod(uid, nominated_node=node)
+
+    def ungate(self, uid: str, name: tuple[str, str], pin: tuple[str, ...]) -> int:
+        """PATCH the gate of ours away, and pin the pod to nodes if there are any to pin it to."""
+        pod = self._named(name)
+        if pod is None:
+            return NOT_FOUND
+        selection = _pinned(pod.selection, pin)
+        if pod.uid != uid or (selection != pod.selection and not pod.gates):
+            return INVALID  # the affinity of a pod without gates cannot be changed
+        gates = tuple(gate for gate in pod.gates if gate != GANG_GATE)
+        return self.change_pod(uid, gates=gates, selection=selection)
+
+    def delete_pod(self, uid: str) -> int:
+        """DELETE or evict: a bound pod is only marked, and its kubelet ends it."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            return NOT_FOUND
+        if pod.node and not pod.terminal:
+            return self.change_pod(uid, deleting=True)
+        return self.remove_pod(uid)
+
+    def remove_pod(self, uid: str) -> int:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return NOT_FOUND
+        del self._names[pod.namespace, pod.name]
+        self._end(Kind.PODS, uid)
+        return OK
+
+    def set_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        uid = self._node_uids.setdefault(node.name, f"{node.name}@{self.version}")
+        self._tell(Kind.NODES, uid, node)
+
+    def remove_node(self, name: str) -> None:
+        """The pods on it stay, until somebody collects them."""
+        del self.nodes[name]
+        self._end(Kind.NODES, self._node_uids.pop(name))
+
+    def set_group(self, group: PodGroup) -> None:
+        """Create or change a PodGroup; one of another UID takes the place of the last."""
+        before = self.groups.get(group.key)
+        if before is not None and before.uid != group.uid:
+            self.remove_group(group.key)
+        self.groups[group.key] = group
+        self._tell(Kind.GROUPS, group.uid, group)
+
+    def remove_group(self, key: GroupKey) -> None:
+        self._end(Kind.GROUPS, self.groups.pop(key).uid)
+
+    def node_of(self, uid: str, name: tuple[str, str]) -> str | None:
+        """GET the pod's node: empty while it is unbound, None when it is gone or another one has its name."""
+        pod = self._named(name)
+        return None if pod is None or pod.uid != uid else pod.node or ""
+
+    def _named(self, name: tuple[str, str]) -> Pod | None:
+        uid = self._names.get(name)
+        return None if uid is None else self.pods[uid]
+
+    def _set_pod(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        self._tell(Kind.PODS, pod.uid, pod)
+
+    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup) -> None:
+        self.version += 1
+        change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
+        for listener in self.listeners[kind]:
+            listener(change)
+
+    def _end(self, kind: Kind, uid: str) -> None:
+        last = self.changes[kind].pop(uid)
+        self.version += 1
+        for listener in self.listeners[kind]:
+            listener(Change(kind, uid, last.value, self.version, gone=True))
+
+
+def _stamp(annotations: Mapping[str, str]) -> Stamp | None:
+    if GANG_UID not in annotations:
+        return None
+    return Stamp(annotations[GANG_UID], annotations[RELEASE], RELEASE_COMPLETE in annotations)
+
+
+def _pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:
+    """A pin is a list of terms that stands in place of the pod's own, if it has any."""
+    if not pin:
+        return selection
+    terms = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in pin)
+    return replace(selection, affinity=terms)

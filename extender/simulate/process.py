@@ -1,0 +1,282 @@
+"""The extender's process around the core, one life of it: watches in, calls in, writes out, ticks when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import assert_never
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+    Report,
+    Ungate,
+    Wake,
+)
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    Nominated,
+    PodGone,
+    PodSeen,
+    PreemptCalled,
+    Synced,
+    Tick,
+    Ungated,
+)
+from extender.core.scheduler import Scheduler
+from extender.simulate.apiserver import ApiServer, Change, Kind
+from extender.simulate.clock import Lane, Process, Timer
+from extender.simulate.cycle import BindRequest
+from extender.simulate.informer import Informer
+from extender.simulate.network import Network
+from extender.simulate.writer import Writer
+from policies.model import Node, Pod, PodGroup
+
+Watcher = Callable[[Event, list[Effect]], None]
+"""Is shown every event that the core has handled, and what the core asked for in consequence."""
+_WRITES_AT_ONCE = 48
+
+
+class Extender:
+    """A process that has just been started; it answers once it has read every list."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        api: ApiServer,
+        network: Network,
+        *,
+        bind_timeout_s: float,
+        start_s: float = 0.0,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.core = core
+        self.synced = False
+        self.calls: dict[int, BindRequest] = {}
+        self._network = network
+        self._clock = network.clock
+        self._bind_timeout_s = bind_timeout_s
+        self._watcher = watcher
+        self._writer = Writer(api, network)
+        self._writes = Lane(self._clock, _WRITES_AT_ONCE)
+        self._bindings = Lane(self._clock, _WRITES_AT_ONCE)
+        self._nominations: dict[str, Nominate | None] = {}
+        self._numbers = count(1)
+        self._thaw = 0.0
+        self._late: list[Callable[[], None]] = []
+        self._tick: Timer | None = None
+        self._tick_at: float | None = None
+        self._watches = [
+            Informer(api, network, kind, self._seen, self._gone) for kind in (Kind.NODES, Kind.GROUPS, Kind.PODS)
+        ]
+        self._starting: Timer | None = self._clock.after(start_s, self._list)
+
+    @property
+    def frozen(self) -> bool:
+        return self._clock.now < self._thaw
+
+    def kill(self) -> None:
+        """The process ends: what it has sent may still land, and every open connection is closed."""
+        for watch in self._watches:
+            watch.stop()
+        self._writes.cancel()
+        self._bindings.cancel()
+        self._late.clear()
+        for timer in (self._tick, self._starting):
+            if timer is not None:
+                timer.cancel()
+        for call in list(self.calls):
+            self._answer(call, "connection closed")
+
+    def freeze(self, seconds: float) -> None:
+        """The process stands still, as after SIGSTOP or while its machine is suspended; then time has passed."""
+        if not self.frozen:
+            self._clock.after(seconds, self._go_on)
+            self._thaw = self._clock.now + seconds
+            self.interrupt(seconds, relist=False)
+
+    def interrupt(self, seconds: float, *, relist: bool, kind: Kind | None = None) -> None:
+        """One watch breaks for that long, or all of them."""
+        for watch in self._watches:
+            if kind is None or watch.kind is kind:
+                watch.interrupt(seconds, relist=relist)
+
+    def shown(self, kind: Kind) -> Mapping[str, Change]:
+        """What the watch has shown so far: UID -> the last version of each object that is there."""
+        return next(watch.known for watch in self._watches if watch.kind is kind)
+
+    # What kube-scheduler calls.
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
+        event = FilterCalled(next(self._numbers), pod, candidates)
+        answer = self._ask(event)
+        assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
+        return answer
+
+    def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
+        answer = self._ask(PreemptCalled(next(self._numbers), pod, victims))
+        assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
+        return answer
+
+    def bind(self, request: BindRequest) -> None:
+        if self.frozen:
+            self._late.append(lambda: self.bind(request))
+            return
+        if not self.synced:
+            self._clock.after(self._network.hop(), lambda: request.answer("Muster is starting"))
+            return
+        call, pod = next(self._numbers), request.pod
+        self.calls[call] = request
+        expires = self._clock.now + self._bind_timeout_s
+        self._dispatch(BindArrived(call, pod.uid, pod.namespace, pod.name, request.node, expires))
+
+    def hang_up(self, request: BindRequest) -> None:
+        """The other end of a bind's connection is closed."""
+        if self.frozen:
+            self._late.append(lambda: self.hang_up(request))
+            return
+        for call in [call for call, open_request in self.calls.items() if open_request is request]:
+            del self.calls[call]
+            self._dispatch(BindDisconnected(call))
+
+    def _ask(self, event: FilterCalled | PreemptCalled) -> Effect | None:
+        if self.frozen:
+            # Nobody waits for the answer by then, but the core is asked all the same.
+            self._late.append(lambda: self._ask_late(event))
+            return None
+        if not self.synced:
+            return None
+        effects = self._dispatch(event)
+        return next(effect for effect in effects if isinstance(effect, AnswerFilter | AnswerPreempt))
+
+    def _ask_late(self, event: FilterCalled | PreemptCalled) -> None:
+        self._dispatch(event)
+
+    # What the watches show.
+
+    def _list(self) -> None:
+        self._starting = None
+        for watch in self._watches:
+            watch.list()
+        self.synced = True
+        self._dispatch(Synced())
+
+    def _seen(self, change: Change, before: Change | None) -> None:
+        if before is not None and before.value == change.value:
+            return
+        match change.value:
+            case Pod() as pod:
+                self._dispatch(PodSeen(pod))
+            case Node() as node:
+                self._dispatch(NodeSeen(node))
+            case PodGroup() as group:
+                self._dispatch(GroupSeen(group))
+
+    def _gone(self, last: Change) -> None:
+        match last.value:
+            case Pod() as pod:
+                self._dispatch(PodGone(pod.uid))
+            case Node() as node:
+                self._dispatch(NodeGone(node.name))
+            case PodGroup() as group:
+                self._dispatch(GroupGone(group.key, group.uid))
+
+    # The core, and what it asks for.
+
+    def _dispatch(self, event: Event) -> list[Effect]:
+        effects = self.core.handle(event, self._clock.now)
+        if self._watcher is not None:
+            self._watcher(event, effects)
+        for effect in effects:
+            self._carry_out(effect)
+        self._set_tick()
+        return effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case AnswerFilter() | AnswerPreempt() | Report():
+                pass  # the first two are results of the call, the last is for people
+            case AnswerBind(call, error):
+                self._answer(call, error)
+            case PostBinding():
+                self._bindings.submit(self._paced(self._bind(effect)))
+            case Nominate():
+                self._nominate(effect)
+            case Ungate():
+                self._writes.submit(self._paced(self._ungate(effect)))
+            case Wake():
+                self._writes.submit(self._paced(self._writer.wake(effect)))
+            case Evict():
+                self._writes.submit(self._paced(self._writer.evict(effect)))
+            case _:
+                assert_never(effect)
+
+    def _answer(self, call: int, error: str) -> None:
+        request = self.calls.pop(call, None)
+        if request is not None:
+            self._clock.after(self._network.hop(), lambda: request.answer(error))
+
+    def _bind(self, effect: PostBinding) -> Process[None]:
+        outcome, detail = yield from self._writer.bind(effect, lambda: any(call in self.calls for call in effect.calls))
+        self._dispatch(BindingPosted(effect.uid, outcome, detail))
+
+    def _nominate(self, effect: Nominate) -> None:
+        """One writer for each pod, and only the newest wish counts."""
+        running = effect.uid in self._nominations
+        self._nominations[effect.uid] = effect
+        if not running:
+            self._writes.submit(self._paced(self._write_nominations(effect.uid)))
+
+    def _write_nominations(self, uid: str) -> Process[None]:
+        while (effect := self._nominations.get(uid)) is not None:
+            self._nominations[uid] = None
+            detail = yield from self._writer.nominate(effect)
+            if effect.node is not None and self._nominations[uid] is None:
+                self._dispatch(Nominated(uid, effect.node, detail))
+        del self._nominations[uid]
+
+    def _ungate(self, effect: Ungate) -> Process[None]:
+        detail = yield from self._writer.ungate(effect)
+        self._dispatch(Ungated(effect.uid, detail))
+
+    def _paced(self, process: Process[object]) -> Process[None]:
+        """Nothing goes on while the process is frozen."""
+        for delay_s in process:
+            yield delay_s
+            while self.frozen:
+                yield self._thaw - self._clock.now
+
+    def _set_tick(self) -> None:
+        at = self.core.next_wake()
+        if at == self._tick_at:
+            return
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick_at = at
+        self._tick = None if at is None else self._clock.at(at, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._tick, self._tick_at = None, None
+        if self.frozen:
+            self._tick_at = self._thaw
+            self._tick = self._clock.at(self._thaw, self._on_tick)
+        else:
+            self._dispatch(Tick())
+
+    def _go_on(self) -> None:
+        late, self._late = self._late, []
+        for action in late:
+            action()
