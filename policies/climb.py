@@ -107,9 +107,11 @@ class _Climb:
         """How many domains of a nearer level the first role needs inside each domain of this one, at least."""
         level, nearer = self._levels[at], self._levels[near]
         parents = nearer.above[at - near - 1]
-        outside = np.where(nearer.codes < 0, self._first.room, 0)
-        want = self._first.count - level.tally(outside)[0]
-        return _needed(self._terrain.rooms(0, near), parents, want)
+        unit = self._first.rules.slice_size or 1
+        # Nodes of a nearer domain that lack the label of this level are not inside.
+        rooms = nearer.tally(np.where(level.codes >= 0, self._first.room, 0))[0] // unit * unit
+        want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
+        return _needed(rooms, parents, want)
 
     def _around(self, at: int, code: int) -> Iterable[Domain]:
         """Everything outside a domain, the nearest first."""

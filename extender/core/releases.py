@@ -9,11 +9,15 @@ from extender.core.roster import Stage
 from extender.core.state import Posting, State
 from extender.core.stock import Stock
 from policies.model import Stamp
+from policies.rules import keeps
 
 GANG_UID = "muster.dev/gang-uid"
 RELEASE = "muster.dev/release"
 RELEASE_COMPLETE = "muster.dev/release-complete"
 NODE = "muster.dev/node"
+RANK = "muster.dev/rank"
+DOMAIN = "muster.dev/domain"
+"""The member's index, or its place by name where members have none, and its domain of the nearest level."""
 
 
 class Releases:
@@ -126,7 +130,7 @@ class Releases:
                 return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
             uid, gang.final = gang.final, None
             whole = gang.reached(Stage.BOUND) + 1 >= (gang.min_member or 0)
-            return self._post_member(gang, uid, complete=whole)
+            return self._post_member(gang, uid, _ranks(gang)[uid], complete=whole)
         self._stock.take(gang, now)
         return None
 
@@ -154,23 +158,34 @@ class Releases:
                 return "a held member changed before the release"
             if (unfit := self._state.unfit(pod, hold.node)) is not None:
                 return unfit
+        placed = [(gang.asking(gang.members[uid]), hold.node) for uid, hold in gang.holds.items()]
+        if not keeps(placed, self._state.ledger.snapshot()):
+            return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
         return None
 
     def _last(self, gang: Gang) -> str:
         return max(gang.holds, key=lambda uid: self._state.pods[uid].rank)
 
     def _post_held(self, gang: Gang, complete: bool) -> None:
+        ranks = _ranks(gang)
         for uid in [uid for uid in gang.holds if uid != gang.final]:
-            self._post_member(gang, uid, complete=complete)
+            self._post_member(gang, uid, ranks[uid], complete=complete)
 
-    def _post_member(self, gang: Gang, uid: str, *, complete: bool) -> None:
+    def _post_member(self, gang: Gang, uid: str, rank: int, *, complete: bool) -> None:
         hold = gang.holds[uid]
         self._state.calls.pop(hold.call, None)
         gang.start_binding(uid, hold.node)
         gang.let_go(uid)
         stamp = Stamp(gang.uid, gang.release or uid, complete)
-        marks = {GANG_UID: stamp.gang, RELEASE: stamp.release, NODE: hold.node}
+        marks = {GANG_UID: stamp.gang, RELEASE: stamp.release, NODE: hold.node, RANK: str(rank)}
+        if (nearest := next(self._state.ledger.domains(hold.node), None)) is not None:
+            marks[DOMAIN] = nearest[1]
         if complete:
             marks[RELEASE_COMPLETE] = "true"
         posting = Posting(hold.node, [hold.call], gang.key, stamp)
         self._state.post(self._state.pods[uid], posting, hold.expires, marks)
+
+
+def _ranks(gang: Gang) -> dict[str, int]:
+    ordered = sorted(gang.live, key=lambda pod: pod.rank)
+    return {pod.uid: place if pod.index is None else pod.index for place, pod in enumerate(ordered)}

@@ -104,7 +104,7 @@ class Judge:
         if len(blocks) != len(set(blocks)):
             yield f"ranks go back and forth between domains: {blocks}"
         if not self.slice and near == 0:
-            yield from self._nodes(nodes, shares)
+            yield from self._nodes(nodes, shares, next(g for g in wholes if set(nodes.values()) <= set(g)))
 
     def _wholes(self, nodes: dict[str, str], near: int) -> Iterator[Group]:
         """The groups of nodes that were open to it, given that it shall be in one domain as near as possible."""
@@ -152,11 +152,11 @@ class Judge:
     def _spare(self, group: Group, near: int) -> int:
         return sum(self.slots[name] for name in group if self.case.where[name][near] is None)
 
-    def _nodes(self, nodes: dict[str, str], shares: Counter[str]) -> Iterator[str]:
+    def _nodes(self, nodes: dict[str, str], shares: Counter[str], whole: Group) -> Iterator[str]:
         """Inside each domain the fewest nodes that hold its share."""
         for domain, share in shares.items():
             used = {name for name in nodes.values() if self.case.where[name][0] == domain}
-            rooms = sorted(self.slots[name] for name in self.case.where if self.case.where[name][0] == domain)
+            rooms = sorted(self.slots[name] for name in whole if self.case.where[name][0] == domain)
             count, rest = 0, share
             while rest > 0:
                 rest -= rooms.pop()

@@ -1,0 +1,192 @@
+"""Required and preferred levels, slices and roles as a gang meets them, and the reason when a level has no room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.effects import PostBinding
+from extender.core.events import NodeSeen, Outcome
+from extender.core.releases import DOMAIN, RANK
+from policies.model import CLIQUE, Node, Pod, Topology
+from tests.builders import busy, cluster, coscheduled, gang, node, reborn, requests
+from tests.core.script import Script
+
+BLOCK = "cloud.google.com/gce-topology-block"
+IN_CLIQUE, IN_BLOCK = Topology(required="clique"), Topology(required=BLOCK)
+
+
+def blocks(*texts: str) -> list[Node]:
+    """``blocks("x a: 2x8", "y b: 2x8")``: cliques as ``cluster`` makes them, each in the block named before it."""
+    nodes = []
+    for text in texts:
+        block, _, clique = text.partition(" ")
+        nodes += [replace(one, labels={**one.labels, BLOCK: block}) for one in cluster(clique)]
+    return nodes
+
+
+def asking(pods: list[Pod], topology: Topology) -> list[Pod]:
+    return [replace(pod, topology=topology) for pod in pods]
+
+
+def homes(script: Script, pods: list[Pod], label: str = CLIQUE) -> str:
+    """``"a a b"``: the clique of each member's planned or own node, in order; ``-`` where it has none."""
+    nodes = script.core.state.ledger.nodes
+    found = [script.planned(pod) or next(iter(script.bound([pod])), "") for pod in pods]
+    return " ".join(nodes[name].labels.get(label, "-") if name else "none" for name in found)
+
+
+def test_a_required_level_is_waited_for_and_a_preferred_one_is_not() -> None:
+    here = cluster("a: 3x8", "b: 2x8")
+    hard, soft = asking(gang("hard", 4, created=1), IN_CLIQUE), asking(gang("soft", 4), Topology(preferred="clique"))
+    script = Script(*here, *hard)
+    assert homes(script, hard) == "none none none none"
+    script.see(soft)
+    assert homes(script, soft) == "a a a b"
+
+
+def test_the_reason_names_the_best_domain_what_it_lacks_and_who_is_there() -> None:
+    script = Script(*cluster("rack-1: 4x8", "rack-3: 17x8"))
+    for name in ("train-9", "train-7"):
+        members = gang(name, 5)
+        script.see(members)
+        script.run(members)
+    pods = asking(gang("big", 8), IN_CLIQUE)
+    script.see(pods)
+    assert script.message("big") == (
+        "7 of 8 members fit at once: required nvidia.com/gpu.clique for 8 x 8 GPUs: 2 cliques, "
+        "best has 7 free nodes (rack-3); 1 node short; held there by train-7, train-9; "
+        "11 of 21 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+    )
+    free = next(
+        name
+        for name in script.core.state.ledger.nodes
+        if name.startswith("rack-3") and not any(script.core.state.ledger.charges_on(name))
+    )
+    script.see(busy(free, 3))
+    script.advance(60)
+    assert "2 nodes short; held there by train-7, train-9, 1 pod in no gang" in script.message("big")
+
+
+def test_required_block_and_preferred_clique() -> None:
+    here = blocks("x a: 2x8", "x b: 3x8", "y c: 4x8", "y d: 1x8")
+    wish = Topology(required=BLOCK, preferred="clique")
+    for size, cliques in ((2, "a a"), (4, "c c c c"), (5, "b b b a a")):
+        pods = asking(gang("train", size), wish)
+        assert homes(Script(*here, *pods), pods) == cliques
+    pods = asking(gang("train", 6), wish)
+    script = Script(*here, *pods)
+    assert homes(script, pods[:1]) == "none"
+    assert "required cloud.google.com/gce-topology-block for 6 x 8 GPUs: 2 blocks" in script.message("train")
+
+
+def test_without_a_wish_a_gang_too_large_for_a_clique_stays_in_one_block() -> None:
+    pods = gang("train", 5)
+    script = Script(*blocks("x a: 4x8", "y b: 4x8", "x c: 1x8", "y d: 3x8"), *pods)
+    assert homes(script, pods, BLOCK) == "x x x x x"
+
+
+def test_a_replacement_stays_in_the_required_domain_and_waits_for_room_there() -> None:
+    pods = asking(gang("train", 3), IN_CLIQUE)
+    script = Script(*cluster("a: 3x8", "b: 9x8"), *pods)
+    script.run(pods)
+    lost = script.bound(pods[2:])[0]
+    script.gone(pods[2])
+    script.see(busy(lost, 8), reborn(pods[2]))
+    script.advance(120)
+    assert homes(script, [reborn(pods[2])]) == "none"
+    script.gone(*busy(lost, 8))
+    script.advance(5)
+    assert homes(script, [reborn(pods[2])]) == "a"
+
+
+def test_slices_are_whole_and_their_replacements_go_back_to_them() -> None:
+    wish = Topology(required=BLOCK, slice_size=2, slice_level="clique")
+    pods = asking(gang("train", 6), wish)
+    script = Script(*blocks("x a: 3x8", "x b: 3x8", "x c: 3x8", "y d: 5x8"), *pods)
+    assert homes(script, pods) in ("a a b b c c", "c c b b a a")
+    script.run(pods)
+    home = homes(script, pods[2:3])
+    again = reborn(pods[3])
+    script.gone(pods[3])
+    script.see(again)
+    assert homes(script, [again]) == home
+
+
+def test_a_launcher_that_asks_for_no_level_goes_anywhere_and_its_workers_do_not() -> None:
+    group, workers = coscheduled("job", 4, min_member=5)
+    first = replace(workers[0], uid="launcher", name="launcher", index=None, requests=requests(0, 32))
+    launcher = replace(first, topology=Topology(required="none"))
+    full = [replace(one, requests=requests(0, 40)) for one in busy("a-0 a-1 a-2 a-3", 0)]
+    here = cluster("a: 4x8", "-: 1x0")
+    script = Script(*here, replace(group, topology=IN_CLIQUE), *full, *workers, launcher)
+    assert homes(script, [*workers, launcher]) == "a a a a -"
+    strict = Script(*here, replace(group, topology=IN_CLIQUE), *full, *workers, first)
+    assert homes(strict, [first]) == "none", "without a word of its own it is bound by the PodGroup's"
+
+
+@pytest.mark.parametrize(
+    ("topology", "code", "text"),
+    [
+        (Topology(required="rack"), "UnknownTopology", "rack is no topology level here; there are clique (nvidia"),
+        (Topology(preferred="rack"), "UnknownTopology", "rack is no topology level here"),
+        (Topology(slice_size=2, slice_level="row"), "UnknownTopology", "row is no topology level here"),
+    ],
+)
+def test_a_level_that_is_not_known_is_said(topology: Topology, code: str, text: str) -> None:
+    pods = asking(gang("train", 2), topology)
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.reason("train") == code
+    assert text in script.message("train")
+    script.feed(NodeSeen(node("late", labels={BLOCK: "x"})))
+    script.change(pods[0], topology=Topology())
+    assert script.reason("train") == "Contradiction"
+    assert "its members have different topologies for one role" in script.message("train")
+
+
+def test_slices_need_an_index_and_a_podgroup_that_can_be_read() -> None:
+    pods = [replace(pod, index=None) for pod in asking(gang("train", 2), Topology(slice_size=2))]
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.message("train") == "slices are made by index, and pod train-0 has none"
+    group, members = coscheduled("odd", 2)
+    script.see(replace(group, problem="muster.dev/slice-size is not a positive whole number"), members)
+    assert script.message("odd") == "its PodGroup: muster.dev/slice-size is not a positive whole number"
+
+
+def test_bindings_say_rank_and_domain() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 2x8", "-: 1x8"), *pods)
+    script.run(pods)
+    marks = [one.annotations for one in script.effects if isinstance(one, PostBinding)]
+    assert sorted((mark[RANK], mark.get(DOMAIN, "-")) for mark in marks) == [("0", "a"), ("1", "a"), ("2", "-")]
+    unnumbered = [replace(pod, index=None) for pod in gang("other", 2, gpus=0)]
+    script.see(unnumbered)
+    script.run(unnumbered)
+    ranks = {one.name: one.annotations[RANK] for one in script.effects if isinstance(one, PostBinding)}
+    assert (ranks["other-0"], ranks["other-1"]) == ("0", "1")
+
+
+def test_labels_that_change_before_the_release_are_seen() -> None:
+    pods = asking(gang("train", 2), IN_CLIQUE)
+    script = Script(*cluster("a: 2x8", "b: 3x8"), *pods)
+    script.bind(pods[0])
+    moved = script.core.state.ledger.nodes["a-0"]
+    script.feed(NodeSeen(replace(moved, labels={**moved.labels, CLIQUE: "elsewhere"})))
+    script.bind(pods[1])
+    assert not script.bindings, "it would have been torn apart"
+    script.advance(1)
+    assert homes(script, pods) == "b b"
+    script.run(pods)
+    assert script.reason("train") == "Running"
+
+
+def test_after_a_restart_nominations_that_break_a_required_level_are_not_taken_up() -> None:
+    pods = asking(gang("train", 2), IN_CLIQUE)
+    hinted = [replace(pods[0], nominated_node="a-0"), replace(pods[1], nominated_node="b-0")]
+    script = Script(*cluster("a: 2x8", "b: 3x8"), *hinted)
+    assert homes(script, pods) == "a a"
+    script.bind_all(pods)
+    script.post(pods[0], Outcome.DONE)
+    script.post_all()
+    assert script.reason("train") == "Running"
