@@ -75,6 +75,14 @@ def bench(context: typer.Context) -> None:
     commands(context.args, prog_name="muster bench")
 
 
+@main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def simulate(context: typer.Context) -> None:
+    """Replay jobs, or a snapshot of a cluster, through the code that decides in production."""
+    from extender.simulation import main as command
+
+    command(context.args, prog_name="muster simulate")
+
+
 def _settings(config: Path | None, **flags: object) -> Settings:
     try:
         return load(config, **flags)

@@ -1,0 +1,31 @@
+"""The pods of a job as the API server would have them: an Indexed Job in the annotation dialect, gated at admission."""
+
+from __future__ import annotations
+
+from extender.simulate.course import Life
+from extender.simulate.shape import GPU
+from policies.model import GANG_GATE, Dialect, GroupRef, Pod
+
+NAMESPACE = "default"
+
+
+def pods_of(life: Life) -> list[Pod]:
+    """Gated, without a node, in rank order; the same each time."""
+    one = life.arrival
+    ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
+    requests = ((GPU, one.gpus), ("pods", 1))
+    return [
+        Pod(
+            f"{life.number}/{index}",
+            NAMESPACE,
+            f"{one.name}-{index}",
+            requests,
+            created=one.submit_s,
+            priority=one.priority,
+            gates=(GANG_GATE,),
+            owner=str(life.number),
+            index=index,
+            group=ref,
+        )
+        for index in range(one.pods)
+    ]

@@ -1,0 +1,176 @@
+"""`muster simulate`: the same jobs under several schedulers, and what is said of input that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from extender.simulation import main
+
+TWO_JOBS = Path(__file__).parent.parent / "docs" / "examples" / "two-jobs.yaml"
+TRACE = "cluster,submission_time,duration,num_gpu\n"
+
+
+def simulate(*args: str | Path) -> tuple[int, str]:
+    """Exit code, and everything that was said."""
+    ended = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+    return ended.exit_code, ended.output
+
+
+def figures(tmp_path: Path, *args: str | Path) -> dict[str, dict[str, Any]]:
+    """What the JSON says, by scheduler."""
+    code, said = simulate(*args, "--json", tmp_path / "out.json")
+    assert code == 0, said
+    told = json.loads((tmp_path / "out.json").read_text())
+    return {one["scheduler"]: one for one in told["schedulers"]}
+
+
+def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
+    found = figures(tmp_path, "--scenario", TWO_JOBS)
+    alone, muster = found["kube-scheduler"], found["muster"]
+    assert (alone["completed"], muster["completed"]) == (0, 2)
+    assert alone["held"] == pytest.approx(32.0)
+    assert alone["makespan_s"] is None
+    assert muster["held"] == pytest.approx(0.0, abs=0.01)
+    assert muster["productive"] == pytest.approx(31.11, abs=0.01)
+    assert muster["makespan_s"] == pytest.approx(59 * 60, abs=60)
+
+
+def test_the_page_has_a_picture_for_everybody_and_fetches_nothing(tmp_path: Path) -> None:
+    code, said = simulate(
+        "--scenario", TWO_JOBS, "--cluster", "4 nodes x 8 GPUs in cliques of 2", "--html", tmp_path / "p.html"
+    )
+    assert code == 0, said
+    page = (tmp_path / "p.html").read_text()
+    for picture in (
+        "kube-scheduler",
+        "fifo",
+        "muster",
+        "ideal",
+        "Waiting time by gang size",
+        "Domains spanned",
+        "Cost",
+    ):
+        assert f'aria-label="{picture}"' in page
+    assert "http" not in page
+    assert "<script" not in page
+
+
+def test_a_trace_is_cut_scaled_and_made_into_gangs(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    rows = ["a,100,3600,16", "b,0,10,1", "a,200,3600,4", "a,900,3600,0", "a,4100,3600,20", "a,9000,3600,8"]
+    trace.write_text(TRACE + "\n".join(rows))
+    args = ("--trace", trace, "--trace-cluster", "a", "--jobs", "3", "--cluster", "3 nodes x 8 GPUs", "--load", "0.5")
+    muster = figures(tmp_path, *args)["muster"]
+    assert [(one["most_gpus"], one["jobs"]) for one in muster["waits"]] == [(4, 1), (16, 1), (32, 1)], "20 GPUs: 3 x 8"
+    asked_s = 3600 * (16 + 4 + 24)
+    assert muster["makespan_s"] == pytest.approx(asked_s / (24 * 0.5) + 30 + 3600, abs=1), "the last comes at the end"
+    assert muster["productive"] == pytest.approx(asked_s / 3600)
+
+
+def test_small_jobs_pass_a_large_one_except_in_a_strict_queue(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        """
+cluster: 2 nodes x 8 GPUs
+start_s: 0
+jobs:
+  - {name: running, pods: 1, gpus: 8, duration_s: 1000}
+  - {name: large, submit_s: 10, pods: 2, gpus: 8, duration_s: 100}
+  - {name: small, submit_s: 20, pods: 1, gpus: 1, duration_s: 100}
+"""
+    )
+    found = figures(tmp_path, "--scenario", scenario)
+    small = {name: one["waits"][0]["median_s"] for name, one in found.items()}
+    assert small["fifo"] == pytest.approx(1080)
+    assert small["muster"] == pytest.approx(0, abs=1)
+    assert small["ideal"] == 0
+
+
+def test_when_one_job_gives_up_the_other_one_runs(tmp_path: Path) -> None:
+    found = figures(tmp_path, "--scenario", TWO_JOBS, "--give-up", "600", "--until", "86400")
+    alone = found["kube-scheduler"]
+    assert alone["completed"] == 2
+    assert 32 * 600 / 3600 <= alone["held"] <= 32 * 660 / 3600, "both held half the cluster until the first gave up"
+
+
+def test_a_job_that_has_waited_in_vain_too_often_has_failed(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        """
+cluster: 2 nodes x 8 GPUs
+give_up_s: 100
+jobs:
+  - {name: first, pods: 1, gpus: 8, duration_s: 100000}
+  - {name: second, pods: 2, gpus: 8, duration_s: 10}
+"""
+    )
+    found = figures(tmp_path, "--scenario", scenario)
+    alone, muster = found["kube-scheduler"], found["muster"]
+    assert (alone["completed"], alone["never_started"], alone["waits"][1]["median_s"]) == (1, 1, None)
+    assert 7 * 8 * 100 / 3600 <= alone["held"] <= 7 * 8 * 110 / 3600, "seven tries, each with one of its two pods"
+    assert (muster["completed"], muster["held"]) == (2, 0)
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+    args = ("--scenario", TWO_JOBS, "--cluster", "5 nodes x 16 GPUs", "--seed", "7")
+    assert figures(tmp_path, *args) == figures(tmp_path, *args)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "give one of --trace, --scenario and --snapshot"),
+        (("--scenario", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+        (("--scenario", TWO_JOBS, "--cluster", "many nodes"), "'many nodes' is not a pool of nodes; say it like this"),
+        (("--scenario", TWO_JOBS, "--cluster", "1 node x 8 GPUs"), "no job fits into the empty cluster"),
+        (("--scenario", TWO_JOBS, "--scheduler", "slurm"), "there is no scheduler slurm; there are muster,"),
+        (("--scenario", TWO_JOBS, "--policy", "topology_policy=worst"), "worst is not a known policy"),
+        (("--scenario", TWO_JOBS, "--policy", "worst"), "say it like topology_policy=NAME"),
+        (("--scenario", TWO_JOBS, "--load", "0.8"), "all jobs are submitted at the same moment"),
+        (("--scenario", TWO_JOBS, "--html", "no/where.html"), "there is no directory no"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...], message: str) -> None:
+    code, said = simulate(*args)
+    assert code == 2
+    assert message in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("time,gpus\n1,2\n", "the trace has no column submission_time, duration, num_gpu; its columns are time, gpus"),
+        (TRACE + "a,0,10,many\n", "line 2 of the trace: num_gpu is 'many', not a number"),
+        (TRACE + "a,0,-10,8\n", "line 2 of the trace: 8 GPUs for -10 s is not a job"),
+        (TRACE, "there is no job in the input"),
+    ],
+)
+def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    code, said = simulate("--trace", tmp_path / "t.csv", "--cluster", "1 node x 8 GPUs")
+    assert code == 2
+    assert message in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("jobs: [", "the scenario is not YAML"),
+        ("jobs: []", "jobs: List should have at least 1 item"),
+        ("jobs: [{name: a, pods: 2, gpus: 8, duration_s: 9, min_member: 3}]", "min_member 3 is more than its 2 pods"),
+        ("give_up_s: null\njobs: [{name: a, pods: 2, gpus: 8, duration_s: 9}]", "then until_s has to be given"),
+        ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 9, copies: 2}, {name: a-1, pods: 1, gpus: 1, duration_s: 9}]",
+         "two jobs of the scenario are called a-1"),
+    ],
+)  # fmt: skip
+def test_a_scenario_that_cannot_be_used_says_why(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "s.yaml").write_text(content)
+    code, said = simulate("--scenario", tmp_path / "s.yaml", "--cluster", "4 nodes x 8 GPUs")
+    assert code == 2
+    assert message in " ".join(said.split())
