@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load
                 raise ValueError(f"status {answer.status}")
             result = json.loads(content)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        why = str(error) if isinstance(error, ValueError) else type(error).__name__
+        why = str(error) or type(error).__name__
         load.failed[why] = load.failed.get(why, 0) + 1
         return None
     if isinstance(result, dict) and result.get("Error"):
@@ -171,7 +172,8 @@ def latency_command(
     """How long filter, prioritize and bind take, as the caller sees it: p50, p95 and p99 at a chosen rate.
 
     With --url against any running extender, with pods that do not exist. Without it on a control plane of its own,
-    where real gangs are bound; that needs a source checkout. Exit code 1 when a call got no usable answer.
+    where real gangs are bound; that needs a source checkout. Exit code 1 when a call got no usable answer, 2 when the
+    first one got none.
     """
     verbs = verb or list(Verb)
     if url is None:
@@ -196,8 +198,11 @@ def latency_command(
 
 
 async def _try_out(url: str, verb: Verb, rate: float, concurrency: int, count: int, candidates: int) -> Load:
-    """The first call is not timed: it opens a connection and warms the code."""
-    await fire(url, calls(verb, 1, candidates), rate, 1)
+    """The first call is not timed: it warms the code, and shows whether there is any use in more."""
+    first = await fire(url, calls(verb, 1, candidates), rate, 1)
+    for why in first.failed:
+        typer.secho(f"no usable answer from {url}/{verb.value}: {why}", err=True, fg="red")
+        raise typer.Exit(2)
     return await fire(url, calls(verb, count, candidates), rate, concurrency)
 
 
@@ -205,7 +210,7 @@ def _show(results: dict[str, Load]) -> None:
     table = Table("verb", "answered", "refused", "failed", "calls/s", "p50 ms", "p95 ms", "p99 ms", "max ms")
     for name, load in results.items():
         table.add_row(name, *(f"{figure:g}" for figure in figures(load).values()))
-    terminal = Console()
+    terminal = Console(width=None if sys.stdout.isatty() else 120)
     terminal.print(table)
     terminal.print(CONSEQUENCE)
     for name, load in results.items():
