@@ -65,7 +65,9 @@ class Gate:
             return
         gang.let_go(uid)
         gang.note(now, "a held bind request was given up by kube-scheduler")
-        self._promises.extend(gang, now)
+        if not gang.holds:
+            # Nobody is at the gate any more whose deadline would end it.
+            self._promises.extend(gang, now)
         if gang.final == uid:
             gang.final = None
             self._releases.settle(gang, now)
@@ -123,8 +125,16 @@ class Gate:
         self._state.tell(gang, now)
         self._promises.lapse(gang, now)
         self._stock.evict_partial(gang, now)
+        for node in [node for node, until in gang.refused.items() if now >= until]:
+            gang.forgive(node)
+        if gang.not_before and now >= gang.not_before:
+            gang.not_before, gang.demand = 0.0, None
         if now >= gang.hold_timer:
             gang.hold_timer = 0.0
+        self._expire_holds(gang, now)
+        self._expire_plan(gang, now)
+
+    def _expire_holds(self, gang: Gang, now: float) -> None:
         late = self._releases.is_late(gang, now)
         if gang.doubtful and (late or now >= gang.plan_deadline):
             # Whatever became of those Bindings, the others wait no longer.
@@ -133,20 +143,19 @@ class Gate:
         if gang.holds and not late:
             # Whoever had the first deadline may have left since this timer was set.
             self._releases.watch(gang)
-        if gang.releasing:
-            return
-        for node in [node for node, until in gang.refused.items() if now >= until]:
-            gang.forgive(node)
-        if gang.not_before and now >= gang.not_before:
-            gang.not_before, gang.demand = 0.0, None
-        if gang.holds and late:
+        elif gang.holds and not gang.releasing:
             held, needed = len(gang.holds), gang.min_member
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
             self._promises.forget(gang, why, now, penalty=True)
-        elif gang.placement and not gang.holds and (gang.carrying_out or now < gang.plan_deadline):
+
+    def _expire_plan(self, gang: Gang, now: float) -> None:
+        """A placement none of whose members is held has its time; what its gang waits for is not counted against it."""
+        if not gang.placement or (gang.holds and not gang.releasing):
+            return
+        if gang.releasing or gang.carrying_out or now < gang.plan_deadline:
             self._state.set_timer(max(gang.plan_deadline, now + self._state.limits.report_s), gang.key)
-        elif gang.placement and not gang.holds:
+        else:
             self._promises.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
 
     def expire_unseen(self, now: float) -> None:

@@ -64,6 +64,18 @@ def test_a_placement_that_kube_scheduler_does_not_take_up_is_planned_anew() -> N
     assert all(script.planned(pod) for pod in other), "the room does not stay promised to a gang that does nothing"
 
 
+def test_a_spare_member_that_does_not_come_gives_its_room_back_after_a_release_too() -> None:
+    pods, other = gang("elastic", 3, min_member=2, created=1), gang("other", 1, created=2)
+    script = Script(*cluster("a: 3x8"), *pods, *other)
+    script.advance(19)
+    script.bind_all(pods[:2])
+    script.advance(2)
+    script.post_all()
+    assert not script.planned(other[0])
+    script.advance(5)
+    assert script.planned(other[0])
+
+
 def test_failures_in_a_row_make_the_gang_wait_longer_each_time() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
