@@ -12,11 +12,16 @@ _QUANTUM = 32
 
 
 class Lane(IntEnum):
-    """What goes first, always: whoever waits for a Binding has a deadline, and what was begun should end."""
+    """What goes first, always: whoever waits for a Binding has a deadline, and what was begun should end.
 
-    BINDING = 0
-    UNGATE = 1
-    OTHER = 2
+    The last Binding of a release goes before all others: it is asked for when they are in, and until then its gang is
+    bound in part.
+    """
+
+    LAST_BINDING = 0
+    BINDING = 1
+    UNGATE = 2
+    OTHER = 3
 
 
 class Budget:

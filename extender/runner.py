@@ -34,6 +34,7 @@ from extender.core.events import (
     Tick,
     Ungated,
 )
+from extender.core.releases import RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from policies.model import Pod
 
@@ -165,7 +166,8 @@ class Runner:
 
     async def _bind(self, effect: PostBinding) -> None:
         # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
-        async with self._budget.turn(Lane.BINDING, effect.group or effect.uid):
+        lane = Lane.LAST_BINDING if RELEASE_COMPLETE in effect.annotations else Lane.BINDING
+        async with self._budget.turn(lane, effect.group or effect.uid):
             outcome, detail = await self._writer.write_binding(
                 effect, lambda: any(call in self._binds for call in effect.calls)
             )

@@ -66,8 +66,9 @@ async def test_a_binding_goes_before_everything_that_waits() -> None:
     writes.ask(Lane.OTHER, "nominations", 3)
     writes.ask(Lane.UNGATE, "gates", 2)
     writes.ask(Lane.BINDING, "bindings", 2)
+    writes.ask(Lane.LAST_BINDING, "last")
     order = await writes.finish()
-    assert order == ["nominations", "bindings", "bindings", "gates", "gates", "nominations", "nominations"]
+    assert order == ["nominations", "last", "bindings", "bindings", "gates", "gates", "nominations", "nominations"]
 
 
 async def test_a_turn_that_is_given_up_goes_to_the_next() -> None:
