@@ -110,16 +110,15 @@ def _slices(
     slices: dict[int, list[Pod]] = {}
     for pod in pods:
         slices.setdefault((pod.index or 0) // rules.slice_size, []).append(pod)
-    whole: list[Pod] = []
+    fresh = {number: some for number, some in slices.items() if number not in homes}
+    whole = [pod for some in fresh.values() if len(some) == rules.slice_size for pod in some]
+    if whole:
+        yield False, Role(tuple(whole), room, rules)
     for number, some in slices.items():
         if number in homes:
             yield True, Role(tuple(some), np.where(codes == homes[number], room, 0), rules.unsliced())
-        elif len(some) == rules.slice_size:
-            whole += some
-        else:
+        elif len(some) < rules.slice_size:
             yield False, Role(tuple(some), room, rules.sliced_by(len(some)))
-    if whole:
-        yield False, Role(tuple(whole), room, rules)
 
 
 def _nearness(role: Role, levels: int) -> int:
