@@ -83,6 +83,27 @@ def simulate(context: typer.Context) -> None:
     command(context.args, prog_name="muster simulate")
 
 
+@main.command()
+def snapshot(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
+) -> None:
+    """Write nodes, pods and PodGroups of a cluster to a file, for `muster simulate --snapshot`.
+
+    Only what a decision reads is written: no environment, commands, images or secrets.
+    """
+    from extender import whatif
+    from extender.kube.snapshot import SnapshotError
+
+    settings = _settings(config)
+    try:
+        typer.echo(whatif.capture(output, kubeconfig, settings, anonymous=anonymise))
+    except SnapshotError as error:
+        _stop(str(error))
+
+
 def _settings(config: Path | None, **flags: object) -> Settings:
     try:
         return load(config, **flags)

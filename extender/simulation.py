@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
@@ -28,6 +29,7 @@ from extender.simulate.report import Input, Table, as_json, tables
 from extender.simulate.scenario import read_scenario
 from extender.simulate.shape import InputError, Pool, gpus_of, nodes_of, pools_from, words
 from extender.simulate.trace import Layout, read_trace
+from extender.simulate.whatif import tables as snapshot_tables
 
 main = typer.Typer(name="muster simulate", add_completion=False, pretty_exceptions_enable=False)
 
@@ -100,7 +102,7 @@ def simulate(
         _check(trace, scenario, snapshot, (json_, html))
         settings, changed = _settings(config, policy or [], scheduler_name)
         if snapshot is not None:
-            raise InputError("--snapshot is not there yet")
+            return _show_snapshot(snapshot, {"muster": settings} | changed, json_, terminal)
         layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
         read = partial(read_trace, layout=layout, cluster=trace_cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
         given = _from_trace(trace, read, trace_cluster) if trace is not None else _from_scenario(scenario)
@@ -113,7 +115,7 @@ def simulate(
         _stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    terminal.print(f"{about.jobs}; {about.cluster}", highlight=False)
+    terminal.print(f"{about.jobs}; {about.cluster}", highlight=False, markup=False)
     for table in tables([one.figures for one in outcomes], price):
         terminal.print(on_terminal(table))
     _write(json_, lambda: json.dumps(as_json(about, outcomes, price), indent=1) + "\n")
@@ -128,12 +130,39 @@ def core(settings: Settings) -> Scheduler:
 
 
 def on_terminal(table: Table) -> RichTable:
-    shown = RichTable(*table.columns, title=table.title, title_justify="left")
+    # Names from outside may have brackets, which are no markup.
+    shown = RichTable(*map(escape, table.columns), title=escape(table.title), title_justify="left")
     for number, column in enumerate(shown.columns):
-        column.justify = "right" if number else "left"
+        column.justify = "right" if number and not table.words else "left"
     for row in table.rows:
-        shown.add_row(*row)
+        shown.add_row(*map(escape, row))
     return shown
+
+
+def _show_snapshot(path: Path, settings: dict[str, Settings], json_: Path | None, terminal: Console) -> None:
+    # The Kubernetes client takes over a second to import, which a replay need not pay.
+    from extender import whatif
+    from extender.kube.snapshot import SnapshotError
+
+    try:
+        facts = whatif.read(path)
+    except SnapshotError as error:
+        raise InputError(str(error)) from None
+    found = whatif.verdicts(facts, settings)
+    for line in facts.unreadable:
+        terminal.print(f"left out: {line}", highlight=False, style="yellow", markup=False)
+    first = found[0]
+    terminal.print(
+        f"{len(facts.nodes)} nodes; {first.running} gangs lack nothing, {len(first.answers)} lack nodes; "
+        f"{first.singles} pods in no gang wait for kube-scheduler, and are left to it.",
+        highlight=False,
+    )
+    for table in snapshot_tables(found):
+        if table.rows:
+            terminal.print(on_terminal(table))
+        else:
+            terminal.print(f"{table.title}: none", highlight=False, markup=False)
+    _write(json_, lambda: whatif.as_json(found))
 
 
 def _check(trace: Path | None, scenario: Path | None, snapshot: Path | None, outputs: Sequence[Path | None]) -> None:
@@ -198,7 +227,8 @@ def _case(
         first = f"{left_out[0].name} of {left_out[0].needed} pods with {left_out[0].gpus} GPUs"
         if len(left_out) == len(arrivals):
             raise InputError(f"no job fits into the empty cluster: neither {first}")
-        terminal.print(f"{len(left_out)} jobs are left out: the empty cluster cannot start them, such as {first}")
+        told = f"{len(left_out)} jobs are left out: the empty cluster cannot start them, such as {first}"
+        terminal.print(told, highlight=False, markup=False)
         names = {one.name: None for one in left_out}
         arrivals = [one for one in arrivals if one.name not in names]
     gpus = gpus_of(nodes)
@@ -229,9 +259,9 @@ def _progress(jobs: int, schedulers: int) -> Iterator[Tell]:
         def tell(name: str, over: int) -> None:
             if over == 0:
                 begun.append(name)
-                bar.update(task, description=name)
+                bar.update(task, description=escape(name))
                 if not console.is_terminal:
-                    console.print(f"{name} ({len(begun)} of {schedulers})", highlight=False)
+                    console.print(f"{name} ({len(begun)} of {schedulers})", highlight=False, markup=False)
             elif over % 64 == 0:
                 bar.update(task, completed=jobs * (len(begun) - 1) + over)
 

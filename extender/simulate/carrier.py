@@ -64,11 +64,10 @@ class Carrier:
         self._todo: deque[Effect] = deque()
         self._busy = False
 
-    def begin(self, nodes: Iterable[Node]) -> None:
-        """The core has read the cluster: these nodes, and whatever it was shown before."""
-        for node in nodes:
-            self.feed(NodeSeen(node))
-        self.feed(Synced())
+    def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = ()) -> None:
+        """The core reads the cluster, which is these nodes and whatever else it is shown, and may act."""
+        for event in (*map(NodeSeen, nodes), *facts, Synced()):
+            self.feed(event)
 
     def see(self, pod: Pod) -> None:
         """The pod was created or has changed."""

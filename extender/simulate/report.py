@@ -13,11 +13,12 @@ CURVE_BINS = 240
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``rows`` have a cell for each of ``columns``; the first is a heading."""
+    """``rows`` have a cell for each of ``columns``; the first is a heading. ``words``: the others are no figures."""
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    words: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,204 @@
+"""A cluster in one file: nodes, pods, PodGroups and volume claims, reduced to what a decision reads.
+
+The file has the objects in Kubernetes' own shape. Environment, commands, images, secrets and all annotations but those
+that name gangs are not even decoded, or left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from extender.core.events import ClaimSeen
+from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
+from extender.kube.dialects import COMPLETION_INDEX, COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, POD_INDEX
+from extender.kube.objects import ClaimObject, ClaimSource, Condition, GroupObject, Meta, NodeObject, PodObject, Volume
+from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS
+from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from policies.model import Node, Pod, PodGroup
+
+_NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, COMPLETION_INDEX, POD_INDEX)
+_STAMP = (GANG_UID, RELEASE, RELEASE_COMPLETE)
+_WISHES = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
+_READ = (*_NAMES, *_STAMP, *_WISHES)
+"""Every annotation or label of a pod or a PodGroup that a decision reads; no other one is written."""
+_BOUND = "bound"
+
+ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject)
+ValueT = TypeVar("ValueT")
+
+
+class SnapshotError(ValueError):
+    """A snapshot cannot be taken or read; the message says why."""
+
+
+class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind"):
+    """What is in the file. ``taken``: when, in RFC 3339."""
+
+    nodes: list[NodeObject]
+    pods: list[PodObject]
+    api_version: str = "muster.dev/v1"
+    taken: str = ""
+    anonymised: bool = False
+    pod_groups: list[GroupObject] = field(default_factory=list)
+    claims: list[ClaimObject] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The same as the core sees it. ``unreadable``: objects that were left out, and why."""
+
+    nodes: list[Node]
+    pods: list[Pod]
+    groups: list[PodGroup]
+    claims: list[ClaimSeen]
+    unreadable: list[str]
+
+
+async def take(kube: Kube, taken: str) -> ClusterFile:
+    """Read the cluster. Raises SnapshotError when the API server says no."""
+    try:
+        return reduced(
+            taken=taken,
+            nodes=await _list(kube, NODES.path, NodeObject),
+            pods=await _list(kube, PODS.path, PodObject),
+            groups=await _list(kube, GROUPS.path, GroupObject, optional=True),
+            claims=await _list(kube, CLAIMS.path, ClaimObject),
+        )
+    except ApiError as error:
+        raise SnapshotError(f"the cluster cannot be read: {error}") from None
+
+
+def reduced(
+    nodes: Iterable[NodeObject],
+    pods: Iterable[PodObject],
+    groups: Iterable[GroupObject],
+    claims: Iterable[ClaimObject] = (),
+    taken: str = "",
+) -> ClusterFile:
+    """These objects, which are changed, without what decides nothing."""
+    return ClusterFile(
+        taken=taken,
+        nodes=[_node(one) for one in nodes],
+        pods=[_pod(one) for one in pods],
+        pod_groups=[_group(one) for one in groups],
+        claims=[_claim(one) for one in claims],
+    )
+
+
+def encode(file: ClusterFile) -> bytes:
+    """Indented JSON without whatever is null."""
+    return msgspec.json.format(msgspec.json.encode(_pruned(msgspec.to_builtins(file))), indent=1) + b"\n"
+
+
+def decode(content: bytes) -> ClusterFacts:
+    """Raises SnapshotError."""
+    try:
+        file = msgspec.json.decode(content, type=ClusterFile)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"this is not a snapshot: {error}") from None
+    unreadable: list[str] = []
+
+    def read(convert: Callable[[ObjectT], ValueT], objects: list[ObjectT]) -> list[ValueT]:
+        found = []
+        for one in objects:
+            try:
+                found.append(convert(one))
+            except UnreadableError as error:
+                unreadable.append(str(error))
+        return found
+
+    return ClusterFacts(
+        read(node_from, file.nodes),
+        read(pod_from, file.pods),
+        read(group_from, file.pod_groups),
+        read(claim_from, file.claims),
+        unreadable,
+    )
+
+
+async def _list(kube: Kube, path: str, kind: type[ObjectT], *, optional: bool = False) -> list[ObjectT]:
+    found = []
+    try:
+        async for page in kube.list_pages(path):
+            found += [msgspec.json.decode(item, type=kind) for item in page.items]
+    except ApiError as error:
+        if optional and error.status == 404:
+            return []
+        raise
+    except msgspec.MsgspecError as error:
+        raise SnapshotError(f"{path}: {error}") from None
+    return found
+
+
+def _node(node: NodeObject) -> NodeObject:
+    meta, status = node.metadata or Meta(), node.status
+    node.metadata = Meta(name=meta.name, labels=meta.labels)
+    if status is not None:
+        status.conditions = [_bare(one) for one in status.conditions or () if one.type == "Ready"]
+    return node
+
+
+def _pod(pod: PodObject) -> PodObject:
+    meta = pod.metadata or Meta()
+    pod.metadata = _reduced(meta)
+    pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
+    if pod.spec is not None:
+        pod.spec.volumes = [found for one in pod.spec.volumes or () if (found := _volume(meta, one))] or None
+    if pod.status is not None:
+        conditions = [one for one in pod.status.conditions or () if one.type == "PodScheduled"]
+        pod.status.conditions = conditions or None
+    return pod
+
+
+def _group(group: GroupObject) -> GroupObject:
+    group.metadata = _reduced(group.metadata or Meta())
+    return group
+
+
+def _claim(claim: ClaimObject) -> ClaimObject:
+    claim.metadata = _reduced(claim.metadata or Meta())
+    if claim.spec is not None and claim.spec.volume_name:
+        claim.spec.volume_name = _BOUND
+    return claim
+
+
+def _reduced(meta: Meta) -> Meta:
+    return Meta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+        labels=_read_by_us(meta.labels),
+        annotations=_read_by_us(meta.annotations),
+    )
+
+
+def _read_by_us(said: Mapping[str, str] | None) -> dict[str, str] | None:
+    return {key: value for key, value in (said or {}).items() if key in _READ} or None
+
+
+def _volume(pod: Meta, volume: Volume) -> Volume | None:
+    """Volumes that need a claim; that of an ephemeral one is called after the pod and the volume."""
+    if volume.ephemeral is not None:
+        return Volume(persistent_volume_claim=ClaimSource(f"{pod.name}-{volume.name or ''}"))
+    claim = volume.persistent_volume_claim
+    return None if claim is None else Volume(persistent_volume_claim=claim)
+
+
+def _bare(condition: Condition) -> Condition:
+    return Condition(type=condition.type, status=condition.status)
+
+
+def _pruned(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _pruned(value) for key, value in tree.items() if value is not None}
+    return [_pruned(value) for value in tree] if isinstance(tree, list) else tree

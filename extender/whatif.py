@@ -1,0 +1,68 @@
+"""`muster snapshot` and `muster simulate --snapshot`: a cluster into a file, and what Muster would do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from extender.config import Settings
+from extender.core.scheduler import Scheduler
+from extender.kube.client import Kube
+from extender.kube.pseudonyms import anonymise
+from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
+from extender.simulate.whatif import Verdict, decide
+
+
+def capture(output: Path, kubeconfig: Path | None, settings: Settings, *, anonymous: bool) -> str:
+    """Write the snapshot; returns a sentence on what is in it. Raises SnapshotError."""
+    taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
+    told = f"{len(file.nodes)} nodes, {len(file.pods)} pods, {len(file.pod_groups)} PodGroups"
+    if anonymous:
+        anonymise(file, [level.key for level in settings.levels])
+        told += ", without their names"
+    try:
+        output.write_bytes(encode(file))
+    except OSError as error:
+        raise SnapshotError(f"{output}: {error.strerror}") from None
+    return f"{output}: {told}"
+
+
+def read(path: Path) -> ClusterFacts:
+    """Raises SnapshotError."""
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise SnapshotError(f"{path}: {error.strerror}") from None
+
+
+def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
+    """One for each set of settings."""
+    return [
+        decide(name, _core(one), facts.nodes, facts.pods, facts.groups, facts.claims) for name, one in settings.items()
+    ]
+
+
+def as_json(found: list[Verdict]) -> str:
+    told: list[dict[str, Any]] = [asdict(one) for one in found]
+    return json.dumps({"verdicts": told}, indent=1) + "\n"
+
+
+def _core(one: Settings) -> Scheduler:
+    return Scheduler(one.scheduler_names, one.limits, one.policies, one.steering, one.levels)
+
+
+async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:
+    try:
+        kube = await Kube.connect(kubeconfig)
+    except (OSError, ValueError) as error:
+        raise SnapshotError(f"no credentials for the API server: {error}") from None
+    try:
+        return await take(kube, taken)
+    finally:
+        await kube.close()

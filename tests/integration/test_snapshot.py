@@ -1,0 +1,73 @@
+"""A snapshot of a live control plane: `muster simulate` says of it what Muster then does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from devcluster import Cluster
+from extender.cli import main as muster
+from extender.simulation import main as simulate
+from tests.integration.stage import Stage
+
+pytestmark = pytest.mark.xdist_group("snapshot")
+
+OURS, NOT_YET = "muster.dev/gang", "example.com/not-yet"
+
+
+def taken(cluster: Cluster, path: Path, *args: str) -> str:
+    ended = CliRunner().invoke(muster, ["snapshot", "-o", str(path), "--kubeconfig", str(cluster.kubeconfig), *args])
+    assert ended.exit_code == 0, ended.output
+    return path.read_text()
+
+
+def foretold(path: Path) -> dict[str, dict[str, str]]:
+    """Gang -> pod -> node, as `muster simulate` says."""
+    verdict = path.with_suffix(".verdict")
+    ended = CliRunner().invoke(simulate, ["--snapshot", str(path), "--json", str(verdict)])
+    assert ended.exit_code == 0, ended.output
+    (told,) = json.loads(verdict.read_text())["verdicts"]
+    return {one["gang"].partition("/")[2]: one["nodes"] for one in told["answers"]}
+
+
+def test_what_is_foretold_comes_true(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
+    stage.add_nodes(4, clique="wide")
+    stage.add_nodes(2, clique="tight")
+    gangs = {"a-large": 3, "b-small": 2, "c-late": 2}
+    for name, size in gangs.items():
+        for pod in stage.gang(name, size):
+            # A gate of somebody else keeps them back until the snapshot has been taken.
+            pod["spec"]["schedulingGates"] = [{"name": OURS}, {"name": NOT_YET}]
+            pod["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "hush-hush"}]
+            stage.create(pod)
+    text = taken(cluster, tmp_path / "live.json")
+    assert "TOKEN" not in text
+    assert "hush" not in text
+    assert not any(foretold(tmp_path / "live.json").values()), "as it is, everybody waits for the other gate"
+    (tmp_path / "open.json").write_text(text.replace(NOT_YET, OURS))
+    said = foretold(tmp_path / "open.json")
+    assert {name: len(nodes) for name, nodes in said.items()} == {"a-large": 3, "b-small": 2, "c-late": 0}
+
+    for pod in stage.pods():
+        path = f"{stage.pods_path}/{pod['metadata']['name']}"
+        stage.api.patch(path, {"spec": {"schedulingGates": [{"name": OURS}]}})
+    stage.wait_bound("a-large", size=3)
+    stage.wait_bound("b-small", size=2)
+    stage.wait_reason("c-late", "NoRoom")
+    for name in gangs:
+        mine = [pod for pod in stage.pods() if pod["metadata"]["name"].startswith(name)]
+        seen = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in mine if pod["spec"].get("nodeName")}
+        assert seen == said[name]
+
+
+def test_a_snapshot_without_names_has_none(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
+    stage.add_nodes(2, clique="secret-project")
+    stage.create(*stage.gang("apollo", 2))
+    stage.wait_bound("apollo", size=2)
+    text = taken(cluster, tmp_path / "hidden.json", "--anonymise")
+    for word in (stage.namespace, "secret-project", "apollo"):
+        assert word not in text
+    assert foretold(tmp_path / "hidden.json") == {}, "the gang that runs lacks nothing"

@@ -1,0 +1,197 @@
+"""Snapshots: what is in the file, what is not, and what `muster simulate --snapshot` says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from extender.kube.objects import GroupObject, NodeObject, PodObject
+from extender.kube.pseudonyms import anonymise
+from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
+from extender.simulation import main
+
+Tree = dict[str, Any]
+
+
+def node(name: str, clique: str, **labels: str) -> Tree:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "nvidia.com/gpu.clique": clique, **labels},
+            "annotations": {"corp.example/note": "hush"},
+        },
+        "spec": {"taints": [{"key": "corp.example/team", "value": "vision", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True", "message": "hush"}],
+        },
+    }
+
+
+def pod(gang: str, index: int, size: int, *, gpus: int = 8, node: str | None = None, **spec: Any) -> Tree:
+    return {
+        "metadata": {
+            "name": f"{gang}-{index}",
+            "namespace": "team-vision",
+            "uid": f"0000-{gang}-{index}",
+            "creationTimestamp": "2026-08-01T10:00:00Z",
+            "labels": {"owner": "hush"},
+            "annotations": {
+                "muster.dev/pod-group": gang,
+                "muster.dev/min-member": str(size),
+                "kubectl.kubernetes.io/last-applied-configuration": "hush",
+            },
+        },
+        "spec": {
+            "schedulerName": "muster",
+            "nodeName": node,
+            "tolerations": [{"key": "corp.example/team", "operator": "Equal", "value": "vision"}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "hush",
+                    "command": ["hush"],
+                    "env": [{"name": "TOKEN", "value": "hush"}],
+                    "resources": {"requests": {"nvidia.com/gpu": str(gpus)}, "limits": {"nvidia.com/gpu": str(gpus)}},
+                }
+            ],
+            "volumes": [{"name": "v", "secret": {"secretName": "hush"}}],
+            **spec,
+        },
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def taken(nodes: list[Tree], pods: list[Tree], groups: list[Tree] | None = None) -> ClusterFile:
+    """The snapshot of a cluster with these objects."""
+    return reduced(
+        nodes=msgspec.convert(nodes, list[NodeObject]),
+        pods=msgspec.convert(pods, list[PodObject]),
+        groups=msgspec.convert(groups or [], list[GroupObject]),
+    )
+
+
+def crowded() -> ClusterFile:
+    """Clique a is free, b half full; one gang runs, one fits, one does not, one is too small."""
+    nodes = [node(f"gpu-{clique}{number}", f"rack-{clique}") for clique in "ab" for number in range(2)]
+    return taken(
+        nodes,
+        [
+            pod("running", 0, 1, node="gpu-b0"),
+            *(pod("fits", index, 2) for index in range(2)),
+            *(pod("large", index, 3) for index in range(3)),
+            pod("lonely", 0, 2),
+        ],
+    )
+
+
+def simulate(tmp_path: Path, file: ClusterFile, *args: str) -> tuple[str, list[Tree]]:
+    """What is said, and the verdicts."""
+    (tmp_path / "cluster.json").write_bytes(encode(file))
+    out = tmp_path / "verdicts.json"
+    ended = CliRunner().invoke(main, ["--snapshot", str(tmp_path / "cluster.json"), "--json", str(out), *args])
+    assert ended.exit_code == 0, ended.output
+    return " ".join(ended.output.split()), json.loads(out.read_text())["verdicts"]
+
+
+def answers(verdict: Mapping[str, Any]) -> dict[str, Tree]:
+    return {one["gang"].partition("/")[2]: one for one in verdict["answers"]}
+
+
+def test_it_says_what_starts_where_and_what_waits_and_why(tmp_path: Path) -> None:
+    said, (verdict,) = simulate(tmp_path, crowded())
+    found = answers(verdict)
+    assert found["fits"]["nodes"] == {"fits-0": "gpu-a0", "fits-1": "gpu-a1"}
+    assert found["fits"]["domains"] == ["rack-a"]
+    assert found["large"]["code"] == "NoRoom"
+    assert "1 of 3 members fit at once" in found["large"]["reason"]
+    assert found["lonely"]["code"] == "MembersMissing"
+    assert "1 gangs lack nothing, 3 lack nodes" in said
+
+
+def test_only_what_decides_is_written() -> None:
+    text = encode(crowded()).decode()
+    assert "hush" not in text
+    for word in ("env", "image", "command", "secret", "last-applied"):
+        assert f'"{word}' not in text
+
+
+def test_a_snapshot_without_names_is_decided_alike(tmp_path: Path) -> None:
+    _, (named,) = simulate(tmp_path, crowded())
+    file = crowded()
+    anonymise(file)
+    text = encode(file).decode()
+    for word in ("gpu-a", "rack", "team", "vision", "corp", "fits", "lonely", "0000-"):
+        assert word not in text, word
+    _, (nameless,) = simulate(tmp_path, file)
+
+    def decisions(verdict: Tree) -> list[tuple[str, int, str]]:
+        return sorted((one["code"], len(one["nodes"]), one["reason"]) for one in verdict["answers"])
+
+    assert decisions(nameless) == decisions(named)
+    started = next(one for one in nameless["answers"] if one["nodes"])
+    assert sorted(started["nodes"].values()) == ["node-1", "node-2"], "in the order of the names they had"
+
+
+def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack", zone=f"z{number}") for number in range(3)]
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z2"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    pods = [pod("chosen", 0, 1, affinity=affinity), pod("picked", 0, 1, nodeSelector={"zone": "z1"})]
+    file = taken(nodes, pods)
+    anonymise(file)
+    _, (verdict,) = simulate(tmp_path, file)
+    assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
+
+
+def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", f"clique-{number}", **{"corp.example/row": "one"}) for number in range(2)]
+    pods = [pod("wide", index, 2) for index in range(2)]
+    for one in pods:
+        one["metadata"]["annotations"]["muster.dev/required-topology"] = "corp.example/row"
+    file = taken(nodes, pods)
+    said, (before, after) = simulate(tmp_path, file, "--policy", "topology_levels=[corp.example/row]")
+    assert answers(before)["wide"]["nodes"] == {}
+    assert sorted(answers(after)["wide"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+    assert "Changed by muster, topology_levels=[corp.example/row]" in said
+    assert "waits: UnknownTopology" in said
+
+
+def test_pods_of_another_scheduler_can_be_tried_with_muster(tmp_path: Path) -> None:
+    file = taken([node("gpu-0", "rack")], [pod("train", 0, 1, schedulerName="default-scheduler")])
+    _, (verdict,) = simulate(tmp_path, file)
+    assert verdict["answers"] == []
+    _, (verdict,) = simulate(tmp_path, file, "--scheduler-name", "default-scheduler")
+    assert answers(verdict)["train"]["nodes"] == {"train-0": "gpu-0"}
+
+
+def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -> None:
+    group = {"metadata": {"name": "mpi", "namespace": "team-vision", "uid": "u"}, "spec": {"minMember": 2}}
+    pods = [pod("mpi", index, 2) for index in range(2)]
+    for one in pods:
+        one["metadata"]["annotations"] = {}
+        one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "mpi"}
+    for file in (taken([node("a", "r"), node("b", "r")], pods, [group]),) * 2:
+        _, (verdict,) = simulate(tmp_path, file)
+        assert len(verdict["answers"][0]["nodes"]) == 2
+        anonymise(file)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"kind": "List"}', b"\xff\xfe"])
+def test_what_is_no_snapshot_is_refused(content: bytes) -> None:
+    with pytest.raises(SnapshotError, match="this is not a snapshot"):
+        decode(content)
+
+
+def test_an_object_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
+    broken = node("odd", "rack")
+    broken["status"]["allocatable"]["cpu"] = "lots"
+    said, (verdict,) = simulate(tmp_path, taken([broken, node("good", "rack")], [pod("train", 0, 1)]))
+    assert "left out: the allocatable" in said
+    assert answers(verdict)["train"]["nodes"] == {"train-0": "good"}
