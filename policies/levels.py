@@ -39,9 +39,7 @@ PRESETS: Mapping[str, tuple[LevelKey, ...]] = {
         layer_2="network-node-layer-2",
         layer_1="network-node-layer-1",
     ),
-    "gke": _preset(
-        "cloud.google.com/", host="gce-topology-host", subblock="gce-topology-subblock", block="gce-topology-block"
-    ),
+    "gke": _preset("cloud.google.com/", subblock="gce-topology-subblock", block="gce-topology-block"),
     "oci": _preset("oci.oraclecloud.com/host.", oci_rack="rack_id", network_block="network_block_id"),
     "coreweave": (
         *_preset("node.coreweave.cloud/", rack="rack"),
@@ -49,7 +47,8 @@ PRESETS: Mapping[str, tuple[LevelKey, ...]] = {
     ),
     "zone": _preset("topology.kubernetes.io/", zone="zone"),
 }
-"""Each nearest first. The short names are all different, so that presets combine."""
+"""Each nearest first. The short names are all different, so that presets combine. Labels of single machines are left
+out: a level whose domains are single nodes says nothing that the nodes do not."""
 
 FALLBACK = PRESETS["nvidia"]
 
