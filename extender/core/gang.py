@@ -7,18 +7,10 @@ from collections.abc import Mapping, ValuesView
 from dataclasses import dataclass, field, replace
 
 from extender.core.holds import Hold, Holds
+from extender.core.reasons import NEW, NOTHING, Reason, Told
 from extender.core.roster import Roster, Stage
 from extender.core.shape import Shape
 from policies.model import GroupKey, Pod, PodGroup, Requests, Topology
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why the gang is where it is: a CamelCase code that is stable, and a sentence with the current numbers."""
-
-    code: str
-    message: str
-    warning: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +70,11 @@ class Gang:
     refused: dict[str, float] = field(default_factory=dict)
     """Nodes that kube-scheduler refused for a member -> the instant from which they may be tried again."""
     refusals: int = 0
-    reason: Reason = Reason("New", "the gang has just been seen", warning=False)
+    reason: Reason = NEW
     reason_since: float = 0.0
-    reported: tuple[str, float] = ("", 0.0)
-    """The code and the instant of the last report."""
+    told: Told = NOTHING
+    tell_timer: float = 0.0
+    """The instant of the timer that reports the reason; 0 when there was none."""
     story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
     _placement: dict[str, str] = field(default_factory=dict)
     _posting: dict[str, str] = field(default_factory=dict)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from weakref import WeakValueDictionary
 
-from extender.core.gang import Demand, Gang, Reason
+from extender.core.gang import Demand, Gang
 from extender.core.holders import Holders
 from extender.core.problems import problem
+from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.shape import Shape
 from extender.core.state import State

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from extender.core.gang import Gang, Reason
+from extender.core.gang import Gang
+from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from policies.model import Dialect, Pod, Topology
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from extender.core.gang import Gang, Kept, Reason
+from extender.core.gang import Gang, Kept
+from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Steering
 

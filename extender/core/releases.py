@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extender.core.events import BindingPosted, Outcome
-from extender.core.gang import Gang, Reason
+from extender.core.gang import Gang
 from extender.core.promises import Promises
+from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import Posting, State
 from extender.core.stock import Stock
@@ -130,7 +133,7 @@ class Releases:
                 return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
             uid, gang.final = gang.final, None
             whole = gang.reached(Stage.BOUND) + 1 >= (gang.min_member or 0)
-            return self._post_member(gang, uid, _ranks(gang)[uid], complete=whole)
+            return self._post_member(gang, uid, _ranks(gang, [uid])[uid], complete=whole)
         self._stock.take(gang, now)
         return None
 
@@ -167,8 +170,9 @@ class Releases:
         return max(gang.holds, key=lambda uid: self._state.pods[uid].rank)
 
     def _post_held(self, gang: Gang, complete: bool) -> None:
-        ranks = _ranks(gang)
-        for uid in [uid for uid in gang.holds if uid != gang.final]:
+        uids = [uid for uid in gang.holds if uid != gang.final]
+        ranks = _ranks(gang, uids)
+        for uid in uids:
             self._post_member(gang, uid, ranks[uid], complete=complete)
 
     def _post_member(self, gang: Gang, uid: str, rank: int, *, complete: bool) -> None:
@@ -186,6 +190,9 @@ class Releases:
         self._state.post(self._state.pods[uid], posting, hold.expires, marks)
 
 
-def _ranks(gang: Gang) -> dict[str, int]:
+def _ranks(gang: Gang, uids: Sequence[str]) -> dict[str, int]:
+    indexes = {uid: index for uid in uids if (index := gang.members[uid].index) is not None}
+    if len(indexes) == len(uids):
+        return indexes
     ordered = sorted(gang.live, key=lambda pod: pod.rank)
-    return {pod.uid: place if pod.index is None else pod.index for place, pod in enumerate(ordered)}
+    return {pod.uid: place for place, pod in enumerate(ordered)} | indexes

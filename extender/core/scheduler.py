@@ -237,6 +237,8 @@ class Scheduler:
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
         state = self.state
+        if state.groups.get(group.key) == group:
+            return  # what we report is written on it, too
         state.groups[group.key] = group
         gang = state.gangs.get(group.key)
         if gang is None or not self._reads_groups(gang):

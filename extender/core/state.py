@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from extender.core.effects import AnswerBind, Effect, PostBinding, Report
 from extender.core.events import BindArrived
-from extender.core.gang import Gang, Reason
+from extender.core.gang import Gang
 from extender.core.ledger import Ledger
 from extender.core.news import News
+from extender.core.reasons import Reason, when_to_tell
 from policies.model import Dialect, GroupKey, Pod, PodGroup, Stamp
 
-_REPORT_EVERY_S = 60.0
 _TIMERS_AT_ONCE = 256
-_PASSING = ("New", "Placed", "Holding", "Releasing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,32 +241,23 @@ class State:
         if reason.code != gang.reason.code:
             gang.note(now, f"{reason.code}: {reason.message}")
             gang.reason_since = now
-            if reason.code not in _PASSING:
-                self.set_timer(now + self.limits.report_s, gang.key)
         gang.reason = reason
         self.tell(gang, now)
 
     def tell(self, gang: Gang, now: float) -> None:
-        """Report a reason that has lasted: a new code at once, new numbers once a minute, passing states never."""
-        reason, (code, at) = gang.reason, gang.reported
-        if reason.code in _PASSING or now < gang.reason_since + self.limits.report_s:
+        """Report the gang's reason, or have a timer do it when its time has come."""
+        at = when_to_tell(gang.reason, gang.reason_since, gang.told, self.limits.report_s)
+        if at is None:
             return
-        if code == reason.code and now < at + _REPORT_EVERY_S:
+        if now < at:
+            if gang.tell_timer != at:
+                gang.tell_timer = at
+                self.set_timer(at, gang.key)
             return
-        if code == "" and reason.code == "Running":
-            return
-        gang.reported = (reason.code, now)
-        member = next(iter(gang.live), None)
-        self.out.append(
-            Report(
-                gang.key,
-                gang.group.uid if gang.group else None,
-                (member.uid, member.name) if member else None,
-                reason.code,
-                reason.message,
-                reason.warning,
-            )
-        )
+        gang.told = gang.told.then(gang.reason, now)
+        group, member = gang.group.uid if gang.group else None, next(iter(gang.live), None)
+        named = (member.uid, member.name) if member else None
+        self.out.append(Report(gang.key, group, named, gang.reason.code, gang.reason.message, gang.reason.warning))
 
     def _try_again_on(self, node: str) -> None:
         for key in self.refusing.pop(node, {}):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from extender.core.effects import Evict
-from extender.core.gang import Gang, Reason
+from extender.core.gang import Gang
 from extender.core.promises import Promises
+from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.builders import cluster, coscheduled, gang
+from dataclasses import replace
+
+from extender.core.events import GroupSeen
+from tests.builders import cluster, coscheduled, gang, single
 from tests.core.script import Script
 
 
@@ -101,6 +104,25 @@ def test_a_reason_is_reported_once_it_has_lasted_two_seconds() -> None:
         assert [code for code, _ in script.reports] == ["NoRoom"]
         script.advance(30)
         assert len(script.reports) == 1, "the same reason is not repeated"
+
+
+def test_new_numbers_of_the_same_reason_are_reported_less_and_less_often() -> None:
+    script = Script(*cluster("a: 2x8"), *gang("big", 9))
+    for number in range(60):
+        script.see(single(f"passing{number}", gpus=8 * (number % 2), node="a-0"))
+        script.advance(60)
+        script.gone(script.pods[f"uid-passing{number}"])
+    assert 4 < len(script.reports) < 10, "in an hour"
+
+
+def test_a_podgroup_that_is_written_on_without_a_change_that_matters_calls_for_nothing() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.advance(5)
+    before = len(script.effects)
+    script.feed(GroupSeen(replace(group)))
+    assert len(script.effects) == before
+    assert (script.core.next_wake() or script.now + 99) > script.now + 1
 
 
 def test_passing_states_are_not_reported() -> None:
