@@ -11,13 +11,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import contention, core, gang, memory, official, report, throughput, waiting, writes
+from benchmarks import contention, core, gang, memory, official, replay, report, throughput, waiting, writes
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from benchmarks.stage import MODES, Mode
 from devcluster import ClusterError
 from extender.loadtest import latency_command
+from extender.simulate.shape import InputError
 
 main = typer.Typer(name="muster bench", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -114,6 +115,23 @@ def memory_command(
 ) -> None:
     """The memory of the extender on a large cluster in use, and how soon it is ready."""
     run(memory.benchmark(nodes, pods), output)
+
+
+@main.command("replay")
+def replay_command(
+    trace: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="CSV in the ElasticFlow layout.")],
+    trace_cluster: Annotated[str, typer.Option(help="Which of its clusters.")] = "cluster04",
+    cluster: Annotated[str, typer.Option(help="On which cluster.")] = "64 nodes x 8 GPUs in cliques of 16",
+    load: Annotated[list[float] | None, typer.Option(min=0.01, help="Offered loads; 0.8 and 1.1 by default.")] = None,
+    seed: Annotated[int, typer.Option(help="For what is left to chance.")] = 0,
+    output: Output = None,
+) -> None:
+    """A trace under every scheduler that `muster simulate` knows. Needs no control plane; takes minutes."""
+    try:
+        replayed = replay.benchmark(f"replay-{trace_cluster}", trace, trace_cluster, cluster, load or [0.8, 1.1], seed)
+    except (InputError, OSError, UnicodeDecodeError) as error:
+        _stop(str(error))
+    run(replayed, output)
 
 
 @main.command("all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, memory, throughput, waiting, writes
+from benchmarks import contention, core, gang, latency, memory, replay, throughput, waiting, writes
 from benchmarks.benchmark import Kind
 from benchmarks.record import Content, read_runs
 
@@ -17,6 +17,7 @@ KINDS: dict[str, Kind[Any]] = {
     "latency": latency.KIND,
     "core": core.KIND,
     "memory": memory.KIND,
+    "replay": replay.KIND,
     "writes": writes.KIND,
 }
 

@@ -1,4 +1,4 @@
-"""Puts the committed results into docs/benchmarks.md: `python -m benchmarks.report`, with --check to compare only.
+"""Puts the committed results into the documents: `python -m benchmarks.report`, with --check to compare only.
 
 In the document, `<!-- figures: NAME -->` and `<!-- end -->` enclose what is made from benchmarks/results/NAME.json.
 """
@@ -18,14 +18,15 @@ from benchmarks.kinds import kind_of, runs_of
 from benchmarks.official import RESULTS
 from benchmarks.record import Content, RecordError, read
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parent.parent / "docs"
+DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md")
 _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def main(
     check: Annotated[bool, typer.Option(help="Change nothing; exit code 1 if the document is not up to date.")] = False,
 ) -> None:
-    """Write the tables of docs/benchmarks.md anew from the results files."""
+    """Write the tables of docs/benchmarks.md and docs/simulate.md anew from the results files."""
     try:
         current = up_to_date()
         if not check:
@@ -37,14 +38,14 @@ def main(
 
 
 def up_to_date() -> bool:
-    """Whether the document says what the results files say. Raises RecordError."""
-    text = DOCUMENT.read_text()
-    return filled(text, RESULTS) == text
+    """Whether the documents say what the results files say. Raises RecordError."""
+    return all(filled(text := document.read_text(), RESULTS) == text for document in DOCUMENTS)
 
 
 def write() -> None:
-    """Fill the document. Raises RecordError."""
-    DOCUMENT.write_text(filled(DOCUMENT.read_text(), RESULTS))
+    """Fill the documents. Raises RecordError."""
+    for document in DOCUMENTS:
+        document.write_text(filled(document.read_text(), RESULTS))
 
 
 def filled(document: str, results: Path) -> str:

@@ -89,7 +89,7 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
 
 def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str]) -> str:
     """A bar for each scheduler, cut into parts; all have one scale. ``notes`` stand at their ends."""
-    row, left, right = 34, 190, 250
+    row, left, right = 34, 190, 290
     longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
     drawn = [_open(len(names) * row + 4, title)]
     for number, (name, shares, note) in enumerate(zip(names, rows, notes, strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.simulate.course import Course, Life
@@ -37,9 +37,9 @@ class Figures:
 
     ``never_started``: no gang of these jobs was ever whole. ``makespan_s``: None unless all jobs completed.
     ``held_at_most``: GPUs held without work at the worst moment. ``utilisation``: the productive share of all GPUs
-    while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: gangs of several pods that
-    started, by the number of NVLink domains that they were in, where a node in none counts as one; None without such
-    domains. ``scattered``: those of them in more domains than an empty cluster would have needed.
+    while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: (domains, gangs) of
+    several pods that started, by the number of NVLink domains that they were in, where a node in none counts as one;
+    None without such domains. ``scattered``: those of them in more domains than an empty cluster would have needed.
     """
 
     scheduler: str
@@ -57,7 +57,7 @@ class Figures:
     utilisation: float | None
     overall: Waits
     waits: tuple[Waits, ...]
-    spans: Mapping[int, int] | None
+    spans: tuple[tuple[int, int], ...] | None
     scattered: int
 
 
@@ -97,7 +97,7 @@ def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: boo
         utilisation=_hours(steps, arriving_s)[0] * SECONDS_PER_HOUR / (gpus * arriving_s) if arriving_s else None,
         overall=_waits(0, [_waited_s(life) for life in lives]),
         waits=_by_size(lives),
-        spans=dict(sorted(Counter(spanned).items())) if spans else None,
+        spans=tuple(sorted(Counter(spanned).items())) if spans else None,
         scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
     )
     return Outcome(figures, steps)

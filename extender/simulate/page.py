@@ -126,7 +126,7 @@ def _waiting(figures: Sequence[Figures]) -> list[str]:
 
 
 def _spans(figures: Sequence[Figures]) -> list[str]:
-    placed = [(one, one.spans) for one in figures if one.spans]
+    placed = [(one, dict(one.spans)) for one in figures if one.spans]
     if not placed:
         return []
     counts = sorted({count for _, spanned in placed for count in spanned})

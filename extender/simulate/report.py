@@ -77,7 +77,7 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
 
 def spans(figures: Sequence[Figures]) -> Table:
     """In how many NVLink domains the gangs of several pods were."""
-    placed = [(one, one.spans) for one in figures if one.spans is not None]
+    placed = [(one, dict(one.spans)) for one in figures if one.spans is not None]
     counts = sorted({count for _, spanned in placed for count in spanned})
     rows = [(f"{count}", *(f"{spanned.get(count, 0):,}" for _, spanned in placed)) for count in counts]
     rows.append(("more than necessary", *(f"{one.scattered:,}" for one, _ in placed)))
