@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+from policies.affinity import Affinity
 from policies.balanced import Balanced
 from policies.chosen import Policies
 from policies.least_domains import LeastDomains
@@ -23,6 +24,7 @@ _OURS: Mapping[str, type] = {
     "balanced": Balanced,
     "least-domains": LeastDomains,
     "spread": Spread,
+    "affinity": Affinity,
     "packing": Packing,
 }
 

@@ -60,7 +60,8 @@ class Settings(BaseSettings):
     queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
-        {"packing": 1}, description="Which of several nodes with room is the better one: policies and their weights."
+        {"affinity": 2, "packing": 1},
+        description="Which of several nodes with room is the better one: policies and their weights.",
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")

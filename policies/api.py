@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
+
 from policies.ask import Ask
 from policies.model import GroupKey, Pod
 from policies.snapshot import Counts, Domain, Rows, Snapshot
@@ -14,6 +16,12 @@ SortKey = tuple[int | float | str, ...]
 
 Choice = tuple[Domain, ...]
 """Domains to be used together, filled in this order. What a role cannot find in the first it looks for in the next."""
+
+NOBODY: Rows = np.zeros(0, dtype=np.intp)
+"""No members of the gang have a node yet."""
+
+NO_OPINION: Counts = np.zeros(0, dtype=np.int64)
+"""What a score policy returns that has nothing to say about a pod: its weight does not count then."""
 
 
 class WaitingGang(Protocol):
@@ -55,7 +63,9 @@ class ScorePolicy(Protocol):
 
     It decides between nodes that have equal room when a gang is placed, and it answers kube-scheduler's prioritize for
     a pod that is in no plan. Called once per role and domain, and once per prioritize, for all nodes together: a few
-    numpy operations, not a loop over nodes.
+    numpy operations, not a loop over nodes. ``beside``: where members of the pod's gang are or are planned to go, a row
+    for each of them; only prioritize tells it, since a plan is near its siblings by the topology policy. ``NO_OPINION``
+    instead of scores leaves the decision to the others.
     """
 
-    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts: ...
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts: ...

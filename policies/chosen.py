@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.affinity import Affinity
 from policies.api import QueuePolicy, ScorePolicy, TopologyPolicy
 from policies.order import PriorityThenAge
 from policies.packing import Packing
+from policies.scoring import WeightedSum
 from policies.topology import BestFit
 
 
@@ -19,4 +21,4 @@ class Policies:
     scoring: ScorePolicy
 
 
-OURS = Policies(PriorityThenAge(), BestFit(), Packing())
+OURS = Policies(PriorityThenAge(), BestFit(), WeightedSum([(Affinity(), 2), (Packing(), 1)]))

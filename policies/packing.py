@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.api import NOBODY
 from policies.model import Pod, Requests
 from policies.snapshot import Amounts, Counts, Level, Rows, Snapshot
 
@@ -16,7 +17,7 @@ class Packing:
     point, so that the slightly broken is preferred to the whole.
     """
 
-    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts:
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
         used, offered = scarce(pod.requests, snapshot)
         shares = fullness(used[:, rows], offered[:, rows])
         if snapshot.levels:

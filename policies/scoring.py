@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from policies.api import ScorePolicy
+from policies.api import NOBODY, ScorePolicy
 from policies.model import Pod
 from policies.snapshot import Counts, Rows, Snapshot
 
@@ -15,27 +15,31 @@ TOP_MARK = 10
 
 
 class WeightedSum:
-    """Several score policies as one. The weights count in proportion; the sum stays within 0..100."""
+    """Several score policies as one. The weights of those with an opinion count in proportion; the sum is 0..100."""
 
     def __init__(self, weighted: Sequence[tuple[ScorePolicy, int]]) -> None:
         self._weighted = tuple(weighted)
-        self._total = sum(weight for _, weight in self._weighted)
 
-    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts:
-        total = np.zeros(len(rows), dtype=np.int64)
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
+        total, weights = np.zeros(len(rows), dtype=np.int64), 0
         for policy, weight in self._weighted:
-            total += weight * np.clip(policy.score(pod, rows, snapshot), 0, 100)
-        return -(-total // self._total) if self._total else total
+            scores = policy.score(pod, rows, snapshot, beside)
+            if len(scores):
+                total += weight * np.clip(scores, 0, 100)
+                weights += weight
+        return -(-total // weights) if weights else total
 
 
-def marks(pod: Pod, candidates: Sequence[str], snapshot: Snapshot, scoring: ScorePolicy) -> list[int]:
+def marks(
+    pod: Pod, candidates: Sequence[str], snapshot: Snapshot, scoring: ScorePolicy, beside: Rows = NOBODY
+) -> list[int]:
     """The answer to prioritize: 0..10 for each candidate, in their order; 0 for a node that is not known.
 
-    Rounded up, so that any score is better than none.
+    ``beside``: where members of the pod's gang are, a row for each. Rounded up, so that any score is better than none.
     """
     rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
     known = rows >= 0
     found = np.zeros(len(rows), dtype=np.int64)
-    found[known] = -(-np.clip(scoring.score(pod, rows[known], snapshot), 0, 100) * TOP_MARK // 100)
+    found[known] = -(-np.clip(scoring.score(pod, rows[known], snapshot, beside), 0, 100) * TOP_MARK // 100)
     result: list[int] = found.tolist()
     return result

@@ -67,7 +67,7 @@ def test_without_a_word_ours_are_in_force() -> None:
         ),
         (
             "score_policies: {fifo: 1}",
-            "score_policies: Value error, fifo is not a known policy; known here: packing",
+            "score_policies: Value error, fifo is not a known policy; known here: affinity, packing",
         ),
         ("score_policies: {packing: 0}", "score_policies.packing: Input should be greater than 0"),
     ],

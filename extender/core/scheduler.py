@@ -39,6 +39,7 @@ from extender.core.state import Limits, State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.verdicts import GANG_WAITS, Verdicts
+from policies.ask import rows_of
 from policies.chosen import OURS, Policies
 from policies.levels import LevelKey
 from policies.model import GroupKey, Node, Pod, PodGroup
@@ -76,7 +77,11 @@ class Scheduler:
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
-        return marks(self.state.pods.get(pod.uid, pod), candidates, self.state.ledger.snapshot(), self._scoring)
+        state = self.state
+        pod, view = state.pods.get(pod.uid, pod), state.ledger.snapshot()
+        gang = state.gang_of(pod)
+        beside = () if gang is None else (*gang.placement.values(), *(one.node for one in gang.bound if one.node))
+        return marks(pod, candidates, view, self._scoring, rows_of(beside, view))
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""

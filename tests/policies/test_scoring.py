@@ -7,11 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from policies.model import Pod
+from policies.affinity import Affinity
+from policies.api import NOBODY
+from policies.chosen import OURS
+from policies.model import Node, Pod
 from policies.packing import Packing
 from policies.scoring import WeightedSum, marks
 from policies.snapshot import Counts, Rows, Snapshot
-from tests.builders import busy, cluster, requests, single, snapshot
+from tests.builders import busy, cluster, node, requests, single, snapshot
+
+BLOCK = "cloud.google.com/gce-topology-block"
 
 
 def ranking(view: Snapshot, pod: Pod) -> list[str]:
@@ -60,7 +65,7 @@ class Fixed:
 
     value: int
 
-    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot) -> Counts:
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
         return np.full(len(rows), self.value)
 
 
@@ -87,3 +92,51 @@ def test_an_overcommitted_node_is_full_and_not_more_than_that() -> None:
     over = [single(name, gpus=8, node="a-0") for name in "xy"]
     view = snapshot(cluster("a: 1x8", "b: 1x8"), *over)
     assert marks(Pod("uid", "default", "s", requests(1)), ["a-0", "b-0"], view, Packing()) == [10, 0]
+
+
+def rows_of(view: Snapshot, names: str) -> Rows:
+    return np.array([view.rows[name] for name in names.split()], dtype=np.intp)
+
+
+def blocks() -> list[Node]:
+    """Two blocks of two cliques with two nodes each; a node in block x alone, and one in nothing."""
+    inside = [
+        node(f"{clique}-{number}", clique=clique, labels={BLOCK: "x" if clique in "ab" else "y"})
+        for clique in "abcd"
+        for number in range(2)
+    ]
+    return [*inside, node("loose", labels={BLOCK: "x"}), node("lone")]
+
+
+def test_the_clique_of_the_placed_members_comes_before_its_block_and_that_before_the_rest() -> None:
+    view = snapshot(blocks())
+    names = ["a-1", "b-0", "loose", "c-0", "lone"]
+    scores = Affinity().score(single("m"), rows_of(view, " ".join(names)), view, rows_of(view, "a-0"))
+    assert dict(zip(names, scores.tolist(), strict=True)) == {"a-1": 100, "b-0": 50, "loose": 50, "c-0": 0, "lone": 0}
+
+
+def test_the_clique_with_more_of_the_gang_is_nearer_to_it() -> None:
+    view = snapshot(blocks())
+    a, b = Affinity().score(single("m"), rows_of(view, "a-1 b-1"), view, rows_of(view, "a-0 a-0 b-0")).tolist()
+    assert a > b > 0
+
+
+def test_siblings_outside_every_domain_are_near_to_nobody() -> None:
+    view = snapshot(blocks())
+    a, lone = Affinity().score(single("m"), rows_of(view, "a-0 lone"), view, rows_of(view, "lone a-1")).tolist()
+    assert (a, lone) == (50, 0)
+
+
+def test_a_member_joins_its_gang_although_another_clique_is_fuller() -> None:
+    view = snapshot(cluster("a: 4x8", "b: 4x8"), *busy("b-0 b-1 b-2", 8), *busy("a-0", 8))
+    found = marks(single("m", gpus=8), ["a-1", "b-3"], view, OURS.scoring, rows_of(view, "a-0"))
+    assert found[0] > found[1]
+
+
+def test_affinity_says_nothing_about_a_pod_without_placed_siblings() -> None:
+    """Its weight would otherwise press the marks of single pods into a third of their range."""
+    view = snapshot(cluster("a: 2x8", "b: 1x8"), *busy("b-0", 8))
+    assert marks(single("s"), ["a-0", "b-0"], view, OURS.scoring) == [0, 10]
+    flat = snapshot(cluster("-: 2x8"), *busy("n-0", 8))
+    assert marks(single("m"), ["n-0", "n-1"], flat, OURS.scoring, rows_of(flat, "n-1")) == [10, 5]
+    assert marks(single("m"), ["a-0"], view, WeightedSum([(Affinity(), 1)])) == [0]
