@@ -115,7 +115,8 @@ def _quorum(state: State, gang: Gang) -> Iterator[str]:
     needed = gang.min_member
     if not state.synced or not ours or needed is None or gang.complete or gang.releasing:
         return
-    if gang.roster.started and gang.reached(Stage.BOUND) < needed and gang.partial_since is None:
+    broken = gang.roster.started and gang.reached(Stage.BOUND) < needed and not gang.doubtful
+    if broken and gang.partial_since is None:
         yield f"bound in part ({len(gang.bound)} of {needed}), and nobody minds"
     if gang.holds and gang.reached(Stage.ARRIVED) >= needed:
         yield "its quorum has arrived, and its binds are still held"

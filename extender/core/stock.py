@@ -25,7 +25,7 @@ class Stock:
         self._drop_unfit(gang, now)
         if gang.whole:
             self._became_whole(gang, now)
-        elif gang.roster.started and not gang.complete:
+        elif gang.roster.started and not gang.complete and not gang.doubtful:
             self._became_partial(gang, now)
         elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
             self._running(gang, now)

@@ -324,6 +324,37 @@ def test_the_last_binding_does_not_wait_for_a_lost_response_beyond_its_own_end()
         assert calls[final.uid] not in script.answers
 
 
+def test_a_release_whose_last_binding_is_in_doubt_has_not_broken_off() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods, limits=Limits(partial_s=5))
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings.values()
+    script.feed_outcome(last.uid, Outcome.UNKNOWN)
+    script.advance(15)
+    assert not script.evicted
+    script.change(script.pods[last.uid], node=last.node, stamp=stamp_of(last))
+    assert script.reason("train") == "Running"
+    script.advance(60)
+    assert not script.evicted
+
+
+def test_a_release_whose_last_binding_was_not_written_after_all_is_completed_or_evicted() -> None:
+    for completed in (True, False):
+        pods = gang("train", 2)
+        script = Script(*cluster("a: 2x8"), *pods)
+        script.bind_all(pods)
+        script.post(script.pods[next(iter(script.bindings))])
+        (last,) = script.bindings
+        script.feed_outcome(last, Outcome.UNKNOWN)
+        script.advance(25)
+        assert script.reason("train") in ("Partial", "Forgotten", "Placed")
+        if completed:
+            script.run([script.pods[last]])
+        script.advance(100)
+        assert script.evicted == [] if completed else len(set(script.evicted)) == 1
+
+
 def test_a_member_in_doubt_that_is_deleted_keeps_the_last_binding_waiting_no_longer() -> None:
     script, doubtful, final = in_doubt()
     script.gone(script.pods[doubtful.uid])
