@@ -131,15 +131,16 @@ def _spans(figures: Sequence[Figures]) -> list[str]:
         return []
     counts = sorted({count for _, spanned in placed for count in spanned})
     groups = [(count,) for count in counts[:3]] + ([tuple(counts[3:])] if counts[3:] else [])
-    names = [f"{group[0]}" if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
+    counted = [f"{group[0]}" if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
+    names = [f"{words} {'domain' if words == '1' else 'domains'}" for words in counted]
     rows = [
         [
-            Share(style, sum(spanned.get(count, 0) for count in group), f"{name} domains")
+            Share(style, sum(spanned.get(count, 0) for count in group), name)
             for style, group, name in zip(_SPANS, groups, names, strict=False)
         ]
         for _, spanned in placed
     ]
-    legend = [(f"var(--n{number})", f"{name} domains") for number, name in enumerate(names, 1)]
+    legend = [(f"var(--n{number})", name) for number, name in enumerate(names, 1)]
     notes = [f"{one.scattered:,} in more than necessary" for one, _ in placed]
     return [
         "<h2>Domains spanned</h2>",
@@ -155,7 +156,7 @@ def _cost(figures: Sequence[Figures], price: float) -> list[str]:
         amounts = (("productive", one.productive), ("starting", one.starting), ("held", one.held), ("free", one.free))
         rows.append([Share(style, gpu_h * price, f"{style}: {gpu_h * price:,.0f} USD") for style, gpu_h in amounts])
         whole = one.gpus * one.observed_s / SECONDS_PER_HOUR * price
-        notes.append(f"{whole:,.0f} USD, held {one.held * price:,.0f}")
+        notes.append(f"{whole:,.0f} USD, {one.held * price:,.0f} of it held")
     return [
         "<h2>Cost</h2>",
         f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",

@@ -1,0 +1,114 @@
+"""What holds for every scheduler in a simulation, whatever the jobs: no GPU is used twice, every hour is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from benchmarks import replay
+from benchmarks.record import Content, read_runs
+from extender.config import load
+from extender.core.invariants import validate
+from extender.core.scheduler import Scheduler
+from extender.simulate.arrivals import Arrival, at_load, offered_load
+from extender.simulate.contest import Baseline, Case, run
+from extender.simulate.course import Course, Terms
+from extender.simulate.outcome import binned
+from extender.simulate.replay import Muster
+from extender.simulate.shape import gpus_of, nodes_of, pools_from
+from extender.simulation import core
+from policies.model import Node
+from tests.test_benchmarks import ABOUT
+
+SCHEDULERS = ["muster", *Baseline]
+
+
+def busy(seed: int, jobs: int = 150) -> tuple[list[Arrival], list[Node]]:
+    """Jobs of one GPU to three nodes, elastic and urgent ones among them, more than the cluster can take at once."""
+    random = Random(seed)  # noqa: S311
+    nodes = nodes_of(pools_from("6 nodes x 8 GPUs in cliques of 2, 3 nodes x 4 GPUs"))
+    arrivals = []
+    for number in range(jobs):
+        pods, gpus = random.choice([(1, 1), (1, 2), (1, 8), (2, 8), (3, 8), (3, 4), (4, 2)])
+        arrivals.append(
+            Arrival(
+                f"job-{number}",
+                submit_s=random.uniform(0, 10_000),
+                pods=pods,
+                gpus=gpus,
+                run_s=random.uniform(10, 2_000),
+                priority=random.choice([0, 0, 0, 10]),
+                min_member=random.choice([0, 0, pods, 1]),
+            )
+        )
+    return at_load(sorted(arrivals, key=lambda one: one.submit_s), gpus_of(nodes), 1.3), nodes
+
+
+def case(seed: int, **settings: object) -> Case:
+    arrivals, nodes = busy(seed)
+    return Case(arrivals, nodes, Terms(), seed, {"muster": partial(core, load(None, **settings))})
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_gpu_is_used_twice_and_every_gpu_hour_is_accounted_for(scheduler: str, seed: int) -> None:
+    here = case(seed)
+    (outcome,) = run(here, [scheduler], lambda *_: None)
+    figures = outcome.figures
+    assert all(0 <= sum(step[1:]) <= figures.gpus and min(step[1:]) >= 0 for step in outcome.steps)
+    assert outcome.steps[-1][1:] == (0, 0, 0), "in the end everything is free"
+    told = figures.productive + figures.starting + figures.held + figures.free
+    assert told == pytest.approx(figures.gpus * figures.observed_s / 3600)
+    assert figures.completed + figures.never_started == figures.jobs
+    if scheduler == "muster":
+        assert (figures.completed, figures.held) == (figures.jobs, 0)
+    curve = binned(outcome.steps, figures.observed_s, 7)
+    productive = sum(point[0] for point in curve) / 7 * figures.observed_s / 3600
+    assert productive == pytest.approx(figures.productive)
+
+
+@pytest.mark.parametrize("steering", ["pin-domain", "pin-node"])
+def test_pinned_gangs_run_as_nominated_ones_do(steering: str) -> None:
+    (nominated,) = run(case(1), ["muster"], lambda *_: None)
+    (pinned,) = run(case(1, steering=steering), ["muster"], lambda *_: None)
+    assert pinned.figures == nominated.figures
+
+
+def test_the_core_is_in_order_while_and_after_it_replays() -> None:
+    arrivals, nodes = busy(5)
+    scheduler: Scheduler = core(load(None))
+    course = Course(arrivals, Terms(), lambda over: validate(scheduler.state) if over % 10 == 0 else None)
+    course.play(Muster(course, nodes, scheduler))
+    validate(scheduler.state)
+    assert not scheduler.state.pods
+    assert not scheduler.state.ledger.charges
+    assert all(len(life.seats) >= life.arrival.needed for life in course.lives)
+
+
+def test_the_offered_load_is_what_was_asked_for() -> None:
+    arrivals, nodes = busy(2)
+    assert offered_load(at_load(arrivals, gpus_of(nodes), 0.8), gpus_of(nodes)) == pytest.approx(0.8)
+
+
+def test_a_replay_is_kept_and_told_for_each_load_and_a_gang_that_holds_is_a_problem(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("cluster,submission_time,duration,num_gpu\na,0,100,16\na,5,100,8\na,9,100,1\na,300,50,4\n")
+    measured = replay.benchmark("replay-a", trace, "a", "3 nodes x 8 GPUs in cliques of 3", [0.5, 2.0], seed=1)
+    runs = {name: msgspec.to_builtins(measure(lambda _: None)) for name, measure in measured.steps.items()}
+    kept = msgspec.json.decode(msgspec.json.encode(Content("replay-a", {}, ABOUT, "2026-08-20", runs)), type=Content)
+    again = read_runs(kept, replay.Run)
+    titles = [table.title for table in replay.tables(again)]
+    assert "50 % offered load. Waiting until the gang is whole: median / 95th percentile" in titles
+    assert "200 % offered load. What the GPUs did" in titles
+    assert replay.problems(again) == []
+    muster = next(one for one in again if one.figures.scheduler == "muster")
+    muster.figures = replace(muster.figures, held=5.0, completed=3)
+    assert replay.problems(again) == [
+        "at 50 % load gangs held 5.0 GPU-hours without work",
+        "at 50 % load only 3 jobs were completed",
+    ]
