@@ -50,7 +50,14 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
-    core = Scheduler(settings.scheduler_names, settings.limits, settings.policies, settings.steering, settings.levels)
+    core = Scheduler(
+        settings.scheduler_names,
+        settings.limits,
+        settings.policies,
+        settings.steering,
+        settings.levels,
+        settings.mode,
+    )
     metrics = Metrics(core.state)
     runner = Runner(
         core,
@@ -78,7 +85,8 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         )
     )
     host, port = listener.getsockname()[:2]
-    log.info("listening on %s:%s for schedulers %s", host, port, ", ".join(settings.scheduler_names))
+    names = ", ".join(settings.scheduler_names)
+    log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(kube.close)
         tasks = [asyncio.create_task(_follow(kube, runner)), asyncio.create_task(_stop_when_told(server, runner))]

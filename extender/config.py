@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from extender import catalogue
+from extender.core.advice import Mode
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.chosen import Policies
@@ -30,6 +31,11 @@ class Settings(BaseSettings):
 
     scheduler_names: tuple[str, ...] = Field(
         ("muster",), min_length=1, description="Profiles of the kube-scheduler that calls this extender."
+    )
+    mode: Mode = Field(
+        Mode.ENFORCE,
+        description="enforce: gangs start all or none. advise: kube-scheduler decides alone; Muster only scores nodes, "
+        "explains, and counts what it would have rejected or held.",
     )
     listen_host: str = Field("127.0.0.1", description="Address to listen on; kube-scheduler runs beside Muster.")
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")

@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender.core.state import State
@@ -50,7 +50,7 @@ class _Gangs(Collector):
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         by_state = GaugeMetricFamily("muster_gangs", "Gangs by the code of their current reason.", labels=["state"])
         tally = Tally(gang.reason.code for gang in self._state.gangs.values())
         for code, count in sorted(tally.items()):
@@ -58,3 +58,16 @@ class _Gangs(Collector):
         yield by_state
         yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(self._state.calls))
         yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(self._state.synced))
+        yield _advised(self._state)
+
+
+def _advised(state: State) -> CounterMetricFamily:
+    family = CounterMetricFamily(
+        "muster_advisory_verdicts",
+        "In advisory mode: filter calls of gangs' pods that enforcing would have rejected or passed, and binds that it "
+        "would have held.",
+        labels=["verdict"],
+    )
+    for verdict in ("would_reject", "would_hold", "would_pass"):
+        family.add_metric([verdict], state.advised[verdict])
+    return family

@@ -10,7 +10,7 @@ from extender.core.holds import Hold, Holds
 from extender.core.reasons import NEW, NOTHING, Reason, Told
 from extender.core.roster import Roster, Stage
 from extender.core.shape import Shape
-from policies.model import GroupKey, Pod, PodGroup, Requests, Topology
+from policies.model import GroupKey, Placement, Pod, PodGroup, Requests, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class Gang:
     tell_timer: float = 0.0
     """The instant of the timer that reports the reason; 0 when there was none."""
     story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
+    advised: Placement = field(default_factory=dict)
+    """Nodes that were found for members in advisory mode; nobody has been promised them."""
     _placement: dict[str, str] = field(default_factory=dict)
     _posting: dict[str, str] = field(default_factory=dict)
     _holds: Holds = field(default_factory=Holds)
@@ -101,6 +103,13 @@ class Gang:
     def posting(self) -> Mapping[str, str]:
         """Bindings under way: pod UID -> node."""
         return self._posting
+
+    @property
+    def seats(self) -> list[str]:
+        """The nodes where its members are, or are planned to go."""
+        advised = {uid: node for uid, node in self.advised.items() if uid in self.roster.live}
+        bound = {pod.uid: pod.node for pod in self.bound if pod.node}
+        return list((advised | self._placement | bound).values())
 
     @property
     def holds(self) -> Holds:

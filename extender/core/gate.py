@@ -47,10 +47,7 @@ class Gate:
                 posting.calls.append(event.call)
                 return None
             return state.answer(event.call, f"a Binding to {posting.node} is being posted")
-        gang = state.gang_of(pod)
-        if gang is None:
-            return self._singles.bind(pod, event)
-        return self._hold(gang, pod, event, now)
+        return self._decide(pod, event, now)
 
     def disconnected(self, call: int, now: float) -> None:
         """kube-scheduler gave up on a held call; its pod will come back through a new cycle."""
@@ -163,6 +160,13 @@ class Gate:
             if now >= until:
                 del self._state.unseen[uid]
                 self._state.answer(event.call, "Muster has not seen this pod yet; try again")
+
+    def _decide(self, pod: Pod, event: BindArrived, now: float) -> None:
+        """What to do about a bind that nothing is wrong with."""
+        gang = self._state.gang_of(pod)
+        if gang is None:
+            return self._singles.bind(pod, event)
+        return self._hold(gang, pod, event, now)
 
     def _hold(self, gang: Gang, pod: Pod, event: BindArrived, now: float) -> None:
         state = self._state

@@ -125,7 +125,7 @@ class Planner:
         state = self._state
         self._steering.start(gang, members, nodes, now)
         if not gang.whole:
-            text = f"{len(nodes)} members have a node each; kube-scheduler is carrying it out"
+            text = f"{len(nodes)} members have a node each; {self._steering.outlook}"
             state.explain(gang, Reason("Placed", text, warning=False), now)
         state.review(gang)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from extender.core.effects import Effect, Nominate
+from extender.core.advice import Advice, Mode, Onlooker, OpenGate
+from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -56,15 +57,20 @@ class Scheduler:
         policies: Policies = OURS,
         steering: SteeringMode = SteeringMode.NOMINATE,
         levels: tuple[LevelKey, ...] = (),
+        mode: Mode = Mode.ENFORCE,
     ) -> None:
-        self.state = State(schedulers, limits or Limits(), ledger=Ledger(levels))
-        self._steering = Steering(self.state, steering)
+        advising, limits = mode is Mode.ADVISE, limits or Limits()
+        if advising:
+            limits = replace(limits, evict_partial=False)
+        self.state = State(schedulers, limits, ledger=Ledger(levels))
+        self._steering = (Onlooker if advising else Steering)(self.state, steering)
         self._promises = Promises(self.state, self._steering)
         self._stock = Stock(self.state, self._promises)
         self._releases = Releases(self.state, self._promises, self._stock)
         self._singles = Singles(self.state)
-        self._gate = Gate(self.state, self._promises, self._stock, self._releases, self._singles)
-        self._verdicts = Verdicts(self.state, self._gate, self._singles)
+        gate = OpenGate if advising else Gate
+        self._gate = gate(self.state, self._promises, self._stock, self._releases, self._singles)
+        self._verdicts = (Advice if advising else Verdicts)(self.state, self._gate, self._singles)
         self._queue = Queue(self.state, policies.queue, Planner(self.state, policies, self._steering))
         self._scoring = policies.scoring
 
@@ -80,8 +86,8 @@ class Scheduler:
         state = self.state
         pod, view = state.pods.get(pod.uid, pod), state.ledger.snapshot()
         gang = state.gang_of(pod)
-        beside = () if gang is None else (*gang.placement.values(), *(one.node for one in gang.bound if one.node))
-        return marks(pod, candidates, view, self._scoring, rows_of(beside, view))
+        beside = rows_of([] if gang is None else gang.seats, view)
+        return marks(pod, candidates, view, self._scoring, beside)
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
@@ -135,11 +141,7 @@ class Scheduler:
         for gang in list(state.gangs.values()):
             self._releases.recover(gang, now)
         self._queue.recover(now)
-        for pod in state.pods.values():
-            known = state.gang_of(pod)
-            ours = pod.scheduler in state.schedulers and pod.live and not pod.node
-            if known is not None and ours and pod.nominated_node and pod.uid not in known.placement:
-                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+        self._steering.clear()
 
     def _tick(self, now: float) -> None:
         state = self.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from extender.core.effects import AnswerBind, Effect, PostBinding, Report
@@ -81,6 +82,8 @@ class State:
     """Singles that were refused for the sake of promised room."""
     reopened: dict[str, None] = field(default_factory=dict)
     """Nodes where a promise has ended since they were last looked at for those who were kept out."""
+    advised: Counter[str] = field(default_factory=Counter)
+    """In advisory mode: how often enforcing would have said what (``extender.core.advice``)."""
     synced: bool = False
     out: list[Effect] = field(default_factory=list)
     _timers: list[tuple[float, GroupKey]] = field(default_factory=list)

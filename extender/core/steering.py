@@ -30,6 +30,9 @@ class SteeringMode(StrEnum):
 class Steering:
     """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
 
+    outlook = "kube-scheduler is carrying it out"
+    """What becomes of a placement, for the reason of its gang."""
+
     def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
         self._state = state
         self._mode = mode
@@ -110,6 +113,15 @@ class Steering:
         # kube-scheduler clears the nomination of a failed bind itself.
         if nominated and pod is not None and pod.live and not pod.node and uid not in gang.holds:
             self._state.out.append(Nominate(uid, pod.namespace, pod.name, None, group=gang.key))
+
+    def clear(self) -> None:
+        """After a restart: take back the nominations of members that are promised nothing."""
+        state = self._state
+        for pod in state.pods.values():
+            gang = state.gang_of(pod)
+            ours = pod.scheduler in state.schedulers and pod.live and not pod.node
+            if gang is not None and ours and pod.nominated_node and pod.uid not in gang.placement:
+                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
 
     def _pin(self, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""

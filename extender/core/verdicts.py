@@ -47,10 +47,13 @@ class Verdicts:
         if pod.group_key is not None and not pod.native_group:
             self._state.out.append(AnswerPreempt(event.call, {}))
             return
-        allowed = {
+        self._state.out.append(AnswerPreempt(event.call, self._allowed(event)))
+
+    def _allowed(self, event: PreemptCalled) -> dict[str, tuple[str, ...]]:
+        """The candidates where singles alone would have to go."""
+        return {
             node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
         }
-        self._state.out.append(AnswerPreempt(event.call, allowed))
 
     def _is_single(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from extender.core.advice import Mode
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -56,12 +57,13 @@ class Script:
         synced: bool = True,
         nominates: bool = True,
         steering: SteeringMode = SteeringMode.NOMINATE,
+        mode: Mode = Mode.ENFORCE,
         checked: int = 1,
     ) -> None:
         """``checked``: the whole state is checked after every so many events."""
         self._nominates = nominates
         self._checked, self._fed = checked, 0
-        self.core = Scheduler(limits=limits, steering=steering)
+        self.core = Scheduler(limits=limits, steering=steering, mode=mode)
         self.now = 1000.0
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []

@@ -152,6 +152,12 @@ class Stage:
         )
         return int(sum(map(float, counts)))
 
+    def advised(self, verdict: str) -> int:
+        """How often the extender, in advisory mode, would have said so."""
+        lines = self._ask("/metrics").text.splitlines()
+        start = f'muster_advisory_verdicts_total{{verdict="{verdict}"}}'
+        return next(int(float(line.split()[1])) for line in lines if line.startswith(start))
+
     def wait_held(self, holds: Callable[[int], bool], timeout_s: float = PATIENCE_S) -> int:
         return self._poll(self.held, holds, timeout_s)
 

@@ -1,0 +1,130 @@
+"""Advisory mode: nobody waits, nothing is written but Bindings and removed gates, and all is explained and counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from extender.core.advice import Mode
+from extender.core.effects import Evict, Nominate, Ungate
+from extender.core.events import Outcome, PodSeen, Synced, Ungated
+from policies.model import GANG_GATE, Node, Pod, Stamp
+from tests.builders import busy, cluster, gang, reborn, single
+from tests.core.script import Script
+
+
+def advising(*facts: Node | Pod, **facts_of_script: Any) -> Script:
+    return Script(*facts, mode=Mode.ADVISE, **facts_of_script)
+
+
+def test_a_gang_larger_than_the_room_is_bound_one_by_one_and_its_lack_is_explained() -> None:
+    pods = gang("train", 4)
+    script = advising(*cluster("a: 3x8"), *pods)
+    assert script.reason("train") == "NoRoom"
+    for number, pod in enumerate(pods[:3]):
+        assert script.filter(pod) == ("a-0", "a-1", "a-2")
+        call = script.bind(pod, f"a-{number}")
+        script.post_all()
+        assert script.answers[call] == ""
+    script.advance(0.1)
+    assert script.bound(pods) == ["a-0", "a-1", "a-2"]
+    assert script.reason("train") == "NoRoom"
+    assert script.core.state.advised == {"would_reject": 3, "would_hold": 3}
+
+
+def test_a_gang_with_room_would_pass_and_is_told_to_run() -> None:
+    pods = gang("train", 2)
+    script = advising(*cluster("a: 2x8"), *pods)
+    assert script.reason("train") == "Placed"
+    for pod, node in zip(pods, ("a-1", "a-0"), strict=True):
+        script.filter(pod)
+        script.bind(pod, node)
+        script.post_all()
+    assert script.reason("train") == "Running"
+    assert script.core.state.advised == {"would_pass": 2, "would_hold": 1}, "the last one makes the quorum"
+
+
+def test_a_plan_keeps_no_room_from_anybody() -> None:
+    pods, other = gang("train", 2), single("s", gpus=8)
+    script = advising(*cluster("a: 2x8"), *pods, other)
+    assert script.filter(other) == ("a-0", "a-1")
+    call = script.bind(other, "a-0")
+    script.post_all()
+    script.advance(60)
+    assert script.answers[call] == ""
+    assert script.reason("train") == "NoRoom"
+
+
+def test_gates_come_off_at_once_whether_there_is_room_or_not() -> None:
+    pods = gang("train", 4, gates=(GANG_GATE,))
+    script = advising(*cluster("a: 1x8"), *pods)
+    assert [effect.uid for effect in script.effects if isinstance(effect, Ungate)] == [pod.uid for pod in pods]
+    assert not any(effect.pin for effect in script.effects if isinstance(effect, Ungate))
+
+
+def test_a_gate_that_stays_on_is_tried_again_when_the_pod_is_seen() -> None:
+    (pod,) = gang("train", 1, min_member=2, gates=(GANG_GATE,))
+    script = advising(*cluster("a: 1x8"), pod)
+    script.feed(Ungated(pod.uid, "the API server said no"))
+    again = script.feed(PodSeen(replace(pod, priority=1)))
+    assert [effect.uid for effect in again if isinstance(effect, Ungate)] == [pod.uid]
+
+
+def test_nothing_is_nominated_and_nominations_of_kube_scheduler_stay() -> None:
+    pods = gang("train", 2)
+    script = advising(*cluster("a: 2x8"), replace(pods[0], nominated_node="a-1"), pods[1])
+    late = advising(*cluster("a: 1x8"), *(replace(pod, nominated_node="a-0") for pod in pods), synced=False)
+    late.feed(Synced())
+    late.advance(120)
+    script.advance(120)
+    assert not [effect for effect in script.effects + late.effects if isinstance(effect, Nominate)]
+
+
+def test_a_release_that_broke_off_before_the_mode_was_changed_is_not_evicted() -> None:
+    pods = gang("train", 3)
+    half = replace(pods[0], node="a-0", stamp=Stamp("job-train", pods[2].uid, complete=False))
+    script = advising(*cluster("a: 1x8"), half, *pods[1:])
+    script.advance(600)
+    assert not [effect for effect in script.effects if isinstance(effect, Evict)]
+
+
+def test_a_gangs_pod_may_preempt_singles_and_nobody_preempts_a_gangs_pod() -> None:
+    running, pods = replace(gang("old", 1)[0], node="a-1"), gang("train", 2)
+    script = advising(*cluster("a: 2x8"), *busy("a-0", 8), running, *pods)
+    victims: dict[str, tuple[str, ...]] = {"a-0": ("uid-busy-a-0",), "a-1": (running.uid,)}
+    assert script.preempt(pods[0], victims) == {"a-0": ("uid-busy-a-0",)}
+    assert script.preempt(single("s"), victims) == {"a-0": ("uid-busy-a-0",)}
+
+
+def test_scores_lead_a_gang_to_the_clique_that_holds_it() -> None:
+    """Packing alone would begin in the broken clique, which is too small."""
+    pods = gang("train", 3)
+    script = advising(*cluster("small: 3x8", "large: 4x8"), *busy("small-0", 8), *pods)
+    small, large = script.core.prioritize(pods[0], ["small-1", "large-0"])
+    assert large > small
+
+
+def test_a_binding_that_fails_gives_its_room_back() -> None:
+    pods = gang("train", 2)
+    script = advising(*cluster("a: 1x8"), *pods)
+    for outcome in (Outcome.REFUSED, Outcome.UNKNOWN):
+        script.bind(pods[0], "a-0")
+        script.post(pods[0], outcome)
+        script.advance(120)
+        assert script.core.state.ledger.fits("a-0", pods[0].requests), outcome
+    assert script.bound(pods) == []
+
+
+def test_a_replacement_of_a_lost_member_is_bound_at_once() -> None:
+    pods = gang("train", 2)
+    script = advising(*cluster("a: 3x8"), *pods)
+    for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
+        script.bind(pod, node)
+    script.post_all()
+    script.gone(pods[1])
+    fresh = reborn(pods[1])
+    script.see(fresh)
+    script.filter(fresh)
+    script.bind(fresh, "a-2")
+    script.post_all()
+    assert script.bound([pods[0], fresh]) == ["a-0", "a-2"]
