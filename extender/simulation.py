@@ -169,6 +169,8 @@ def _check(trace: Path | None, scenario: Path | None, snapshot: Path | None, out
     """What can be said at once, and not in two minutes."""
     if sum(one is not None for one in (trace, scenario, snapshot)) != 1:
         raise InputError("give one of --trace, --scenario and --snapshot")
+    if snapshot is not None and outputs[1] is not None:
+        raise InputError("a snapshot has no page: --html needs --trace or --scenario")
     for path in outputs:
         if path is not None and not path.parent.is_dir():
             raise InputError(f"there is no directory {path.parent}")

@@ -134,6 +134,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
         (("--scenario", TWO_JOBS, "--policy", "worst"), "say it like topology_policy=NAME"),
         (("--scenario", TWO_JOBS, "--load", "0.8"), "all jobs are submitted at the same moment"),
         (("--scenario", TWO_JOBS, "--html", "no/where.html"), "there is no directory no"),
+        (("--snapshot", "cluster.json", "--html", "page.html"), "a snapshot has no page"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...], message: str) -> None:
@@ -162,6 +163,7 @@ def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str
     ("content", "message"),
     [
         ("jobs: [", "the scenario is not YAML"),
+        ("[1, 2]", "the scenario is not a mapping"),
         ("jobs: []", "jobs: List should have at least 1 item"),
         ("jobs: [{name: a, pods: 2, gpus: 8, duration_s: 9, min_member: 3}]", "min_member 3 is more than its 2 pods"),
         ("give_up_s: null\njobs: [{name: a, pods: 2, gpus: 8, duration_s: 9}]", "then until_s has to be given"),

@@ -71,7 +71,10 @@ class _File(_Part):
 def read_scenario(text: str) -> Scenario:
     """Raises InputError, with everything that is wrong, line by line."""
     try:
-        file = _File.model_validate(yaml.safe_load(text) or {})
+        values = yaml.safe_load(text) or {}
+        if not isinstance(values, dict):
+            raise InputError("the scenario is not a mapping of names to values")
+        file = _File.model_validate(values)
     except yaml.YAMLError as error:
         raise InputError(f"the scenario is not YAML: {error}") from None
     except ValidationError as error:
