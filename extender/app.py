@@ -58,7 +58,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         settings.levels,
         settings.mode,
     )
-    metrics = Metrics(core.state)
+    metrics = Metrics(core.state, settings.allreduce_bandwidth_ratio)
     runner = Runner(
         core,
         KubeWriter(kube),

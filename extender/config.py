@@ -69,6 +69,12 @@ class Settings(BaseSettings):
         {"affinity": 2, "packing": 1},
         description="Which of several nodes with room is the better one: policies and their weights.",
     )
+    allreduce_bandwidth_ratio: float = Field(
+        18.0,
+        ge=1,
+        description="For the modelled slowdown in /metrics: bandwidth of a GPU inside a nearest domain over that "
+        "between two. 18: 900 GB/s of NVLink 5 each way against a network port of 400 Gbit/s.",
+    )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")

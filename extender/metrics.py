@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender.core.state import State
+from extender.quality import LevelQuality, quality
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
 
@@ -17,7 +18,8 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 class Metrics:
     """One registry per running extender, so that several can live in one process."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, bandwidth_ratio: float = 1.0) -> None:
+        """``bandwidth_ratio``: the parameter of the modelled slowdown (``extender.quality``)."""
         self._registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "muster_verb_duration_seconds",
@@ -34,6 +36,7 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._registry.register(_Gangs(state))
+        self._registry.register(_Placement(state, bandwidth_ratio))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""
@@ -59,6 +62,67 @@ class _Gangs(Collector):
         yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(self._state.calls))
         yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(self._state.synced))
         yield _advised(self._state)
+
+
+class _Placement(Collector):
+    """How well the gangs are placed, and what the domains have left."""
+
+    def __init__(self, state: State, bandwidth_ratio: float) -> None:
+        self._state = state
+        self._bandwidth_ratio = bandwidth_ratio
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance: it would be worked out for that."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._state
+        found = quality(state.gangs.values(), state.ledger.snapshot(), self._bandwidth_ratio)
+        for name, text, of in _BY_LEVEL:
+            family = GaugeMetricFamily(name, text, labels=["level"])
+            for level, one in found.levels.items():
+                family.add_metric([level], of(one))
+            yield family
+        domains = GaugeMetricFamily(
+            "muster_domains", "Domains with GPUs, of which none, some or all are in use.", labels=["level", "state"]
+        )
+        for level, one in found.levels.items():
+            for kind in ("whole", "broken", "full"):
+                domains.add_metric([level, kind], getattr(one.domains, kind))
+        yield domains
+        largest = GaugeMetricFamily(
+            "muster_largest_gang_nodes",
+            "Whole nodes of the most common kind with GPUs that a gang could have now inside one domain.",
+            labels=["level"],
+        )
+        for level, nodes in found.largest.items():
+            largest.add_metric([level], nodes)
+        yield largest
+        yield GaugeMetricFamily(
+            "muster_modelled_allreduce_slowdown_ratio",
+            "MODELLED, not measured: time of a ring all-reduce over the least possible, in the mean over gangs, from "
+            "the slowest link alone; the setting allreduce_bandwidth_ratio is its parameter.",
+            value=found.slowdown,
+        )
+
+
+_BY_LEVEL: tuple[tuple[str, str, Callable[[LevelQuality], float]], ...] = (
+    (
+        "muster_placement_spread_ratio",
+        "Domains that a gang uses over the fewest that could hold it, in the mean over gangs.",
+        lambda level: level.spread,
+    ),
+    (
+        "muster_placement_pairs_together_ratio",
+        "Share of the pairs of GPUs of one gang that are in one domain, over all gangs.",
+        lambda level: level.together,
+    ),
+    (
+        "muster_placement_balance_ratio",
+        "Smallest over largest share of a gang in a domain, in the mean over gangs in several domains.",
+        lambda level: level.balance,
+    ),
+)
 
 
 def _advised(state: State) -> CounterMetricFamily:
