@@ -5,8 +5,8 @@ there. What a gang could have had at best is judged by the GPUs that domains hav
 
 The slowdown is a model, not a measurement. A ring all-reduce of S bytes over n GPUs takes at least
 2 (n - 1) / n * S / B, where B is the bandwidth of the slowest link in the ring (P. Patarasuk and X. Yuan, "Bandwidth
-optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). For one gang S and n
-stay the same wherever it runs, so its time against the best possible is the ratio of the slowest links:
+optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). For one gang S and
+n stay the same wherever it runs, so its time against the best possible is the ratio of the slowest links:
 ``bandwidth_ratio`` where it leaves a nearest domain that could have held it, and else 1.
 """
 

@@ -50,12 +50,13 @@ class OpenGate(Gate):
     They are no release and not stamped as one, so that no gang bound like this is ever taken for a broken one.
     """
 
-    def _decide(self, pod: Pod, event: BindArrived, now: float) -> None:  # noqa: ARG002
+    def _decide(self, pod: Pod, event: BindArrived, now: float) -> None:
         state = self._state
         gang = state.gang_of(pod)
         if gang is None:
             state.news.taken = True
             state.ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
+            self._promises.give_way(event.node, now)
             return state.post(pod, Posting(event.node, [event.call]), event.expires)
         needed = gang.min_member
         if not gang.complete and (needed is None or gang.reached(Stage.ARRIVED) + 1 < needed):
@@ -63,6 +64,8 @@ class OpenGate(Gate):
         state.assume(gang, pod, event.node)
         gang.start_binding(pod.uid, event.node)
         state.review(gang)
+        # Of a Binding whose outcome is unknown: kube-scheduler counts on that room no more.
+        self._promises.give_way(event.node, now)
         marks = {} if pod.index is None else {RANK: str(pod.index)}
         if (nearest := next(state.ledger.domains(event.node), None)) is not None:
             marks[DOMAIN] = nearest[1]

@@ -50,6 +50,21 @@ class Promises:
             state.ledger.charge(f"kept:{uid}", charge.node, charge.requests, assumed=True)
             state.set_timer(until, gang.key)
 
+    def give_way(self, node: str, now: float) -> None:
+        """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
+        state = self._state
+        for uid in reversed(list(state.ledger.assumed_on(node))):
+            pod = state.pods.get(uid)
+            gang = state.gang_of(pod) if pod else None
+            if gang is None or pod is None or uid not in gang.placement:
+                continue
+            if not state.ledger.overcommitted(node, pod.requests):
+                continue
+            if gang.releasing:
+                gang.unsettled[node] = None
+            else:
+                self.forget(gang, f"the room planned on node {node} was taken by another pod", now)
+
     def lapse(self, gang: Gang, now: float) -> None:
         """Room that was kept for a replacement long enough is anybody's."""
         for uid, kept in list(gang.kept.items()):

@@ -165,7 +165,7 @@ class Scheduler:
         if gang is not None:
             self._member_seen(gang, old, pod, now)
         if pod.node and (old is None or old.node != pod.node):
-            self._yield_room(pod.node, now)
+            self._promises.give_way(pod.node, now)
         if old is None and (unseen := state.unseen.pop(pod.uid, None)) is not None:
             self._gate.arrived(unseen[0], now)
 
@@ -225,22 +225,7 @@ class Scheduler:
                 gang.unsettled[node] = None
             else:
                 self._promises.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
-        self._yield_room(node, now)
-
-    def _yield_room(self, node: str, now: float) -> None:
-        """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
-        state = self.state
-        for uid in reversed(list(state.ledger.assumed_on(node))):
-            pod = state.pods.get(uid)
-            gang = state.gang_of(pod) if pod else None
-            if gang is None or pod is None or uid not in gang.placement:
-                continue
-            if not state.ledger.overcommitted(node, pod.requests):
-                continue
-            if gang.releasing:
-                gang.unsettled[node] = None
-            else:
-                self._promises.forget(gang, f"the room planned on node {node} was taken by another pod", now)
+        self._promises.give_way(node, now)
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
         state = self.state

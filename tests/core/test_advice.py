@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
+
+import pytest
 
 from extender.core.advice import Mode
 from extender.core.effects import Evict, Nominate, Ungate
@@ -128,3 +131,28 @@ def test_a_replacement_of_a_lost_member_is_bound_at_once() -> None:
     script.bind(fresh, "a-2")
     script.post_all()
     assert script.bound([pods[0], fresh]) == ["a-0", "a-2"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_no_bind_is_held_and_the_state_stays_sound(seed: int) -> None:
+    """The script checks the whole state after every event. Gangs compete for nodes, and Bindings fail in all ways."""
+    dice = Random(seed)  # noqa: S311
+    script = advising(*cluster("a: 3x8", "b: 3x8"))
+    waiting = [pod for name in "uvw" for pod in gang(name, 3, gates=(GANG_GATE,))] + [single("s", gpus=8)]
+    script.see(waiting)
+    outcomes = [Outcome.DONE, Outcome.DONE, Outcome.REFUSED, Outcome.UNKNOWN]
+    for _ in range(120):
+        pod = script.pods[dice.choice(list(script.pods))]
+        match dice.randrange(5):
+            case 0 | 1 if not pod.node:
+                call = script.bind(pod, dice.choice("ab") + f"-{dice.randrange(3)}")
+                assert call in script.answers or pod.uid in script.bindings
+            case 2 if pod.uid in script.bindings:
+                script.post(pod, dice.choice(outcomes), seen=dice.random() < 0.7)
+            case 3 if pod.uid not in script.bindings:
+                script.gone(pod)
+                script.see(reborn(pod, f"{len(script.effects)}"))
+            case _:
+                script.advance(dice.choice([0.1, 5, 40]))
+    assert not script.core.state.calls
+    assert not [effect for effect in script.effects if isinstance(effect, Nominate | Evict)]
