@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.simulate.apiserver import OK, ApiServer, Change, Kind
 from extender.simulate.clock import Clock, Timer
-from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests, Selection
+from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests, Selection, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class JobSpec:
     namespace: str = "default"
     priority: int = 0
     dialect: Dialect = Dialect.ANNOTATION
+    topology: Topology = field(default_factory=Topology)
     gates: tuple[str, ...] = ()
     scheduler: str = "muster"
     indexed: bool = True
@@ -174,6 +175,7 @@ class Jobs:
             owner=job.uid if spec.replaces else "",
             index=number if spec.indexed and spec.replaces else None,
             selection=role.selection,
+            topology=spec.topology,
             group=ref,
         )
 

@@ -1,0 +1,180 @@
+"""One run of a seed: submit, strike, heal, come to rest, and be judged all along."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from extender.core.effects import Effect
+from extender.core.events import Event, PodSeen, Tick
+from extender.simulate.apiserver import Change, Kind
+from extender.simulate.world import BEGIN_S, World
+from policies.model import Pod
+from tests.simulation.faults import Trouble
+from tests.simulation.plan import MOMENTS, Fault, Plan, draw
+from tests.simulation.referee import BrokenPromiseError, CuriousExtender, Referee
+from tests.simulation.rest import judge_rest
+
+_STRIKES_END_S = 100.0
+_LOOK_EVERY_S = 100.0
+_LOOKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a run went through."""
+
+    steps: int
+    events: int
+    faults: int
+
+
+class Run:
+    """``plan`` on a virtual cluster. ``log`` is told everything that happens, if it is given."""
+
+    def __init__(self, plan: Plan, log: Callable[[str], None] | None = None, every: int = 1) -> None:
+        self.plan = plan
+        self.recent: deque[Entry] = deque(maxlen=60)
+        self._log = log
+        self._steps = 0
+        self._struck = 0
+        self._healed = False
+        self._seen: dict[type, int] = {}
+        self._waiting: dict[type, list[Fault]] = {}
+        for fault in plan.faults:
+            if fault.moment:
+                self._waiting.setdefault(MOMENTS[fault.moment], []).append(fault)
+        self.referee = Referee(calm=plan.calm, every=every)
+        self.world = World(
+            plan.seed,
+            plan.nodes,
+            plan.core,
+            profile=plan.profile,
+            weather=plan.weather,
+            bars=plan.bars,
+            watcher=self._watch,
+            process=CuriousExtender,
+        )
+        self.referee.attach(self.world)
+        self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
+        for kind in Kind:
+            self.world.api.listeners[kind].append(self._changed)
+
+    def play(self) -> Tally:
+        """Raises BrokenPromiseError, or whatever the core itself raises."""
+        clock = self.world.clock
+        for at, spec in self.plan.jobs:
+            clock.at(BEGIN_S + at, partial(self.world.jobs.submit, spec))
+        for fault in self.plan.faults:
+            if not fault.moment:
+                clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
+        self._run(BEGIN_S + _STRIKES_END_S)
+        self._note("heal", None)
+        self._healed = True
+        self.trouble.heal()
+        self._come_to_rest()
+        # Whatever runs ends now, round by round, until everybody has had a turn.
+        while running := [job for job in self.world.jobs.jobs.values() if job.productive_since is not None]:
+            for job in running:
+                if not job.ended:
+                    self.world.jobs.finish(job)
+            self._come_to_rest()
+        return Tally(self._steps, self.referee.events, self._struck)
+
+    def _come_to_rest(self) -> None:
+        """Until nothing is written or tried any more; then everything must be in order."""
+        for _ in range(_LOOKS):
+            before = self._activity()
+            self._run(self.world.clock.now + _LOOK_EVERY_S)
+            if self._activity() == before:
+                break
+        else:
+            # A gang that kube-scheduler refuses everywhere is planned again and again, and so is any pod without nodes.
+            if not self.plan.barred and self.world.api.nodes:
+                raise BrokenPromiseError("something goes on for ever, although nothing is left to be done")
+        judge_rest(self.world, self.referee, self.plan)
+
+    def _activity(self) -> tuple[int, int]:
+        return self.world.api.version, self.world.scheduler.cycles if self.world.scheduler else 0
+
+    def _run(self, until: float) -> None:
+        clock = self.world.clock
+        while clock.step(until):
+            self._steps += 1
+        clock.now = until
+
+    def _strike(self, what: str) -> None:
+        self._note("FAULT", what)
+        self._struck += 1
+        self.trouble.strike(what)
+
+    def _watch(self, event: Event, effects: list[Effect]) -> None:
+        if effects or not isinstance(event, Tick):
+            self._note("core", (event, effects))
+        for moment in (event, *effects):
+            self._pass(type(moment))
+        self.referee.watch(event, effects)
+
+    def _pass(self, kind: type) -> None:
+        """Strike if a fault has waited for this moment."""
+        self._seen[kind] = self._seen.get(kind, 0) + 1
+        for fault in self._waiting.get(kind, ()):
+            if fault.nth == self._seen[kind] and not self._healed:
+                self.world.clock.after(fault.at, partial(self._strike, fault.what))
+
+    def _changed(self, change: Change) -> None:
+        self._note("gone" if change.gone else "api", change.value)
+
+    def _note(self, who: str, what: object) -> None:
+        entry = (self.world.clock.now - BEGIN_S, who, what)
+        self.recent.append(entry)
+        if self._log is not None:
+            self._log(told(entry))
+
+
+Entry = tuple[float, str, object]
+"""Seconds since the beginning, who, and what."""
+
+
+def told(entry: Entry) -> str:
+    """One line, or some when the core was involved."""
+    at, who, what = entry
+    match what:
+        case Pod():
+            facts = {
+                "node": what.node,
+                "nominated": what.nominated_node,
+                "phase": what.phase,
+                "deleting": what.deleting,
+                "gates": what.gates,
+                "refusal": what.refusal,
+                "gang": what.group.name if what.group else None,
+            }
+            text = f"pod {what.uid} " + ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact)
+        case (event, list() as effects):
+            saw = f"saw {event.pod.uid}" if isinstance(event, PodSeen) else f"{event}"
+            text = saw + "".join(f"\n            -> {effect}" for effect in effects)
+        case _:
+            text = f"{what}"
+    return f"{at:10.4f} {who:5} {text}"
+
+
+class SeedError(Exception):
+    """A seed that broke a promise, with its story."""
+
+
+def play(seed: int, log: Callable[[str], None] | None = None, every: int = 1) -> Tally:
+    """Raises SeedError."""
+    run = Run(draw(seed), log, every)
+    try:
+        return run.play()
+    except Exception as error:
+        story = "\n".join(told(entry) for entry in run.recent)
+        faults = "\n".join(f"  {fault}" for fault in run.plan.faults)
+        raise SeedError(
+            f"seed {seed}, at {run.world.clock.now - BEGIN_S:.4f} s: {type(error).__name__}: {error}\n"
+            f"faults:\n{faults}\nthe last of what happened:\n{story}\n"
+            f"again: python -m tests.simulation.soak --seed {seed} --verbose"
+        ) from error

@@ -1,0 +1,187 @@
+"""What a seed stands for: a cluster, what is submitted to it, and what goes wrong when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
+from extender.core.events import BindArrived, BindingPosted
+from extender.core.scheduler import Scheduler
+from extender.core.state import Limits
+from extender.core.steering import SteeringMode
+from extender.simulate.chance import Chance
+from extender.simulate.cycle import Profile
+from extender.simulate.jobs import JobSpec, Role
+from extender.simulate.network import Weather
+from policies.levels import PRESETS
+from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
+from tests.builders import node, requests
+from tests.simulation.faults import FAULTS
+
+FOREIGN_GATE = "example.com/quota"
+_TAINT = Taint("dedicated", "gang", "NoSchedule")
+_TOLERATIONS = (Toleration("dedicated", "Equal", "gang", "NoSchedule"),)
+
+
+MOMENTS = {
+    "nomination": Nominate,
+    "ungating": Ungate,
+    "hold": BindArrived,
+    "binding": PostBinding,
+    "bound": BindingPosted,
+    "failed bind": AnswerBind,
+}
+"""Moments at which a fault hurts most: when the core is told this, or asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """``what`` is a key of FAULTS. It strikes ``at`` seconds from the beginning, or after the ``nth`` of a moment."""
+
+    what: str
+    at: float
+    moment: str = ""
+    nth: int = 0
+
+    def __str__(self) -> str:
+        when = f"{self.at:.4f} s" + (f" after {self.moment} number {self.nth}" if self.moment else "")
+        return f"{when}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything about a run but chance. Instants are in seconds from its beginning."""
+
+    seed: int
+    nodes: tuple[Node, ...]
+    jobs: tuple[tuple[float, JobSpec], ...]
+    faults: tuple[Fault, ...]
+    weather: Weather
+    profile: Profile
+    limits: Limits
+    steering: SteeringMode
+    barred: frozenset[tuple[str, str]]
+    """(gang, node): what kube-scheduler refuses for reasons of its own."""
+
+    @property
+    def calm(self) -> bool:
+        return not self.faults
+
+    def core(self) -> Scheduler:
+        """A core for one life of the extender."""
+        return Scheduler(limits=self.limits, steering=self.steering, levels=PRESETS["nvidia"])
+
+    def bars(self, pod: Pod, on: str) -> bool:
+        return pod.group is not None and (pod.group.name, on) in self.barred
+
+
+def draw(seed: int) -> Plan:
+    """The plan of this seed. One in eight is calm: nothing goes wrong, and gangs must start without delay."""
+    chance = Chance(seed)
+    shape = chance.stream("shape")
+    calm, large = seed % 8 == 0, seed % 16 == 1
+    nodes = _nodes(chance.stream("nodes"), large=large)
+    jobs = _jobs(chance.stream("submissions"), large=large)
+    count = 0 if calm else shape.choice((1, 3, 6, 12))
+    dice = chance.stream("when")
+    # A gang has to reach bind while the first of it is held, whatever backoff a member is in.
+    bind_timeout_s, longest_backoff_s = shape.choice(((8.0, 3.0), (30.0, 10.0)))
+    barred = [] if calm or shape.random() < 0.8 else [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]]
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        jobs=jobs,
+        faults=tuple(_fault(dice) for _ in range(count)),
+        weather=_weather(shape, calm=calm),
+        profile=Profile(
+            score_all=shape.random() < 0.8,
+            cycle_s=0.001 if calm else shape.choice((0.001, 0.02 if large else 0.1)),
+            bind_timeout_s=bind_timeout_s,
+            longest_backoff_s=longest_backoff_s,
+        ),
+        limits=Limits(partial_s=shape.choice((10.0, 60.0))),
+        steering=shape.choice((SteeringMode.NOMINATE, *SteeringMode)),
+        barred=frozenset(barred),
+    )
+
+
+def _fault(random: Random) -> Fault:
+    what = random.choice(list(FAULTS))
+    if random.random() < 0.3:
+        return Fault(what, 90 * random.random())
+    delay_s = random.choice((0.0, 0.0005, 0.003, 0.05)) * random.random()
+    return Fault(what, delay_s, random.choice(list(MOMENTS)), 1 + int(30 * random.random() ** 2))
+
+
+def _weather(random: Random, *, calm: bool) -> Weather:
+    if calm:
+        return Weather(lag_s=random.choice((0.001, 0.01)))
+    return Weather(
+        hop_s=random.choice((0.0005, 0.003, 0.03)),
+        lag_s=random.choice((0.001, 0.01, 0.2)),
+        spikes=random.choice((0.0, 0.01)),
+        errors=random.choice((0.0, 0.0, 0.02, 0.1)),
+        losses=random.choice((0.0, 0.0, 0.02, 0.1)),
+        repeats=random.choice((0.0, 0.1)),
+    )
+
+
+def _nodes(random: Random, *, large: bool) -> tuple[Node, ...]:
+    count = 16 if large else random.randint(1, 6)
+    nodes = []
+    for number in range(count):
+        made = node(f"n{number:02}", random.choice((8, 8, 8, 4)), clique=f"c{number // 4}")
+        nodes.append(replace(made, taints=(_TAINT,)) if random.random() < 0.1 else made)
+    return tuple(nodes)
+
+
+def _jobs(random: Random, *, large: bool) -> tuple[tuple[float, JobSpec], ...]:
+    jobs = [
+        (random.choice((0.0, 0.0, 60 * random.random())), _gang(random, f"job{number}", largest=64 if large else 8))
+        for number in range(random.randint(2, 4 if large else 7))
+    ]
+    singles = [
+        (60 * random.random(), _single(random, f"single{number}")) for number in range(random.choice((0, 0, 2, 6)))
+    ]
+    return (*jobs, *singles)
+
+
+def _gang(random: Random, name: str, largest: int) -> JobSpec:
+    size = random.choice((1, 2, 3, 4, largest, random.randint(1, largest)))
+    gpus = random.choice((8, 4, 2, 1) if largest <= 8 else (1, 2))
+    roles = [Role(size, requests(gpus), _selection(random))]
+    if random.random() < 0.3:
+        roles.append(Role(random.randint(1, 2), requests(0, cpu=random.choice((1, 8))), roles[0].selection))
+    total = sum(role.replicas for role in roles)
+    gates = [GANG_GATE] if random.random() < 0.7 else []
+    if random.random() < 0.05:
+        gates.append(FOREIGN_GATE)
+    return JobSpec(
+        name,
+        tuple(roles),
+        min_member=max(1, total - random.choice((0, 0, 0, 1, total // 2))),
+        run_s=random.choice((float("inf"), 5 + 55 * random.random())),
+        priority=random.choice((0, 0, 0, 10)),
+        dialect=random.choice((Dialect.ANNOTATION, Dialect.COSCHEDULING)),
+        gates=tuple(gates),
+        indexed=random.random() < 0.7,
+        replaces=random.random() < 0.9,
+        ttl_s=random.choice((0.0, 5.0, 60.0)),
+        topology=random.choice((Topology(),) * 3 + (Topology(required="clique"), Topology(preferred="clique"))),
+    )
+
+
+def _single(random: Random, name: str) -> JobSpec:
+    return JobSpec(
+        name,
+        (Role(1, requests(random.choice((1, 2, 8))), _selection(random)),),
+        run_s=random.choice((float("inf"), 30 * random.random())),
+        priority=random.choice((0, 0, 5, 20)),
+        # Victims that came back at once would be preempted for ever by one that a gang keeps out.
+        replaces=False,
+    )
+
+
+def _selection(random: Random) -> Selection:
+    return Selection(tolerations=_TOLERATIONS if random.random() < 0.3 else ())

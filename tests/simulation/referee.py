@@ -1,0 +1,260 @@
+"""Watches the core's effects and the API objects while a run goes on, and says which promise was broken.
+
+The promises are those of section 3 of the design. What the core believes counts only in ``validate``; everything else
+is judged by the objects, and by what the extender's watches have shown it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Effect, Evict, Nominate, PostBinding, Ungate
+from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, Outcome, PreemptCalled
+from extender.core.invariants import validate
+from extender.core.releases import GANG_UID
+from extender.simulate.apiserver import Change, Kind
+from extender.simulate.process import Extender
+from extender.simulate.world import World
+from policies.model import CLIQUE, GroupKey, Node, Pod, PodGroup
+from tests.simulation.sight import left_over, look, moved
+
+OURS = "muster"
+_PATIENCE_S = 5.0
+"""How long a gang may be bound in part while nothing goes wrong."""
+
+
+class BrokenPromiseError(AssertionError):
+    """A promise was broken."""
+
+
+class CuriousExtender(Extender):
+    """Is asked every filter question twice, as kube-scheduler may: the answers must be the same."""
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
+        first, second = super().filter(pod, candidates), super().filter(pod, candidates)
+        if first and second and (first.passed, first.reason) != (second.passed, second.reason):
+            raise BrokenPromiseError(f"asked twice about {pod.name}, filter answered {first} and then {second}")
+        return first
+
+
+class Referee:
+    """``calm``: nothing goes wrong in this run, so gangs start without delay. ``validate`` runs at each n-th event."""
+
+    def __init__(self, *, calm: bool, every: int = 1) -> None:
+        self.events = 0
+        self.partial: dict[GroupKey, float] = {}
+        """Gangs that are bound in part and never were whole -> since when."""
+        self._calm = calm
+        self._every = every
+        self._gang_of: dict[str, GroupKey] = {}
+        self._members: dict[GroupKey, dict[str, Pod]] = {}
+        self._released: dict[str, dict[object, None]] = {}
+        """Release -> the identities that were bound by it."""
+        self._least: dict[GroupKey, int] = {}
+        """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
+        self._whole: dict[GroupKey, None] = {}
+        """Gangs of which something is bound, and that were whole once."""
+        self._calls: dict[int, BindArrived] = {}
+        self._posting: dict[str, str] = {}
+        self._posted: dict[str, str] = {}
+        """Pod UID -> node of the Bindings that are known to be written."""
+        self.disturbed: dict[str, None] = {}
+        """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
+
+    def attach(self, world: World) -> None:
+        self._world = world
+        world.api.listeners[Kind.PODS].append(self._pod_changed)
+        world.api.listeners[Kind.GROUPS].append(self._group_changed)
+
+    def extender_killed(self) -> None:
+        """What it had under way is nobody's any more."""
+        self._calls.clear()
+        self._posting.clear()
+        self._posted.clear()
+
+    # What the core does.
+
+    def watch(self, event: Event, effects: list[Effect]) -> None:
+        self.events += 1
+        match event:
+            case BindArrived(call):
+                self._calls[call] = event
+            case BindingPosted(uid, outcome):
+                node = self._posting.pop(uid)
+                if outcome is Outcome.DONE:
+                    self._posted[uid] = node
+        for effect in effects:
+            self._judge(effect, event)
+        if self.events % self._every == 0:
+            validate(self._extender.core.state)
+
+    @property
+    def _extender(self) -> Extender:
+        assert self._world.extender is not None
+        return self._world.extender
+
+    def _judge(self, effect: Effect, event: Event) -> None:
+        match effect:
+            case PostBinding():
+                self._judge_posting(effect)
+            case AnswerBind(call, error):
+                self._judge_answer(call, error)
+            case AnswerFilter(_, passed, refused) if isinstance(event, FilterCalled):
+                # Nodes that passed over without a word were refused by nobody: kube-scheduler gives no reason then.
+                if not dict.fromkeys(event.candidates).keys() >= {*passed, *refused} or not (passed or refused):
+                    raise BrokenPromiseError(f"filter was asked about {event.candidates}, and answered {effect}")
+            case AnswerPreempt(_, victims) if isinstance(event, PreemptCalled):
+                self._judge_victims(event, victims)
+            case Evict(uid):
+                self._judge_eviction(uid)
+            case Nominate(uid) | Ungate(uid):
+                pod = self._world.api.pods.get(uid)
+                if pod is not None and pod.scheduler != OURS:
+                    raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
+
+    def _judge_posting(self, effect: PostBinding) -> None:
+        uid, open_calls = effect.uid, [call for call in effect.calls if call in self._extender.calls]
+        if uid in self._posting:
+            raise BrokenPromiseError(f"{uid} is being bound twice at once")
+        if not open_calls:
+            raise BrokenPromiseError(f"{uid} is to be bound, and nobody waits for it")
+        for asked in (self._calls[call] for call in open_calls):
+            if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
+                raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
+        if self._world.clock.now > effect.deadline:
+            raise BrokenPromiseError(f"{uid} is to be bound after its deadline")
+        pods = self._pods_shown()
+        self._posting[uid] = effect.node
+        if pods[uid].group_key is not None:
+            started = self._judge_quorum(pods, uid)
+            if not (started and effect.node in self.disturbed):
+                self._judge_room(pods, effect)
+            self._judge_topology(pods, effect)
+
+    def _pods_shown(self) -> dict[str, Pod]:
+        """What the extender can know of the pods: its watch, and its own Bindings."""
+        shown = {
+            uid: pod for uid, change in self._extender.shown(Kind.PODS).items() if isinstance(pod := change.value, Pod)
+        }
+        for uid, node in self._posted.items():
+            if uid in shown and not shown[uid].node:
+                shown[uid] = moved(shown[uid], node)
+        return shown
+
+    def _judge_quorum(self, pods: Mapping[str, Pod], uid: str) -> bool:
+        """The first Binding of a gang goes out when minMember members ask for theirs. True if it is not the first."""
+        key = pods[uid].group_key
+        assert key is not None
+        groups = {
+            group.key: group
+            for change in self._extender.shown(Kind.GROUPS).values()
+            if isinstance(group := change.value, PodGroup)
+        }
+        sight = look([pod for pod in pods.values() if pod.group_key == key], groups)
+        if sight.bound:
+            return True
+        asking = {self._calls[call].uid for call in self._extender.calls} | set(self._posting)
+        there = sight.count(pod for pod in sight.live if pod.uid in asking)
+        if sight.needed is None or there < sight.needed:
+            raise BrokenPromiseError(f"{uid} is to be bound when {there} of {sight.needed} members of {key} are there")
+        self._least[key] = sight.needed
+        return False
+
+    def _nodes_shown(self) -> dict[str, Node]:
+        shown = (change.value for change in self._extender.shown(Kind.NODES).values())
+        return {node.name: node for node in shown if isinstance(node, Node)}
+
+    def _judge_room(self, pods: Mapping[str, Pod], effect: PostBinding) -> None:
+        posting = [moved(pods[uid], node) for uid, node in self._posting.items() if uid in pods and not pods[uid].node]
+        room = left_over(self._nodes_shown(), (*pods.values(), *posting)).get(effect.node, {})
+        short = [name for name, _ in pods[effect.uid].requests if room.get(name, 0) < 0]
+        if short:
+            raise BrokenPromiseError(
+                f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
+            )
+
+    def _judge_topology(self, pods: Mapping[str, Pod], effect: PostBinding) -> None:
+        """Members that require a level share one domain of it, those among them that this gang's release has bound."""
+        asked = pods[effect.uid]
+        if asked.topology.required is None:
+            return
+        fellows = [pod for pod in pods.values() if pod.group_key == asked.group_key and pod.live and not pod.terminal]
+        places = {
+            pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == effect.annotations[GANG_UID]
+        }
+        places |= {node for uid, node in self._posting.items() if pods[uid].group_key == asked.group_key}
+        nodes = self._nodes_shown()
+        domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
+        if len(domains) > 1 or None in domains:
+            raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
+
+    def _judge_answer(self, call: int, error: str) -> None:
+        asked = self._calls.pop(call, None)
+        if asked is None:
+            raise BrokenPromiseError(f"call {call} is answered, but is not open")
+        pod = self._world.api.pods.get(asked.uid)
+        if not error and pod is not None and pod.node != asked.node:
+            raise BrokenPromiseError(f"{asked} was called a success, but the pod is on {pod.node}")
+
+    def _judge_victims(self, event: PreemptCalled, victims: Mapping[str, tuple[str, ...]]) -> None:
+        if victims and event.pod.group_key is not None:
+            raise BrokenPromiseError(f"{event.pod.name}, of a gang, may preempt {victims}")
+        for uid in (uid for uids in victims.values() for uid in uids):
+            pod = self._world.api.pods.get(uid)
+            if pod is not None and pod.group_key is not None:
+                raise BrokenPromiseError(f"{uid}, of a gang, may be preempted")
+
+    def _judge_eviction(self, uid: str) -> None:
+        key = self._gang_of.get(uid)
+        if key in self._whole:
+            raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
+
+    # What becomes of the objects.
+
+    def _pod_changed(self, change: Change) -> None:
+        pod, uid = change.value, change.uid
+        assert isinstance(pod, Pod)
+        key, before = None if change.gone else pod.group_key, self._gang_of.get(uid)
+        if before is not None and before != key:
+            del self._gang_of[uid], self._members[before][uid]
+            self._recount(before)
+        if key is not None:
+            self._gang_of[uid] = key
+            self._members.setdefault(key, {})[uid] = pod
+            self._recount(key)
+
+    def _group_changed(self, change: Change) -> None:
+        assert isinstance(change.value, PodGroup)
+        if self._members.get(change.value.key):
+            self._recount(change.value.key)
+
+    def _recount(self, key: GroupKey) -> None:
+        members = self._members[key]
+        sight = look(members.values(), self._world.api.groups) if members else None
+        if sight is None or not sight.bound:
+            self._whole.pop(key, None)
+            self._no_longer_partial(key)
+            return
+        together: dict[object, None] = {}
+        for pod in (*sight.bound, *sight.finished):
+            released = self._released.setdefault(pod.stamp.release if pod.stamp else "", {})
+            released[pod.identity] = None
+            together.update(released)
+        if sight.needed is not None:
+            self._least[key] = min(sight.needed, self._least.get(key, sight.needed))
+            if not sight.partial:
+                self._whole[key] = None
+        # If a member is lost between the first Binding and the last, whoever has not heard of it by then calls the gang
+        # whole, and whoever has calls it broken: both are right.
+        # And without its PodGroup nobody says what whole is.
+        broken = sight.needed is not None and len(together) < self._least.get(key, 0)
+        if broken and key not in self._whole:
+            self.partial.setdefault(key, self._world.clock.now)
+        else:
+            self._no_longer_partial(key)
+
+    def _no_longer_partial(self, key: GroupKey) -> None:
+        since = self.partial.pop(key, None)
+        if since is not None and self._calm and self._world.clock.now - since > _PATIENCE_S:
+            lasted_s = self._world.clock.now - since
+            raise BrokenPromiseError(f"{key} was bound in part for {lasted_s:.1f} s, although nothing went wrong")

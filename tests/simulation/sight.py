@@ -1,0 +1,88 @@
+"""What an observer sees of gangs and room, from API objects alone: the referee shares no arithmetic with the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, Requests
+
+Room = dict[str, dict[str, int]]
+"""Node -> resource -> what is left of it; negative where more is taken than there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded."""
+
+    needed: int | None
+    live: tuple[Pod, ...]
+    finished: tuple[Pod, ...]
+
+    @property
+    def bound(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.live if pod.node)
+
+    @property
+    def waiting(self) -> tuple[Pod, ...]:
+        """Those without a node, one for each identity that nobody stands for yet."""
+        taken = dict.fromkeys(pod.identity for pod in (*self.bound, *self.finished))
+        chosen = {pod.identity: pod for pod in reversed(self.live) if not pod.node and pod.identity not in taken}
+        return tuple(chosen.values())
+
+    def count(self, pods: Iterable[Pod]) -> int:
+        """How much of the quorum these pods make up, with the members that have finished."""
+        return len(dict.fromkeys(pod.identity for pod in (*pods, *self.finished)))
+
+    @property
+    def partial(self) -> bool:
+        return self.needed is not None and bool(self.bound) and self.count(self.bound) < self.needed
+
+
+def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
+    """``pods``: every pod that names one gang; at least one."""
+    members = list(pods)
+    key = members[0].group_key
+    reads = any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in members)
+    group = groups.get(key) if reads and key is not None else None
+    # What was bound for an earlier PodGroup of the same name belongs to another gang.
+    ours = [pod for pod in members if group is None or pod.stamp is None or pod.stamp.gang == group.uid]
+    live = tuple(pod for pod in ours if pod.live)
+    owners = dict.fromkeys(pod.owner for pod in live)
+    releases = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
+    done = [pod for pod in ours if pod.phase == "Succeeded" and pod.stamp is not None]
+    finished = [pod for pod in done if group or pod.owner in owners or (pod.stamp and pod.stamp.release in releases)]
+    stated = dict.fromkeys(pod.group.min_member for pod in live if pod.group is not None)
+    needed = group.min_member if group else next(iter(stated)) if len(stated) == 1 else None
+    return Sight(needed, live, tuple(finished))
+
+
+def by_gang(pods: Iterable[Pod]) -> dict[GroupKey, list[Pod]]:
+    found: dict[GroupKey, list[Pod]] = {}
+    for pod in pods:
+        if pod.group_key is not None:
+            found.setdefault(pod.group_key, []).append(pod)
+    return found
+
+
+def moved(pod: Pod, node: str) -> Pod:
+    """The pod as it will be once it is bound there."""
+    return replace(pod, node=node)
+
+
+def left_over(nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Room:
+    """What bound pods leave of the nodes."""
+    room = {name: dict(node.allocatable) for name, node in nodes.items()}
+    for pod in pods:
+        if pod.node in room and not pod.terminal:
+            take(room[pod.node], pod.requests)
+    return room
+
+
+def take(room: dict[str, int], requests: Requests) -> None:
+    for name, amount in requests:
+        room[name] = room.get(name, 0) - amount
+
+
+def fits(room: Mapping[str, int], requests: Requests) -> bool:
+    return all(amount <= room.get(name, 0) for name, amount in requests)
