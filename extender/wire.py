@@ -90,7 +90,7 @@ def encode_filter_error(text: str) -> bytes:
 
 def encode_priorities(scores: Mapping[str, int]) -> bytes:
     """Node -> 0..10 as a bare array; what lies outside is drawn to the nearest end."""
-    return msgspec.json.encode([{"Host": node, "Score": max(0, min(10, score))} for node, score in scores.items()])
+    return msgspec.json.encode([_Priority(node, max(0, min(10, score))) for node, score in scores.items()])
 
 
 def encode_bind(error: str = "") -> bytes:
@@ -113,6 +113,13 @@ def encode_preempt(victims: Mapping[str, tuple[str, ...]], request: PreemptReque
             }
         }
     )
+
+
+class _Priority(Struct, rename="pascal", gc=False):
+    """A HostPriority, one for each node: thousands of them must not set the garbage collector going."""
+
+    host: str
+    score: int
 
 
 class _NodeList(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +54,22 @@ class Level:
     codes: Codes
     above: tuple[Codes, ...] = ()
     torn: tuple[str, ...] = ()
+    _order: Rows = field(init=False, repr=False, compare=False)
+    _starts: Rows = field(init=False, repr=False, compare=False)
+    _present: Codes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Levels change much less often than they are asked: nodes in the order of their domains are summed up at once.
+        order = np.argsort(self.codes, kind="stable")
+        present, starts = np.unique(self.codes[order], return_index=True)
+        for name, value in (("_order", order), ("_starts", starts), ("_present", present + 1)):
+            object.__setattr__(self, name, value)
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
         """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
-        sums = np.bincount(self.codes + 1, per_node, len(self.names) + 1).astype(np.int64)
+        sums = np.zeros(len(self.names) + 1, dtype=np.int64)
+        if len(self._starts):
+            sums[self._present] = np.add.reduceat(per_node[self._order], self._starts)
         return sums[1:], int(sums[0])
 
     def domain(self, code: int) -> Domain:
@@ -110,7 +122,8 @@ class Snapshot:
 
 def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
     """Slots in any such amounts. An overcommitted node has none for what it lacks, however little is asked for."""
-    found = np.full(free.shape[1], PLENTY, dtype=np.int64)
+    found: Counts | None = None
     for line, amount in demand:
-        np.minimum(found, free[line] // amount, out=found)
-    return np.maximum(found, 0, out=found)
+        here = free[line] if amount == 1 else free[line] // amount
+        found = np.minimum(here, PLENTY if found is None else found)
+    return np.full(free.shape[1], PLENTY, dtype=np.int64) if found is None else np.maximum(found, 0, out=found)
