@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import uvicorn
 import uvloop
 
-from extender.config import Settings
+from extender.config import Settings, TlsFiles
 from extender.core.events import Synced
 from extender.core.scheduler import Scheduler
 from extender.kube.client import Kube
@@ -22,6 +22,7 @@ from extender.kube.writer import KubeWriter
 from extender.metrics import Metrics
 from extender.runner import Runner
 from extender.server import create_app
+from extender.tls import Credentials, TlsError, only
 from extender.topology import told, topology
 
 log = logging.getLogger("muster")
@@ -46,6 +47,7 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> int:
+    credentials = _credentials(settings.tls)
     try:
         kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
     except (OSError, ValueError) as error:
@@ -71,7 +73,8 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=only(settings.tls_client_names),
+            ws="none",
             loop="none",
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=5,
@@ -84,12 +87,16 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
             date_header=False,
         )
     )
+    server.config.load()
+    server.config.ssl = None if credentials is None else credentials.context
     host, port = listener.getsockname()[:2]
     names = ", ".join(settings.scheduler_names)
     log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(kube.close)
         tasks = [asyncio.create_task(_follow(kube, runner)), asyncio.create_task(_stop_when_told(server, runner))]
+        if credentials is not None:
+            tasks.append(asyncio.create_task(credentials.follow()))
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -127,6 +134,13 @@ async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     await runner.drain()
     server.should_exit = True
+
+
+def _credentials(files: TlsFiles | None) -> Credentials | None:
+    try:
+        return None if files is None else Credentials(files)
+    except TlsError as error:
+        raise StartError(f"cannot serve HTTPS: {error}") from None
 
 
 class _Server(uvicorn.Server):

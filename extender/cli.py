@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -46,9 +47,9 @@ def check(
 ) -> None:
     """Ask the extender on this machine how it is; exit code 0 when it is well. Made for exec probes."""
     settings = _settings(config, listen_port=port)
-    url = f"http://{settings.listen_host}:{settings.listen_port}/{'readyz' if ready else 'healthz'}"
+    url = f"{settings.own_url}/{'readyz' if ready else 'healthz'}"
     try:
-        answer = httpx.get(url, timeout=5, trust_env=False)
+        answer = httpx.get(url, timeout=5, trust_env=False, verify=_trust(settings))
     except httpx.HTTPError as error:
         _stop(f"no answer from {url}: {error}")
     typer.echo(answer.text.strip())
@@ -102,6 +103,18 @@ def snapshot(
         typer.echo(whatif.capture(output, kubeconfig, settings, anonymous=anonymise))
     except SnapshotError as error:
         _stop(str(error))
+
+
+def _trust(settings: Settings) -> ssl.SSLContext | bool:
+    """How to ask the extender of these settings; over plain HTTP there is nothing to verify."""
+    if settings.tls is None:
+        return True
+    from extender.tls import TlsError, client_context
+
+    try:
+        return client_context(settings.tls)
+    except TlsError as error:
+        _stop(f"the extender cannot be asked over HTTPS: {error}")
 
 
 def _settings(config: Path | None, **flags: object) -> Settings:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from extender import catalogue
@@ -24,6 +28,19 @@ class SettingsError(ValueError):
     """The settings cannot be used; the message says which and why, one line each."""
 
 
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files. With ``client_ca`` a caller needs a certificate that it has signed; without, nobody is asked."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.cert, self.key) if self.client_ca is None else (self.cert, self.key, self.client_ca)
+
+
 class Settings(BaseSettings):
     """Everything about one running extender."""
 
@@ -37,8 +54,23 @@ class Settings(BaseSettings):
         description="enforce: gangs start all or none. advise: kube-scheduler decides alone; Muster only scores nodes, "
         "explains, and counts what it would have rejected or held.",
     )
-    listen_host: str = Field("127.0.0.1", description="Address to listen on; kube-scheduler runs beside Muster.")
+    listen_host: str = Field(
+        "127.0.0.1",
+        description="Address to listen on; kube-scheduler runs beside Muster. Beyond loopback: mutual TLS.",
+    )
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
+    tls_cert_file: Path | None = Field(
+        None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
+    )
+    tls_key_file: Path | None = Field(None, description="The key of that certificate (PEM, not encrypted).")
+    tls_client_ca_file: Path | None = Field(
+        None, description="Answer only callers that show a certificate signed by one of these authorities (PEM)."
+    )
+    tls_client_names: tuple[str, ...] = Field(
+        (),
+        description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
+        "where the authority signs certificates for others too, as a cluster's own does.",
+    )
     kubeconfig: Path | None = Field(None, description="Credentials; without it those of the pod are used.")
     bind_timeout_s: float = Field(
         30.0, ge=5, le=600, description="The httpTimeout of the extender entry with bindVerb: how long a bind is held."
@@ -104,6 +136,37 @@ class Settings(BaseSettings):
         levels_from(value)
         return value
 
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        """Whoever can call bind can start pods: beyond this machine, only a caller who proves who it is may."""
+        certificate, key, authority = self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file
+        if (certificate is None) != (key is None):
+            raise ValueError("tls_cert_file and tls_key_file need each other")
+        if authority is not None and certificate is None:
+            raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file")
+        if self.tls_client_names and authority is None:
+            raise ValueError("tls_client_names needs tls_client_ca_file")
+        if authority is None and not _is_loopback(self.listen_host):
+            raise ValueError(
+                f"listen_host {self.listen_host!r} can be reached from other machines, and whoever reaches Muster can "
+                "bind pods: set tls_cert_file, tls_key_file and tls_client_ca_file (mutual TLS), or listen on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """None: plain HTTP, on loopback."""
+        if self.tls_cert_file is None or self.tls_key_file is None:
+            return None
+        return TlsFiles(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
+
+    @property
+    def own_url(self) -> str:
+        """Where a process on this machine finds the extender."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen_host, self.listen_host)  # noqa: S104
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.listen_port}"
+
     @property
     def levels(self) -> tuple[LevelKey, ...]:
         """Nearest first; empty when they are to be detected."""
@@ -131,8 +194,21 @@ def load(path: Path | None, **flags: Any) -> Settings:
         given = {name: value for name, value in flags.items() if value is not None}
         return Settings.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
-        lines = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise SettingsError("\n".join(lines)) from None
+        raise SettingsError("\n".join(": ".join(_told(one)) for one in error.errors())) from None
+
+
+def _told(error: ErrorDetails) -> Iterator[str]:
+    """What is wrong with which setting; with none if it is wrong with several together."""
+    if error["loc"]:
+        yield ".".join(map(str, error["loc"]))
+    yield error["msg"] if error["loc"] else error["msg"].removeprefix("Value error, ")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _read(path: Path) -> dict[str, Any]:
