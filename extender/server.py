@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI, HTTPException, Response
 
+from extender.explain.domains import DomainStock, domains
+from extender.explain.explanation import Explanation, explain
 from extender.metrics import Metrics
 from extender.runner import Runner
 from extender.topology import TopologyView, topology
@@ -60,4 +62,19 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
             raise HTTPException(404, f"there is no gang {namespace}/{name}")
         return view(found, runner.clock())
 
+    _answer_questions(pages, runner)
     return pages
+
+
+def _answer_questions(pages: FastAPI, runner: Runner) -> None:
+    @pages.get("/explain/{namespace}/{name}")
+    async def explained(namespace: str, name: str) -> Explanation:
+        state = runner.core.state
+        found = state.gangs.get(GroupKey(namespace, name))
+        if found is None:
+            raise HTTPException(404, f"there is no gang {namespace}/{name}")
+        return explain(state, found, runner.clock())
+
+    @pages.get("/domains")
+    async def stock() -> list[DomainStock]:
+        return domains(runner.core.state)

@@ -1,0 +1,135 @@
+"""What /explain shows of one gang: how it stands, where it is, the room in each domain, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from pydantic import BaseModel
+
+from extender.core.gang import Gang
+from extender.core.state import State
+from extender.explain.holders import holders
+from extender.explain.inquiry import Inquiry, asked, inquiry, wishes
+from extender.explain.remedies import remedies
+from extender.views import GangView, view
+
+_SHOWN = 64
+_WAITS_FOR_ROOM = ("NoRoom", "Partial")
+
+
+class PlaceView(BaseModel):
+    """Where members are or are planned to go: a domain of the nearest level, or a node that is in none."""
+
+    name: str
+    members: int
+
+
+class DomainRoom(BaseModel):
+    """What one domain has for the gang: room for ``free`` of the ``want`` members that it would have to take.
+
+    ``held_by``: who else has room there, by name. ``closed``: nodes with room that the gang cannot use.
+    """
+
+    name: str
+    nodes: int
+    free: int
+    want: int
+    closed: int
+    held_by: list[str]
+    reason: str
+
+
+class Explanation(BaseModel):
+    """``for_s``: how long its state has lasted. ``asks``: what its members ask for, role by role.
+
+    ``domains`` are those of ``level``, the best first; at most 64, ``domains_in_all`` counts them.
+    """
+
+    gang: GangView
+    for_s: float
+    asks: list[str]
+    places: list[PlaceView]
+    level: str | None = None
+    required: bool = False
+    domains: list[DomainRoom] = []
+    domains_in_all: int = 0
+    remedies: list[str]
+
+
+def explain(state: State, gang: Gang, now: float) -> Explanation:
+    """The gang as of ``now``; a few milliseconds of work for a waiting one among thousands of nodes."""
+    question = inquiry(state, gang) if gang.reason.code in _WAITS_FOR_ROOM else None
+    rooms = _rooms(state, question) if question is not None else []
+    return Explanation(
+        gang=view(gang, now),
+        for_s=round(now - gang.reason_since, 3) if gang.reason_since else 0.0,
+        asks=_asks(gang),
+        places=_places(state, gang),
+        level=question.level.key if question is not None and question.level is not None else None,
+        required=question is not None and question.required,
+        domains=rooms[:_SHOWN],
+        domains_in_all=len(rooms),
+        remedies=remedies(state, gang, question, now),
+    )
+
+
+def _asks(gang: Gang) -> list[str]:
+    roles: Counter[tuple[str, str]] = Counter()
+    for pod in gang.live:
+        one = gang.asking(pod)
+        roles[asked(one.requests), wishes(one)] += 1
+    return [f"{count} x {what}{', ' * bool(wish)}{wish}" for (what, wish), count in roles.items()]
+
+
+def _places(state: State, gang: Gang) -> list[PlaceView]:
+    found: Counter[str] = Counter()
+    for node in gang.seats:
+        nearest = next(state.ledger.domains(node), None)
+        found[node if nearest is None else nearest[1]] += 1
+    return [PlaceView(name=name, members=count) for name, count in found.most_common()]
+
+
+def _rooms(state: State, question: Inquiry) -> list[DomainRoom]:
+    """Domains in the order of their room; who holds what is looked up for those that are shown only."""
+    level = question.level
+    if level is None:
+        return []
+    free = level.tally(question.role.room)[0]
+    sizes = level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
+    room = question.snapshot.slots(question.role.requests) > 0
+    closed = level.tally((room & (question.role.room == 0)).astype(np.int64))[0]
+    codes = [int(code) for code in np.lexsort((level.rank, -free)) if sizes[code]]
+    return [
+        _room(state, question, level.domain(code).rows if at < _SHOWN else None, level.names[code],
+              int(sizes[code]), int(free[code]), int(closed[code]))
+        for at, code in enumerate(codes)
+    ]  # fmt: skip
+
+
+def _room(
+    state: State, question: Inquiry, rows: np.ndarray | None, name: str, nodes: int, free: int, closed: int
+) -> DomainRoom:
+    there = [] if rows is None or not len(rows) else holders(state, question, rows)
+    names = [f"{one.name} ({one.nodes} node{'s' * (one.nodes != 1)})" for one in there]
+    return DomainRoom(
+        name=name,
+        nodes=nodes,
+        free=free,
+        want=question.want,
+        closed=closed,
+        held_by=names,
+        reason=_reason(question, free, closed, names),
+    )
+
+
+def _reason(question: Inquiry, free: int, closed: int, names: list[str]) -> str:
+    thing = "node" if question.one_to_a_node() else "slot"
+    short = question.want - free
+    parts = [f"{short} {thing}{'s' * (short != 1)} short" if short > 0 else "has room"]
+    if closed:
+        parts.append(f"{closed} with room closed to it")
+    if names:
+        more = [f"{len(names) - 3} more"] if len(names) > 3 else []
+        parts.append("held by " + ", ".join(names[:3] + more))
+    return "; ".join(parts)

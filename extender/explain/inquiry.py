@@ -1,0 +1,115 @@
+"""The question of a waiting gang, put once more: what its members need, and how much of it every node has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from extender.core.gang import Gang
+from extender.core.roster import Stage
+from extender.core.state import State
+from policies.ask import Role, roles_of
+from policies.columns import Mask
+from policies.model import NO_LEVEL, Pod, Requests
+from policies.rules import Unclear
+from policies.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """One role of the gang, the one that is hardest to place. ``members``: all that lack a node, of every role.
+
+    ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
+    ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
+    """
+
+    gang: Gang
+    members: list[Pod]
+    needed: int
+    role: Role
+    want: int
+    level: Level | None
+    required: bool
+    snapshot: Snapshot
+
+    @property
+    def eligible(self) -> Mask:
+        return self.snapshot.eligible(self.role.pods[0].selection)
+
+    @property
+    def closed(self) -> Mask:
+        """Nodes with room that this gang may not use: refused by kube-scheduler, or outside its members' domain."""
+        pod = self.role.pods[0]
+        closed: Mask = (self.snapshot.room(pod.requests, pod.selection) > 0) & (self.role.room == 0)
+        return closed
+
+    @property
+    def anywhere(self) -> Domain:
+        return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
+
+    @property
+    def scope(self) -> Level | None:
+        """The level whose domains have to hold it; None where the cluster is enough."""
+        return self.level if self.required else None
+
+    def fitting(self, rows: Rows, extra: Counts | None = None) -> int:
+        """How many of the role these nodes take; ``extra``, shape (resources, rows), is added to what is free."""
+        if extra is None:
+            return int(self.role.room[rows].sum())
+        demand = self.snapshot.demand(self.role.requests)
+        usable = (self.eligible & ~self.closed)[rows]
+        return 0 if demand is None else int((slots(self.snapshot.free[:, rows] + extra, demand) * usable).sum())
+
+    def largest(self, rows: Rows) -> int:
+        """How many of the role these nodes would take if they were empty, open and ready."""
+        demand = self.snapshot.demand(self.role.requests)
+        return 0 if demand is None else int(slots(self.snapshot.allocatable[:, rows], demand).sum())
+
+    def one_to_a_node(self) -> bool:
+        demand = self.snapshot.demand(self.role.requests)
+        return demand is not None and int(slots(self.snapshot.allocatable, demand).max(initial=0)) <= 1
+
+
+def inquiry(state: State, gang: Gang) -> Inquiry | None:
+    """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
+    members = [gang.asking(pod) for pod in gang.roster.unplaced() if not pod.foreign_gates]
+    if not members or gang.min_member is None:
+        return None
+    view = state.ledger.snapshot()
+    beside = [(gang.asking(gang.members[uid]), node) for uid, node in gang.placement.items() if uid in gang.members]
+    beside += [(gang.asking(pod), pod.node) for pod in gang.bound if pod.node]
+    roles = roles_of(members, tuple(gang.refused), view, beside)
+    if isinstance(roles, Unclear) or not roles:
+        return None
+    needed = 1 if gang.complete else max(1, gang.min_member - gang.reached(Stage.PROMISED))
+    role = roles[0]
+    want = min(role.count, needed) if len(roles) == 1 else role.count
+    rules = role.rules
+    at = rules.required if rules.required is not None else rules.slice_level if rules.slice_size else None
+    if rules.required is None and rules.slice_size:
+        want = min(want, rules.slice_size)
+    nearest = view.levels[0] if view.levels else None
+    level = nearest if at is None else view.levels[at]
+    return Inquiry(gang, members, needed, role, want, level, at is not None, view)
+
+
+def asked(requests: Requests) -> str:
+    """What one member asks for, its devices first: ``8 GPUs``, ``1 cpu``."""
+    devices = [(name, amount) for name, amount in requests if "/" in name]
+    named = devices or [(name, amount) for name, amount in requests if name != "pods"]
+    return ", ".join(_amount(name, amount) for name, amount in named) or "a pod"
+
+
+def wishes(pod: Pod) -> str:
+    """What one member asks of the topology, or nothing."""
+    said = pod.topology
+    return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount / 1000:g} cpu"
+    if name in ("memory", "ephemeral-storage"):
+        return f"{amount / 2**30:.3g} Gi {name}"
+    return f"{amount} GPU{'s' * (amount != 1)}" if name.endswith("/gpu") else f"{amount} {name}"

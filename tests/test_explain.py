@@ -1,0 +1,166 @@
+"""What is explained of a gang: the room in each domain, and what would make it fit, in numbers that are true."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import extender.core
+from extender.explain.domains import domains
+from extender.explain.explanation import Explanation, explain
+from extender.explain.remedies import SAID
+from policies.model import CLIQUE, Node, Pod, PodGroup, Taint, Topology
+from tests.builders import busy, cluster, coscheduled, gang, key, node, requests, single
+from tests.core.script import Script
+
+CLIQUE_ONLY = Topology(required="clique")
+
+
+def explained(name: str, *facts: Node | Pod | PodGroup) -> Explanation:
+    script = Script(*facts)
+    return explain(script.core.state, script.core.state.gangs[key(name)], script.now)
+
+
+def running(name: str, nodes: str) -> list[Pod]:
+    """A gang that is bound on these nodes."""
+    names = nodes.split()
+    return [replace(pod, node=where) for pod, where in zip(gang(name, len(names)), names, strict=True)]
+
+
+def test_the_domains_are_listed_with_their_room_and_who_has_it() -> None:
+    said = explained(
+        "wait", *cluster("a: 4x8", "b: 4x8"), *running("train-7", "a-0"), *running("train-9", "b-0 b-1"),
+        *gang("wait", 4, topology=CLIQUE_ONLY),
+    )  # fmt: skip
+    assert said.gang.state == "NoRoom"
+    assert (said.level, said.required) == (CLIQUE, True)
+    assert [(one.name, one.free, one.want) for one in said.domains] == [("a", 3, 4), ("b", 2, 4)]
+    assert said.domains[0].held_by == ["default/train-7 (1 node)"]
+    assert said.domains[0].reason == "1 node short; held by default/train-7 (1 node)"
+    assert said.asks == ["4 x 8 GPUs, required clique"]
+
+
+def test_the_remedies_are_the_nodes_that_lack_the_ends_that_free_them_and_a_softer_wish() -> None:
+    said = explained(
+        "wait", *cluster("a: 4x8", "b: 4x8"), *running("train-7", "a-0"), *running("train-9", "b-0 b-1"),
+        *gang("wait", 4, topology=CLIQUE_ONLY),
+    )  # fmt: skip
+    assert said.remedies == [
+        "1 more node with 8 GPUs free in clique a",
+        "the end of default/train-7 would free it in clique a",
+        "2 more nodes with 8 GPUs free in clique b",
+        "the end of default/train-9 would free it in clique b",
+        "preferred-topology in place of what it requires: it would fit now, on 4 nodes",
+    ]
+
+
+def test_ends_are_added_up_when_one_is_not_enough() -> None:
+    said = explained("wait", *cluster("a: 3x8"), *running("x", "a-0"), *running("y", "a-1"), *gang("wait", 3))
+    assert "the ends of default/x and default/y would free it in the cluster" in said.remedies
+
+
+def test_a_pod_in_no_gang_that_has_the_room_is_named() -> None:
+    said = explained("wait", *cluster("a: 2x8"), *busy("a-0", 1), *gang("wait", 2))
+    assert "the end of pod default/busy-a-0 would free it in the cluster" in said.remedies
+
+
+def test_of_several_ends_that_suffice_the_smallest_is_named() -> None:
+    said = explained(
+        "wait", *cluster("a: 4x8"), *running("big", "a-0 a-1 a-2"), *running("small", "a-3"), *gang("wait", 1)
+    )
+    assert "the end of default/small would free it in the cluster" in said.remedies
+
+
+def test_a_cordoned_node_with_room_is_a_remedy() -> None:
+    nodes = [node("a-0", clique="a"), node("a-1", clique="a", unschedulable=True)]
+    said = explained("wait", *nodes, *gang("wait", 2))
+    assert "1 node with room in the cluster back in service would do: a-1 (cordoned)" in said.remedies
+    assert said.domains[0].free == 1
+
+
+def test_a_taint_that_nobody_tolerates_is_a_remedy() -> None:
+    nodes = [node("a-0"), node("a-1", taints=(Taint("team", "blue", "NoSchedule"),))]
+    said = explained("wait", *nodes, *gang("wait", 2))
+    assert "a toleration of team=blue:NoSchedule: 1 node with room in the cluster has it" in said.remedies
+
+
+def test_what_no_domain_could_ever_hold_is_said_first() -> None:
+    said = explained("wait", *cluster("a: 2x8", "b: 2x8"), *gang("wait", 3, topology=CLIQUE_ONLY))
+    assert said.remedies[0] == (
+        "a farther level or fewer members: no clique is large enough, the largest, empty, holds 2 of 3 x 8 GPUs"
+    )
+    assert not any("more node" in one for one in said.remedies)
+    said = explained("wait", *cluster("a: 2x8"), *gang("wait", 3))
+    assert said.remedies[0] == "more nodes, or fewer members: the whole cluster, empty, holds 2 of 3 x 8 GPUs"
+
+
+def test_an_elastic_gang_needs_its_minimum_only() -> None:
+    said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *gang("wait", 6, min_member=2))
+    assert said.remedies[0] == "1 more node with 8 GPUs free in the cluster"
+
+
+def test_missing_members_are_counted() -> None:
+    said = explained("wait", *cluster("a: 3x8"), *gang("wait", 2, min_member=3))
+    assert said.gang.state == "MembersMissing"
+    assert said.remedies == ["1 more pod that names this gang; 2 exist"]
+    assert said.domains == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "state", "words"),
+    [
+        (gang("odd", 1, min_member=2) + gang("odd", 1, life="b", min_member=3), "Contradiction", "agree"),
+        (coscheduled("odd", 2)[1], "PodGroupMissing", "PodGroup object"),
+        (gang("odd", 1, gates=("example.com/other",)), "Gated", "whoever set that gate"),
+        (gang("odd", 1, device_claims=True), "ResourceClaims", "nvidia.com/gpu"),
+        (gang("odd", 1, claims=("data",)), "VolumeNotBound", "volume"),
+        (gang("odd", 1, topology=Topology(required="galaxy")), "UnknownTopology", "muster domains"),
+    ],
+)
+def test_every_reason_to_wait_says_how_to_mend_it(pods: list[Pod], state: str, words: str) -> None:
+    said = explained("odd", *cluster("a: 3x8"), *pods)
+    assert said.gang.state == state
+    assert words in said.remedies[0]
+
+
+def test_a_gang_that_runs_shows_where() -> None:
+    said = explained("run", *cluster("a: 2x8", "b: 1x8"), *running("run", "a-0 a-1 b-0"))
+    assert said.gang.state == "Running"
+    assert [(one.name, one.members) for one in said.places] == [("a", 2), ("b", 1)]
+    assert said.remedies == ["nothing: it runs"]
+
+
+def test_members_that_share_nodes_are_counted_in_slots() -> None:
+    said = explained("wait", *cluster("a: 1x8"), *gang("wait", 3, gpus=4))
+    assert said.domains[0].reason == "1 slot short"
+
+
+def test_domains_have_their_stock() -> None:
+    nodes = [*cluster("a: 2x8", "-: 1x8"), node("a-2", clique="a", unschedulable=True)]
+    script = Script(*nodes, *running("train", "a-0"), single("small", gpus=2, node="a-1"))
+    a, outside = domains(script.core.state)
+    assert (a.name, a.nodes, a.open, a.whole, a.gpus, a.free_gpus) == ("a", 3, 2, 0, 24, 6)
+    assert a.gangs == ["default/train"]
+    assert (outside.name, outside.nodes, outside.whole) == ("", 1, 1)
+
+
+def test_nothing_is_said_wrongly_when_there_is_no_node_at_all() -> None:
+    said = explained("wait", *gang("wait", 2))
+    assert said.remedies == ["more nodes, or fewer members: the whole cluster, empty, holds 0 of 2 x 8 GPUs"]
+    assert domains(Script().core.state) == []
+
+
+def test_requests_that_no_node_offers_are_no_traceback() -> None:
+    odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
+    said = explained("wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in gang("wait", 2)])
+    assert "holds 0 of 2" in said.remedies[0]
+
+
+def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
+    folder = Path(extender.core.__file__).parent
+    codes = {code for file in folder.glob("*.py") for code in re.findall(r'Reason\(\s*"([A-Za-z]+)"', file.read_text())}
+    assert len(codes) > 15
+    assert codes <= SAID.keys() | {"NoRoom", "MembersMissing", "Forgotten"}
