@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,15 @@ class RunningMuster:
     scheduler: Scheduler
     url: str  # of the extender
 
-    def __init__(self, cluster: Cluster, settings: Tree, scheduler_config: Tree) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: Tree, scheduler_config: Tree, other_extenders: Sequence[Tree] = ()
+    ) -> None:
         self._cluster = cluster
         self._port = cluster.free_port()
         self._settings = cluster.directory / "muster.yaml"
         self._settings.write_text(yaml.safe_dump(settings))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
+        self._scheduler_config["extenders"] += other_extenders
         self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
         self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
@@ -81,19 +84,22 @@ class RunningMuster:
 
 
 def start_muster(
-    cluster: Cluster, settings: Tree | None = None, scheduler_config_patch: Tree | None = None
+    cluster: Cluster,
+    settings: Tree | None = None,
+    scheduler_config_patch: Tree | None = None,
+    other_extenders: Sequence[Tree] = (),
 ) -> RunningMuster:
     """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
 
     `settings` go over those of manifests/base/muster.yaml, and `scheduler_config_patch` is merged into
     manifests/base/kube-scheduler-config.yaml. The bind entry's httpTimeout follows the setting `bind_timeout_s`.
+    kube-scheduler asks `other_extenders` (entries of its configuration) after Muster.
     """
     install(cluster)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
-    return RunningMuster(
-        cluster, {**shipped_settings, **(settings or {})}, merged(shipped_config, scheduler_config_patch or {})
-    )
+    config = merged(shipped_config, scheduler_config_patch or {})
+    return RunningMuster(cluster, {**shipped_settings, **(settings or {})}, config, other_extenders)
 
 
 def install(cluster: Cluster) -> None:

@@ -1,0 +1,96 @@
+"""A second extender that stops kube-scheduler at a chosen pod: a gang is caught half way, whatever the machine's speed.
+
+kube-scheduler asks its extenders one after the other and tries one pod at a time. Standing behind Muster, the toll gate
+is asked only about pods that Muster has let through; while it does not answer, no further pod is tried.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+PATIENCE_S = 60
+
+
+class TollGate:
+    """Open at first: every pod may go to each of the nodes that it is asked about."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._left: int | None = None
+        self._stopped = 0
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"gate": self}))
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.open()
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its entry in KubeSchedulerConfiguration."""
+        return {
+            "urlPrefix": f"http://127.0.0.1:{self._server.server_port}",
+            "filterVerb": "filter",
+            "httpTimeout": f"{PATIENCE_S}s",
+            "nodeCacheCapable": True,
+            "ignorable": True,
+        }
+
+    def close_after(self, pods: int) -> None:
+        """Let so many pods pass from now on; the one after them is kept waiting, and kube-scheduler with it."""
+        with self._changed:
+            self._left = pods
+
+    def open(self) -> None:
+        with self._changed:
+            self._left = None
+            self._changed.notify_all()
+
+    def wait_stopped(self) -> None:
+        """Return when a pod is kept waiting."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._stopped > 0, PATIENCE_S):
+                raise TimeoutError("nobody came to the closed toll gate")
+
+    def pass_through(self) -> None:
+        with self._changed:
+            if self._left is None:
+                return
+            if self._left > 0:
+                self._left -= 1
+                return
+            self._stopped += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._left is None, PATIENCE_S)
+            self._stopped -= 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    gate: TollGate
+
+    def do_POST(self) -> None:
+        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.gate.pass_through()
+        answer = json.dumps({"nodenames": question["nodenames"]}).encode()
+        try:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+        except ConnectionError:
+            pass  # kube-scheduler was killed while it waited
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class calls it so)
+        """Nothing: what matters is asserted."""
