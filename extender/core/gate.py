@@ -71,7 +71,7 @@ class Gate:
 
     def member_bound(self, gang: Gang, pod: Pod, now: float) -> None:
         """The watch shows a member bound: its promise is kept, and whoever waits for it is told."""
-        gang.unpromise(pod.uid)
+        self._promises.keep(gang, pod.uid)
         gang.doubtful.pop(pod.uid, None)
         if (hold := gang.let_go(pod.uid)) is not None:
             self._state.answer(hold.call, "" if hold.node == pod.node else f"the pod is already on {pod.node}")

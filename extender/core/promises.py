@@ -34,15 +34,17 @@ class Promises:
             state.explain(gang, Reason("Forgotten", why), now)
         state.review(gang)
 
+    def keep(self, gang: Gang, uid: str) -> None:
+        """The member is bound."""
+        gang.unpromise(uid)
+        self._steering.settle(gang, uid)
+
     def lose(self, gang: Gang, uid: str, now: float) -> None:
         """Take the room of a lost member back, unless part of its gang is bound: then its replacement gets the room."""
         state = self._state
         charge = state.ledger.charges.get(uid) if uid in gang.placement else None
         state.unassume(gang, uid)
-        gang.unconfirmed.pop(uid, None)
-        gang.unshown.pop(uid, None)
-        # The others may have waited for this one's nomination.
-        self._steering.ungate(gang)
+        self._steering.settle(gang, uid)
         started = gang.roster.started or gang.posting
         if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s

@@ -142,7 +142,7 @@ class Releases:
         gang.doubtful.pop(event.uid, None)
         match event.outcome:
             case Outcome.DONE:
-                gang.unpromise(event.uid)
+                self._promises.keep(gang, event.uid)
             case Outcome.REFUSED:
                 self._promises.lose(gang, event.uid, now)
             case Outcome.UNKNOWN:

@@ -103,6 +103,12 @@ class Steering:
                 gang.ungating[uid] = False
                 self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(pod, node)))
 
+    def settle(self, gang: Gang, uid: str) -> None:
+        """A member is bound or lost, and is led nowhere any more: the others may have waited for its nomination."""
+        for index in (gang.nominated, gang.unconfirmed, gang.unshown, gang.ungating):
+            index.pop(uid, None)
+        self.ungate(gang)
+
     def stop(self, gang: Gang, uid: str) -> None:
         """The promise to this member ends: a nomination left behind would keep room from others."""
         pod = self._state.pods.get(uid)

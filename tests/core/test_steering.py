@@ -38,6 +38,19 @@ def test_no_gate_comes_off_before_every_nomination_is_written() -> None:
     assert all(effect.pin == () for effect in ungates(script))
 
 
+def test_a_member_that_is_bound_keeps_no_gate_on_and_its_late_nomination_takes_nothing_back() -> None:
+    """The nomination was written and taken up, but its answer was lost: it is repeated until it fails."""
+    (first,) = gang("train", 1, min_member=1)
+    _, second = gang("train", 2, min_member=1, **GATED)
+    script = Script(*cluster("a: 2x8"), first, second, nominates=False)
+    script.run([first])
+    assert not ungates(script)
+    script.feed(Nominated(second.uid, script.planned(second)))
+    assert [effect.uid for effect in ungates(script)] == [second.uid]
+    script.feed(Nominated(first.uid, "a-0", "the API server gave no answer"))
+    assert script.planned(second)
+
+
 def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
