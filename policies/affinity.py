@@ -10,15 +10,21 @@ from policies.snapshot import Counts, Level, Rows, Snapshot
 
 
 class Affinity:
-    """How many of the levels a node shares with a placed member of the gang, in the mean over those members.
+    """How near a node is to the placed members of the gang, in the mean over those members.
 
-    A node in the nearest domain of all of them gets 100; of three levels, one in their next domain 67 and then 34. No
-    opinion where no node is near to any of them.
+    A node in the nearest domain of all of them gets 100. Each level farther out counts half of the one before: of three
+    levels, a node in their next domain gets 43, and one in the farthest 15. No opinion where no node is near to any.
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
-        shared = sum((_siblings(level, rows, beside) for level in snapshot.levels), np.zeros(len(rows), dtype=np.int64))
-        return -(-100 * shared // (len(beside) * len(snapshot.levels))) if shared.any() else NO_OPINION
+        levels = snapshot.levels
+        near = np.zeros(len(rows))
+        for at, level in enumerate(levels):
+            near += 0.5**at * _siblings(level, rows, beside)
+        if not near.any():
+            return NO_OPINION
+        best = len(beside) * sum(0.5**at for at in range(len(levels)))
+        return np.ceil((100 * near / best).round(6)).astype(np.int64)
 
 
 def _siblings(level: Level, rows: Rows, beside: Rows) -> Counts:

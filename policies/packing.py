@@ -9,23 +9,41 @@ from policies.api import NOBODY
 from policies.model import Pod, Requests
 from policies.snapshot import Amounts, Counts, Level, Rows, Snapshot
 
+_BROKEN, _BROKEN_AROUND, _NODE_BROKEN, _FULL, _NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
+"""What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
+
 
 class Packing:
-    """Half of the score is how full the node is, half how full its clique is, in what the pod asks for and is scarce.
+    """Whatever is broken already goes before what is whole, and of the broken what is fuller, in what the pod asks for
+    and is scarce.
 
-    A node in no clique counts as one in a full clique: what runs there breaks none. Whatever is in use at all makes a
-    point, so that the slightly broken is preferred to the whole.
+    That something of the node's nearest domain is in use counts most, so that no whole clique is broken while a broken
+    one has room; then whether the node itself is broken; the levels farther out each count half of the one before. A
+    node in no domain of a level counts as one in a full domain: what runs there breaks none.
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
         used, offered = scarce(pod.requests, snapshot)
-        shares = fullness(used[:, rows], offered[:, rows])
-        if snapshot.levels:
-            level = snapshot.levels[0]
-            cliques = np.append(fullness(*domain_sums(level, used, offered)), 1.0)
+        if not len(used):
+            return np.zeros(len(rows), dtype=np.int64)
+        node = fullness(used[:, rows], offered[:, rows])
+        if not snapshot.levels:
+            return np.ceil(50 * (node > 0) + 50 * node).astype(np.int64)
+        total = _NODE_BROKEN * (node > 0) + _NODE_FULL * node
+        for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
             # The code -1 finds the last one.
-            shares = (shares + cliques[level.codes[rows]]) / 2
-        return np.ceil(100 * shares).astype(np.int64)
+            domains = np.append(fullness(*domain_sums(level, used, offered)), 1.0)[level.codes[rows]]
+            total += broken * (domains > 0) + full * domains
+        # Rounding errors must not lift what is in no use above 0.
+        return np.ceil(total.round(6)).astype(np.int64)
+
+
+def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each level adds when it is broken, and when it is full."""
+    halves = 0.5 ** np.arange(levels)
+    farther = halves[1:] / halves[1:].sum() * _BROKEN_AROUND
+    broken = np.concatenate(([_BROKEN], farther)) if levels > 1 else np.array([_BROKEN + _BROKEN_AROUND])
+    return broken, halves / halves.sum() * _FULL
 
 
 def scarce(requests: Requests, snapshot: Snapshot) -> tuple[Amounts, Amounts]:

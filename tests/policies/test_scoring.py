@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -35,9 +35,25 @@ def test_a_whole_node_of_a_broken_clique_scores_higher_than_one_of_a_whole_cliqu
     assert ranking(view, single("s"))[:2] == ["b-0", "b-1"]
 
 
-def test_a_node_in_no_clique_is_used_before_any_clique_is_broken_further() -> None:
+def test_a_node_in_no_clique_is_used_before_a_whole_node_of_any_clique() -> None:
     view = snapshot(cluster("a: 2x8", "-: 1x8", "b: 2x8"), *busy("b-0", 4))
-    assert ranking(view, single("s")) == ["n-0", "b-0", "b-1", "a-0", "a-1"]
+    assert ranking(view, single("s")) == ["b-0", "n-0", "b-1", "a-0", "a-1"]
+
+
+@pytest.mark.parametrize("gpus", [1, 8], ids=lambda gpus: f"{gpus} GPUs in use in clique b")
+def test_a_broken_clique_is_ahead_of_a_whole_one_by_more_than_kube_scheduler_can_make_up_for(gpus: int) -> None:
+    """At the shipped weight of 5 a mark is worth 50 of its points, and its resource scores differ by 150 at most."""
+    nodes = [replace(one, labels={**one.labels, BLOCK: "y"}) for one in cluster("b: 16x8")]
+    view = snapshot([*blocks(), *nodes], *busy("b-0", gpus), *busy("c-0 c-1", 8))
+    whole, in_broken_block, in_broken_clique = marks(single("s"), ["a-0", "d-0", "b-1"], view, OURS.scoring)
+    assert whole < in_broken_block, "the block y is broken already, x is not"
+    assert in_broken_clique - in_broken_block >= 3
+
+
+def test_a_broken_node_is_filled_before_a_whole_one_of_its_clique() -> None:
+    view = snapshot(cluster("a: 18x8"), *busy("a-0", 1))
+    broken, whole = marks(single("s"), ["a-0", "a-1"], view, OURS.scoring)
+    assert broken - whole >= 2
 
 
 def test_gpus_count_for_a_pod_that_asks_for_them_and_cpu_for_one_that_does_not() -> None:
@@ -49,7 +65,7 @@ def test_gpus_count_for_a_pod_that_asks_for_them_and_cpu_for_one_that_does_not()
 def test_marks_are_0_for_the_whole_and_unknown_and_10_for_the_full() -> None:
     view = snapshot(cluster("a: 2x8", "b: 1x8", "c: 16x8"), *busy("b-0", 8), *busy("c-0", 1))
     found = marks(single("s"), ["b-0", "gone", "a-0", "c-0", "c-1"], view, Packing())
-    assert found == [10, 0, 0, 1, 1], "a clique with one GPU of 128 in use is broken, if hardly"
+    assert found == [10, 0, 0, 8, 6], "a clique with one GPU of 128 in use is broken, if hardly"
     assert marks(single("s"), [], view, Packing()) == []
 
 
@@ -112,7 +128,7 @@ def test_the_clique_of_the_placed_members_comes_before_its_block_and_that_before
     view = snapshot(blocks())
     names = ["a-1", "b-0", "loose", "c-0", "lone"]
     scores = Affinity().score(single("m"), rows_of(view, " ".join(names)), view, rows_of(view, "a-0"))
-    assert dict(zip(names, scores.tolist(), strict=True)) == {"a-1": 100, "b-0": 50, "loose": 50, "c-0": 0, "lone": 0}
+    assert dict(zip(names, scores.tolist(), strict=True)) == {"a-1": 100, "b-0": 34, "loose": 34, "c-0": 0, "lone": 0}
 
 
 def test_the_clique_with_more_of_the_gang_is_nearer_to_it() -> None:
@@ -138,5 +154,5 @@ def test_affinity_says_nothing_about_a_pod_without_placed_siblings() -> None:
     view = snapshot(cluster("a: 2x8", "b: 1x8"), *busy("b-0", 8))
     assert marks(single("s"), ["a-0", "b-0"], view, OURS.scoring) == [0, 10]
     flat = snapshot(cluster("-: 2x8"), *busy("n-0", 8))
-    assert marks(single("m"), ["n-0", "n-1"], flat, OURS.scoring, rows_of(flat, "n-1")) == [10, 5]
+    assert marks(single("m"), ["n-0", "n-1"], flat, OURS.scoring, rows_of(flat, "n-1")) == [10, 7]
     assert marks(single("m"), ["a-0"], view, WeightedSum([(Affinity(), 1)])) == [0]
