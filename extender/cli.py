@@ -12,6 +12,7 @@ import httpx
 import typer
 
 from extender.config import Settings, SettingsError, load
+from extender.inspection.commands import domains, explain, gangs
 
 main = typer.Typer(name="muster", no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -115,6 +116,16 @@ def _trust(settings: Settings) -> ssl.SSLContext | bool:
         return client_context(settings.tls)
     except TlsError as error:
         _stop(f"the extender cannot be asked over HTTPS: {error}")
+
+
+# What looks at a running Muster or its cluster from outside.
+for command in (explain, gangs, domains):
+    main.command()(command)
+
+
+def plugin() -> None:
+    """The same as ``kubectl muster``: kubectl runs any kubectl-muster on the PATH."""
+    main(prog_name="kubectl muster")
 
 
 def _settings(config: Path | None, **flags: object) -> Settings:

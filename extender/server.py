@@ -67,7 +67,7 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
 
 
 def _answer_questions(pages: FastAPI, runner: Runner) -> None:
-    @pages.get("/explain/{namespace}/{name}")
+    @pages.get("/explain/{namespace}/{name:path}")
     async def explained(namespace: str, name: str) -> Explanation:
         state = runner.core.state
         found = state.gangs.get(GroupKey(namespace, name))

@@ -17,12 +17,13 @@ class MemberView(BaseModel):
 
 
 class GangView(BaseModel):
-    """A gang and why it is where it is. ``story``: (seconds ago, what happened), oldest first."""
+    """A gang and why it is where it is, ``for_s`` seconds. ``story``: (seconds ago, what happened), oldest first."""
 
     namespace: str
     name: str
     state: str
     message: str
+    for_s: float
     min_member: int | None
     members: int
     bound: int
@@ -39,6 +40,7 @@ def view(gang: Gang, now: float) -> GangView:
         name=gang.key.name,
         state=gang.reason.code,
         message=gang.reason.message,
+        for_s=round(now - gang.reason_since, 3) if gang.reason_since else 0.0,
         min_member=gang.min_member,
         members=len(gang.live),
         bound=len(gang.bound),

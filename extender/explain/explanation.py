@@ -41,13 +41,12 @@ class DomainRoom(BaseModel):
 
 
 class Explanation(BaseModel):
-    """``for_s``: how long its state has lasted. ``asks``: what its members ask for, role by role.
+    """``asks``: what its members ask for, role by role. ``places``: where they are, or are planned to go.
 
     ``domains`` are those of ``level``, the best first; at most 64, ``domains_in_all`` counts them.
     """
 
     gang: GangView
-    for_s: float
     asks: list[str]
     places: list[PlaceView]
     level: str | None = None
@@ -63,7 +62,6 @@ def explain(state: State, gang: Gang, now: float) -> Explanation:
     rooms = _rooms(state, question) if question is not None else []
     return Explanation(
         gang=view(gang, now),
-        for_s=round(now - gang.reason_since, 3) if gang.reason_since else 0.0,
         asks=_asks(gang),
         places=_places(state, gang),
         level=question.level.key if question is not None and question.level is not None else None,

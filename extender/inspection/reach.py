@@ -1,0 +1,178 @@
+"""How the command line gets to a running Muster: by a URL, on this machine, or through the cluster's API server.
+
+Muster listens on the loopback address of its pod, which neither a Service nor the API server's proxy can reach. A
+port-forward can, and kubectl has all the ways to log in that people use: so kubectl forwards the port.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import shutil
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import httpx
+
+PORT = 10290
+HERE = f"http://127.0.0.1:{PORT}"
+_FORWARD_S = 20.0
+_ANSWER_S = 30.0
+_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+
+
+class UnreachableError(Exception):
+    """There is no way to Muster; the message says what was tried and what to do."""
+
+
+class RefusedError(Exception):
+    """Muster answers, but not this question; the message says why. ``status`` is the one of HTTP."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Way:
+    """What the user says about where Muster is. ``namespace`` and ``lease`` are those of Muster's own Deployment."""
+
+    url: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = "kube-system"
+    lease: str = "muster"
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+
+class Muster:
+    """A running extender that can be asked."""
+
+    def __init__(self, client: httpx.Client, where: str) -> None:
+        self._client = client
+        self.where = where
+
+    def get(self, path: str) -> Any:
+        """The JSON of a page. Raises UnreachableError or RefusedError."""
+        answer = self._ask(path)
+        if answer.is_success:
+            return answer.json()
+        try:
+            detail = str(answer.json()["detail"])
+        except (ValueError, KeyError, TypeError):
+            detail = f"{answer.status_code} {answer.text.strip()[:200]}"
+        raise RefusedError(detail, answer.status_code)
+
+    def ready(self) -> str | None:
+        """None when it has read the cluster, else what it says. Raises UnreachableError."""
+        answer = self._ask("/readyz")
+        return None if answer.is_success else answer.text.strip()[:200]
+
+    def _ask(self, path: str) -> httpx.Response:
+        try:
+            return self._client.get(path)
+        except httpx.HTTPError as error:
+            raise UnreachableError(f"no answer from Muster at {self.where}: {error}") from None
+
+
+@contextmanager
+def reach(way: Way) -> Iterator[Muster]:
+    """A Muster to be asked while the block lasts. Raises UnreachableError."""
+    if way.url is not None:
+        with _client(way, way.url) as client:
+            yield Muster(client, way.url)
+    elif way.kubeconfig is None and way.context is None and _is_here():
+        with httpx.Client(base_url=HERE, timeout=_ANSWER_S, trust_env=False) as client:
+            yield Muster(client, HERE)
+    else:
+        with _forwarded(way) as (port, target):
+            url = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False) as client:
+                yield Muster(client, f"{target} (through kubectl port-forward)")
+
+
+def _client(way: Way, url: str) -> httpx.Client:
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
+    verify: ssl.SSLContext | bool = True
+    try:
+        if way.ca_file is not None or way.cert_file is not None:
+            verify = ssl.create_default_context(cafile=way.ca_file)
+            if way.cert_file is not None:
+                verify.load_cert_chain(way.cert_file, way.key_file)
+    except OSError as error:
+        raise UnreachableError(f"the certificate files cannot be used: {error}") from None
+    return httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False, verify=verify)
+
+
+def _is_here() -> bool:
+    """Whether a Muster, or somebody's port-forward to one, listens on its usual port of this machine."""
+    try:
+        answer = httpx.get(f"{HERE}/readyz", timeout=2.0, trust_env=False)
+    except httpx.HTTPError:
+        return False
+    return answer.status_code in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE)
+
+
+@contextmanager
+def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise UnreachableError(
+            f"nothing answers at {HERE}, and there is no kubectl on the PATH to forward Muster's port; "
+            "say with --url where it is"
+        )
+    argv = [kubectl, f"--namespace={way.namespace}"]
+    argv += [f"--kubeconfig={way.kubeconfig}"] if way.kubeconfig is not None else []
+    argv += [f"--context={way.context}"] if way.context is not None else []
+    target = _leader(argv, way.lease) or "deployment/muster"
+    forward = subprocess.Popen(
+        [*argv, "port-forward", "--address=127.0.0.1", target, f":{PORT}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield _port(forward), f"{way.namespace}/{target}"
+    finally:
+        forward.terminate()
+        forward.communicate()
+
+
+def _leader(kubectl: list[str], lease: str) -> str | None:
+    """The pod whose kube-scheduler holds the Lease: of several replicas it is the one that decides."""
+    argv = [*kubectl, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}"]
+    try:
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=_FORWARD_S, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    pod, underscore, _ = said.stdout.strip().rpartition("_")
+    return f"pod/{pod}" if said.returncode == 0 and underscore else None
+
+
+def _port(forward: subprocess.Popen[str]) -> int:
+    """The local port that kubectl has chosen."""
+    assert forward.stdout is not None  # noqa: S101 - asked for as a pipe
+    deadline = time.monotonic() + _FORWARD_S
+    while (left_s := deadline - time.monotonic()) > 0 and _readable(forward.stdout, left_s):
+        line = forward.stdout.readline()
+        if found := _FORWARDING.search(line):
+            return int(found[1])
+        if not line:
+            said = forward.communicate()[1].strip().splitlines()
+            raise UnreachableError(
+                f"kubectl could not forward Muster's port: {said[-1] if said else 'no reason given'}; "
+                "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
+            )
+    raise UnreachableError(f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s")
+
+
+def _readable(pipe: IO[str], timeout_s: float) -> bool:
+    return bool(select.select([pipe], [], [], timeout_s)[0])

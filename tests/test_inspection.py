@@ -1,0 +1,190 @@
+"""`muster explain`, `gangs` and `domains` as people call them, against an extender that listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import uvicorn
+import yaml
+from typer.testing import CliRunner, Result
+
+from extender.cli import main
+from extender.core.events import NodeSeen, PodSeen, Synced, Tick
+from extender.core.scheduler import Scheduler
+from extender.metrics import Metrics
+from extender.runner import Runner
+from extender.server import create_app
+from policies.model import GroupRef, Topology
+from tests.builders import cluster, gang
+from tests.test_server import Written
+
+pytestmark = pytest.mark.xdist_group("inspection")
+
+
+def asked(*args: str, **env: str) -> Result:
+    return CliRunner().invoke(main, args, env={"COLUMNS": "160", **env})
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """An extender with a gang that runs, one that waits for a clique, and one with a name that is none."""
+    core = Scheduler()
+    running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
+    waiting = gang("wait", 2, topology=Topology(required="clique"))
+    (odd,) = gang("odd", 1)
+    odd = replace(
+        odd, group=GroupRef("'x\\x1b[31m'", odd.group.dialect, problem="its name is none") if odd.group else None
+    )
+    for one in cluster("a: 3x8", "b: 1x8"):
+        core.handle(NodeSeen(one), 1.0)
+    for pod in (*running, *waiting, odd):
+        core.handle(PodSeen(pod), 1.0)
+    core.handle(Synced(), 1.0)
+    core.handle(Tick(), 2.0)
+    app = create_app(Runner(core, Written()), Metrics(core.state), bind_timeout_s=30, max_body=1 << 20)
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
+    said = asked("explain", "default/wait", "--url", url)
+    assert said.exit_code == 0, said.output
+    for text in (
+        "default/wait  NoRoom",
+        "1 more node with 8 GPUs free in clique a",
+        "default/train (2 nodes)",
+        "wait-0",
+    ):
+        assert text in said.output
+    assert asked("explain", "wait", "-n", "default", "--url", url).exit_code == 0
+
+
+def test_json_and_yaml_say_the_same(url: str) -> None:
+    one, two = (asked("explain", "default/wait", "--url", url, "-o", how) for how in ("json", "yaml"))
+    read, other = json.loads(one.output), yaml.safe_load(two.output)
+    assert read["remedies"] == other["remedies"]
+    assert read["gang"]["state"] == other["gang"]["state"] == "NoRoom"
+    assert [row["name"] for row in json.loads(asked("gangs", "--url", url, "-o", "json").output)] == [
+        "'x\\x1b[31m'", "train", "wait",
+    ]  # fmt: skip
+
+
+def test_gangs_can_be_chosen(url: str) -> None:
+    said = asked("gangs", "--url", url)
+    assert "train" in said.output
+    assert "NoRoom" in said.output
+    waiting = json.loads(asked("gangs", "--waiting", "-n", "default", "--url", url, "-o", "json").output)
+    assert [row["name"] for row in waiting] == ["'x\\x1b[31m'", "wait"]
+    assert json.loads(asked("gangs", "--state", "running", "--url", url, "-o", "json").output)[0]["name"] == "train"
+    assert "there are no such gangs" in asked("gangs", "-n", "nowhere", "--url", url).output
+
+
+def test_domains_show_what_is_left(url: str) -> None:
+    said = asked("domains", "--url", url)
+    assert said.exit_code == 0
+    a, b = json.loads(asked("domains", "--level", "clique", "--url", url, "-o", "json").output)
+    assert (a["name"], a["nodes"], a["whole"], a["free_gpus"], a["gangs"]) == ("a", 3, 1, 8, ["default/train"])
+    assert (b["name"], b["gangs"]) == ("b", [])
+
+
+def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
+    for said in (asked("gangs", "--url", url), asked("explain", "default/'x\\x1b[31m'", "--url", url)):
+        assert said.exit_code == 0, said.output
+        assert "\x1b" not in said.output
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("explain", "default/wat"), "there is no gang default/wat; there are: 'x"),
+        (("explain", "team/wait"), "namespace team has none"),
+        (("explain", "/"), "write NAMESPACE/GANG"),
+        (("explain", "a/b", "-n", "c"), "leave one of them out"),
+        (("domains", "--level", "galaxy"), "there is no level galaxy; there are: clique"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_ends_in_one_sentence(url: str, args: tuple[str, ...], words: str) -> None:
+    said = asked(*args, "--url", url)
+    assert said.exit_code == 2
+    assert words in said.output
+    assert "Traceback" not in said.output
+
+
+@pytest.mark.parametrize("nowhere", ["http://127.0.0.1:1", "127.0.0.1:1", "ftp://x", "http://", "https://127.0.0.1:1"])
+def test_no_muster_is_one_sentence(nowhere: str) -> None:
+    said = asked("gangs", "--url", nowhere)
+    assert said.exit_code == 2
+    assert len(said.output.strip().splitlines()) == 1
+
+
+def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    said = asked("gangs", "--url", "https://127.0.0.1:1", "--ca-file", str(tmp_path / "none"))
+    assert (said.exit_code, "certificate files" in said.output) == (2, True)
+
+
+def kubectl(folder: Path, port: str, holder: str = "") -> str:
+    """A PATH with a kubectl that forwards to that port, and notes how it was called."""
+    script = folder / "kubectl"
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import sys, time\n"
+        f"open({str(folder / 'calls')!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10))\n"
+        "if 'get' in sys.argv:\n"
+        f"    print({holder!r}, end=''); sys.exit({0 if holder else 1})\n"
+        f"if not {port!r}:\n"
+        "    print('error: pods \"x\" is forbidden', file=sys.stderr); sys.exit(1)\n"
+        f"print('Forwarding from 127.0.0.1:{port} -> 10290', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    script.chmod(0o755)
+    return str(folder)
+
+
+def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_path: Path) -> None:
+    path = kubectl(tmp_path, url.rpartition(":")[2], "muster-5d9-abc_0b6f")
+    said = asked("gangs", "--context", "prod", "--muster-namespace", "sched", PATH=path)
+    assert said.exit_code == 0, said.output
+    assert "train" in said.output
+    lease, forward = (tmp_path / "calls").read_text().splitlines()
+    assert lease.startswith("--namespace=sched --context=prod get lease muster")
+    assert forward == "--namespace=sched --context=prod port-forward --address=127.0.0.1 pod/muster-5d9-abc :10290"
+
+
+def test_without_a_lease_the_deployment_is_forwarded(url: str, tmp_path: Path) -> None:
+    asked("gangs", "--kubeconfig", "/k", PATH=kubectl(tmp_path, url.rpartition(":")[2]))
+    assert "deployment/muster :10290" in (tmp_path / "calls").read_text()
+
+
+def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:
+    said = asked("gangs", "--context", "x", PATH=kubectl(tmp_path, ""))
+    assert said.exit_code == 2
+    assert 'pods "x" is forbidden; say with --url' in said.output
+
+
+def test_without_kubectl_the_way_is_told(tmp_path: Path) -> None:
+    said = asked("gangs", "--context", "x", PATH=str(tmp_path))
+    assert said.exit_code == 2
+    assert "no kubectl on the PATH" in said.output
+
+
+def test_the_plugin_is_installed_under_the_name_that_kubectl_looks_for(url: str) -> None:
+    plugin = Path(sys.executable).with_name("kubectl-muster")
+    env = {**os.environ, "MUSTER_URL": url}
+    done = subprocess.run([plugin, "gangs", "-o", "json"], env=env, capture_output=True, text=True, check=True)
+    assert "train" in done.stdout
+    helped = subprocess.run([plugin, "--help"], env=env, capture_output=True, text=True, check=True)
+    assert "kubectl muster" in helped.stdout
