@@ -37,7 +37,9 @@ class ControlPlane:
     admin: KeyPair
 
 
-def boot(supervised: Supervised, binaries: dict[str, Path], progress: Progress) -> ControlPlane:
+def boot(
+    supervised: Supervised, binaries: dict[str, Path], progress: Progress, *, audited: bool = False
+) -> ControlPlane:
     directory = supervised.directory
     authority = Authority(directory / "pki")
     admin = authority.client("admin", "devcluster:admin", "system:masters")
@@ -60,7 +62,9 @@ def boot(supervised: Supervised, binaries: dict[str, Path], progress: Progress) 
 
     etcd_port = component("etcd", lambda port: components.etcd(files, port), "https://127.0.0.1:{port}/health")
     port = component(
-        "kube-apiserver", lambda port: components.apiserver(files, port, etcd_port), "https://127.0.0.1:{port}/readyz"
+        "kube-apiserver",
+        lambda port: components.apiserver(files, port, etcd_port, audited=audited),
+        "https://127.0.0.1:{port}/readyz",
     )
     server = f"https://127.0.0.1:{port}"
     api = Api(server, authority.certificate, admin)

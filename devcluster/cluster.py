@@ -1,5 +1,6 @@
 """A control plane of one's own: starts with the `with` block, and nothing of it is left behind it."""
 
+import json
 import os
 import subprocess
 import time
@@ -34,15 +35,17 @@ class Cluster:
     api: Api  # as the administrator
     ready_after_s: float  # how long the control plane took to start, builds not counted
 
-    def __init__(self, progress: Progress | None = None) -> None:
+    def __init__(self, progress: Progress | None = None, *, audited: bool = False) -> None:
+        """`audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`."""
         self._progress = progress or silent
+        self._audited = audited
 
     def __enter__(self) -> Self:
         self._binaries = binaries.locate(self._progress)
         began = time.monotonic()
         self._supervised = Supervised()
         try:
-            plane = boot(self._supervised, self._binaries, self._progress)
+            plane = boot(self._supervised, self._binaries, self._progress, audited=self._audited)
         except BaseException:
             self._supervised.stop()
             raise
@@ -111,6 +114,10 @@ class Cluster:
         answer = self.api.create(path, {"spec": {"expirationSeconds": TOKEN_LIFETIME_S}})
         target = self._files.kubeconfig(f"{namespace}.{name}")
         return kubeconfig.with_token(target, self.server, self._files.authority, answer["status"]["token"], namespace)
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Every request of a ServiceAccount so far, as the API server's audit events tell of it."""
+        return [json.loads(line) for line in self._files.audit_log.read_text().splitlines()]
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl as the administrator and return its output; ClusterError with its complaint if it fails."""

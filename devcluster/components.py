@@ -6,6 +6,7 @@ from pathlib import Path
 from devcluster.certificates import KeyPair
 
 KWOK_CONFIG = Path(__file__).with_name("kwok.yaml")
+AUDIT_POLICY = Path(__file__).with_name("audit-policy.yaml")
 
 # How long a node may be silent and still count as Ready: longer than the pause between the heartbeats in kwok.yaml.
 NODE_GRACE_PERIOD = "1h"
@@ -21,6 +22,10 @@ class Files:
     serving: KeyPair
     etcd_client: KeyPair
     service_account_key: Path
+
+    @property
+    def audit_log(self) -> Path:
+        return self.directory / "audit.log"
 
     def kubeconfig(self, name: str) -> Path:
         return self.directory / "kubeconfigs" / f"{name}.yaml"
@@ -43,8 +48,10 @@ def etcd(files: Files, port: int) -> list[str]:
     ]
 
 
-def apiserver(files: Files, port: int, etcd_port: int) -> list[str]:
+def apiserver(files: Files, port: int, etcd_port: int, *, audited: bool = False) -> list[str]:
+    audit = [f"--audit-policy-file={AUDIT_POLICY}", f"--audit-log-path={files.audit_log}"]
     return [
+        *(audit if audited else ()),
         f"--etcd-servers=https://127.0.0.1:{etcd_port}",
         f"--etcd-cafile={files.authority}",
         f"--etcd-certfile={files.etcd_client.certificate}",

@@ -1,0 +1,234 @@
+"""On a real API server: the least rights, mutual TLS between kube-scheduler and Muster, a pod that is 'restricted'."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import ApiError, Object
+from devcluster.certificates import Authority, KeyPair
+from devcluster.muster import MANIFESTS, NAMESPACE, install
+from devcluster.tls import client_context
+from extender.core.effects import PostBinding
+from extender.kube.client import Kube
+
+pytestmark = pytest.mark.xdist_group("security")
+
+MUSTER = Path(sys.executable).with_name("muster")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TEAM = "team"
+PODS = f"/api/v1/namespaces/{TEAM}/pods"
+GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """What RBAC grants and the API server asks for: a verb on a resource ("pods/status") of a group."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whose certificates Muster and its kube-scheduler show each other."""
+    return Authority(tmp_path_factory.mktemp("muster") / "pki")
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority) -> Iterator[Cluster]:
+    """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
+    with Cluster(audited=True) as running:
+        install(running)
+        start_over_tls(running, authority)
+        running.add_nodes(4)
+        running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+        running.api.wait_for(f"/api/v1/namespaces/{TEAM}/serviceaccounts/default", bool)
+        yield running
+
+
+def start_over_tls(cluster: Cluster, authority: Authority) -> None:
+    """Muster with mutual TLS, and the kube-scheduler whose certificate it accepts."""
+    server, client = authority.serving("muster"), authority.client("kube-scheduler", "kube-scheduler")
+    port = cluster.free_port()
+    settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text()) | {
+        "listen_port": port,
+        "tls_cert_file": str(server.certificate),
+        "tls_key_file": str(server.key),
+        "tls_client_ca_file": str(authority.certificate),
+        # The probe shows the server's own certificate, which names the server.
+        "tls_client_names": ["kube-scheduler", "muster"],
+    }
+    config = cluster.directory / "muster.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
+    cluster.start("muster", [MUSTER, "serve", f"--config={config}", f"--kubeconfig={identity}"])
+    deadline = time.monotonic() + PATIENCE_S
+    while subprocess.run([MUSTER, "check", f"--config={config}"], capture_output=True, check=False).returncode:
+        assert time.monotonic() < deadline, "the probe never said that Muster is ready"
+
+    scheduler = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
+    for entry in scheduler["extenders"]:
+        entry["urlPrefix"] = f"https://127.0.0.1:{port}"
+        entry["enableHTTPS"] = True
+        entry["tlsConfig"] = tls_config(authority, client)
+    cluster.start_scheduler(scheduler, cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler"))
+
+
+def tls_config(authority: Authority, client: KeyPair) -> dict[str, str]:
+    files = {"caFile": authority.certificate, "certFile": client.certificate, "keyFile": client.key}
+    return {key: str(path) for key, path in files.items()}
+
+
+def pod(name: str, **meta: Any) -> Object:
+    limits = {"cpu": "1", "nvidia.com/gpu": "8"}
+    container = {"name": "main", "image": "train", "resources": {"requests": limits, "limits": limits}}
+    return {"metadata": {"name": name, **meta}, "spec": {"schedulerName": "muster", "containers": [container]}}
+
+
+def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster) -> None:
+    """A gang of each dialect starts over mutual TLS, one waits; then whatever else Muster can ask for is asked for."""
+    api = cluster.api
+    names = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+    for name, size in (("mpi", 2), ("alone", 9)):
+        kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+        api.create(GROUPS, {**kind, "metadata": {"name": name}, "spec": {"minMember": size}})
+    for i in range(2):
+        api.create(PODS, pod(f"train-{i}", annotations=names))
+        api.create(PODS, pod(f"mpi-{i}", labels={"scheduling.x-k8s.io/pod-group": "mpi"}))
+    api.create(PODS, pod("alone-0", labels={"scheduling.x-k8s.io/pod-group": "alone"}))
+    started = ("train-0", "train-1", "mpi-0", "mpi-1")
+    api.wait_for(
+        PODS, lambda seen: {one["metadata"]["name"] for one in seen if one["spec"].get("nodeName")} == set(started)
+    )
+    api.wait_for(f"{GROUPS}/alone", lambda group: "conditions" in group.get("status", {}))
+    asyncio.run(ask_for_everything(cluster))
+
+    compare(cluster, "muster-extender")
+
+
+def test_a_snapshot_needs_its_role_and_no_more(cluster: Cluster, tmp_path: Path) -> None:
+    account = {"kind": "ServiceAccount", "name": "auditor", "namespace": NAMESPACE}
+    cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "auditor"}})
+    cluster.kubectl("apply", "-f", str(MANIFESTS / "components" / "snapshot-role" / "role.yaml"))
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-snapshot"}
+    binding = {"metadata": {"name": "auditor"}, "roleRef": role, "subjects": [account]}
+    cluster.api.create(f"{RBAC}/clusterrolebindings", binding)
+    identity = cluster.service_account_kubeconfig(NAMESPACE, "auditor")
+    command = [MUSTER, "snapshot", f"--output={tmp_path / 'cluster.json'}", f"--kubeconfig={identity}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    compare(cluster, "auditor")
+
+
+def compare(cluster: Cluster, account: str) -> None:
+    """What the account was granted is what it asked for: no right is missing, and none is superfluous."""
+    refused = {right for right, allowed in asked(cluster, account) if not allowed}
+    assert not refused, f"rights are missing: {sorted(refused)}"
+    used, given = {right for right, _ in asked(cluster, account)}, set(granted(cluster, account))
+    assert used <= given, f"allowed by somebody else's role: {sorted(used - given)}"
+    assert given <= used, f"nothing uses these rights: {sorted(given - used)}"
+
+
+async def ask_for_everything(cluster: Cluster) -> None:
+    """Each request that the client can make, in case of a fault too: whether it succeeds is of no interest here."""
+    identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
+    kube = await Kube.connect(identity)
+    bound = cluster.api.get(f"{PODS}/train-0")
+    uid, node = bound["metadata"]["uid"], bound["spec"]["nodeName"]
+    group = cluster.api.get(f"{GROUPS}/mpi")["metadata"]["uid"]
+    asks = {
+        "post_binding": kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
+        "patch_status": kube.patch_status(TEAM, "train-0", uid, {}),
+        "ungate": kube.ungate(TEAM, "train-0", uid),
+        "get_pod_node": kube.get_pod_node(TEAM, "train-0", uid),
+        "evict": kube.evict(TEAM, "train-0", uid),
+        "create_event": kube.create_event(TEAM, {}),
+        "patch_podgroup_status": kube.patch_podgroup_status(TEAM, "mpi", group, {}),
+    }
+    known = {name for name, _ in inspect.getmembers(Kube, inspect.iscoroutinefunction) if not name.startswith("_")}
+    try:
+        assert set(asks) == known - {"connect", "close"}, "a new kind of request: ask for it here"
+        await asyncio.gather(*asks.values(), return_exceptions=True)
+    finally:
+        await kube.close()
+
+
+def asked(cluster: Cluster, account: str) -> Iterator[tuple[Right, bool]]:
+    """What the account has asked of the API server, and whether it was allowed to."""
+    for event in cluster.audit():
+        if event["user"]["username"] != f"system:serviceaccount:{NAMESPACE}:{account}" or "objectRef" not in event:
+            continue
+        about = event["objectRef"]
+        resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
+        allowed = event["annotations"]["authorization.k8s.io/decision"] == "allow"
+        yield Right(event["verb"], about.get("apiGroup", ""), resource), allowed
+
+
+def granted(cluster: Cluster, account: str) -> Iterator[Right]:
+    """What roles give the account, in the whole cluster or in one namespace."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    for bindings, namespaced in ((f"{RBAC}/clusterrolebindings", False), (f"{RBAC}/rolebindings", True)):
+        for binding in cluster.api.list(bindings):
+            if subject not in binding.get("subjects", []):
+                continue
+            within = f"/namespaces/{binding['metadata']['namespace']}" if namespaced else ""
+            role = cluster.api.get(f"{RBAC}{within}/{binding['roleRef']['kind'].lower()}s/{binding['roleRef']['name']}")
+            for rule in role["rules"]:
+                yield from (
+                    Right(verb, group, resource)
+                    for verb in rule["verbs"]
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                )
+
+
+def test_nobody_else_gets_an_answer(cluster: Cluster, authority: Authority) -> None:
+    """Not without a certificate, and not with one of the same authority that bears another name."""
+    settings = yaml.safe_load((cluster.directory / "muster.yaml").read_text())
+    url = f"https://127.0.0.1:{settings['listen_port']}/gangs"
+    nameless = ssl.create_default_context(cafile=str(authority.certificate))
+    neighbour = client_context(authority.certificate, authority.client("neighbour", "neighbour"))
+    scheduler = client_context(authority.certificate, authority.client("scheduler", "kube-scheduler"))
+    for stranger in (nameless, neighbour):
+        with pytest.raises((httpx.NetworkError, httpx.RemoteProtocolError)):
+            httpx.get(url, verify=stranger, trust_env=False)
+    assert httpx.get(url, verify=scheduler, trust_env=False).status_code == httpx.codes.OK
+
+
+def test_the_pod_is_admitted_where_pod_security_is_restricted(cluster: Cluster) -> None:
+    [template] = [
+        one["spec"]["template"]
+        for one in yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base")))
+        if one["kind"] == "Deployment"
+    ]
+    enforce = {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "v1.36",
+    }
+    cluster.api.create("/api/v1/namespaces", {"metadata": {"name": "strict", "labels": enforce}})
+    cluster.api.create("/api/v1/namespaces/strict/serviceaccounts", {"metadata": {"name": "muster-scheduler"}})
+    path = "/api/v1/namespaces/strict/pods?dryRun=All"
+
+    def create(spec: Object) -> Object:
+        return cluster.api.create(path, {"metadata": {"name": "muster"}, "spec": spec})
+
+    assert create(template["spec"])["metadata"]["name"] == "muster"
+    careless = {**template["spec"], "hostNetwork": True}
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        create(careless)
