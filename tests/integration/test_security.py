@@ -130,7 +130,7 @@ def test_a_snapshot_needs_its_role_and_no_more(cluster: Cluster, tmp_path: Path)
     binding = {"metadata": {"name": "auditor"}, "roleRef": role, "subjects": [account]}
     cluster.api.create(f"{RBAC}/clusterrolebindings", binding)
     identity = cluster.service_account_kubeconfig(NAMESPACE, "auditor")
-    command = [MUSTER, "snapshot", f"--output={tmp_path / 'cluster.json'}", f"--kubeconfig={identity}"]
+    command = [str(MUSTER), "snapshot", f"--output={tmp_path / 'cluster.json'}", f"--kubeconfig={identity}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     compare(cluster, "auditor")
