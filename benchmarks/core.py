@@ -1,6 +1,7 @@
 """How long the core alone takes to decide, and what it keeps in memory: no Kubernetes, a process of its own per size.
 
 The clusters are half full and fragmented: on average four of a node's eight GPUs are taken, from none to all of them.
+They have three levels: 16 nodes to a clique, ten cliques to a block, ten blocks to a zone.
 """
 
 from __future__ import annotations
@@ -9,22 +10,30 @@ import gc
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import memory_mib
-from benchmarks.stage import CLIQUE, GPU, GPUS_PER_NODE, clique_of
+from benchmarks.stage import CLIQUE, GPU, GPUS_PER_NODE, NODES_PER_CLIQUE, clique_of
 from devcluster.progress import Progress
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.scheduler import Scheduler
-from policies.model import Dialect, GroupRef, Node, Pod, Requests
+from policies.api import TopologyPolicy
+from policies.balanced import Balanced
+from policies.chosen import OURS, Policies
+from policies.levels import levels_from
+from policies.model import Dialect, GroupRef, Node, Pod, Requests, Topology
+from policies.topology import BestFit
 
 SMALL, LARGE = 8, 512
 ROUNDS = {SMALL: 50, LARGE: 10}
+BLOCK, ZONE = "example.com/block", "example.com/zone"
+LEVELS = levels_from([f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"])
+NODES_PER_BLOCK, NODES_PER_ZONE = 10 * NODES_PER_CLIQUE, 100 * NODES_PER_CLIQUE
 PASSES = 5
 BIG_NODES, BIG_GPUS = 4, 16
 """Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
@@ -34,9 +43,34 @@ REST_S = 60.0
 """After this the core has neither a reason to report nor a rest to take after a pass in vain."""
 
 
+@dataclass(frozen=True)
+class Question:
+    """A gang that asks something of the levels."""
+
+    words: str
+    size: int
+    topology: Topology
+
+
+QUESTIONS: dict[type[TopologyPolicy], Sequence[Question]] = {
+    BestFit: (
+        Question("8, in a clique", SMALL, Topology("clique")),
+        Question("8, in a block, if possible in a clique", SMALL, Topology("block", "clique")),
+        Question("8, in slices of 4, each in a clique, all in a block", SMALL, Topology("block", None, 4, "clique")),
+        Question("512, in a block", LARGE, Topology("block")),
+        Question("512, in slices of 16, each in a clique, all in a zone", LARGE, Topology("zone", None, 16, "clique")),
+    ),
+    Balanced: (
+        Question("8, balanced", SMALL, Topology()),
+        Question("512, balanced", LARGE, Topology()),
+    ),
+}
+
+
 class Run(Struct, frozen=True):
-    """One size. Times are of the core's own code; ``pass_ms``: one admission pass over the gangs that wait,
-    ``longest_ms`` the longest for which it kept the process from answering anything else.
+    """One size. Times are of the core's own code; ``asking_ms``: the decisions about gangs that ask something of the
+    levels, by what they ask. ``pass_ms``: one admission pass over the gangs that wait, ``longest_ms`` the longest for
+    which it kept the process from answering anything else.
     """
 
     nodes: int
@@ -45,6 +79,7 @@ class Run(Struct, frozen=True):
     memory_mib: float
     small_ms: list[float]
     large_ms: list[float]
+    asking_ms: dict[str, list[float]]
     gangs: int
     pass_ms: list[float]
     longest_ms: float
@@ -53,8 +88,8 @@ class Run(Struct, frozen=True):
 class Core:
     """A core under a clock of its own, whose work is timed."""
 
-    def __init__(self) -> None:
-        self._core = Scheduler()
+    def __init__(self, policies: Policies = OURS) -> None:
+        self._core = Scheduler(policies=policies, levels=LEVELS)
         self._now = 0.0
 
     def feed(self, events: Iterable[Event]) -> float:
@@ -95,7 +130,8 @@ def measure_here(nodes: int, gangs: int) -> Run:
     gc.collect()
     resident, _ = memory_mib(os.getpid())
     core.decide()
-    planned = {size: [_plan(core, size, number) for number in range(rounds)] for size, rounds in ROUNDS.items()}
+    planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in ROUNDS}
+    asking = {one.words: _planned(core, one) for one in QUESTIONS[BestFit]} | _balanced(nodes)
     passes = list(_passes(core, gangs))
     return Run(
         nodes=nodes,
@@ -104,19 +140,31 @@ def measure_here(nodes: int, gangs: int) -> Run:
         memory_mib=round(resident - before, 1),
         small_ms=planned[SMALL],
         large_ms=planned[LARGE],
+        asking_ms=asking,
         gangs=gangs,
         pass_ms=[round(sum(steps), 3) for steps in passes],
         longest_ms=round(max(map(max, passes)), 3),
     )
 
 
-def _plan(core: Core, size: int, number: int) -> float:
+def _balanced(nodes: int) -> dict[str, list[float]]:
+    core = Core(replace(OURS, topology=Balanced()))
+    core.feed(_cluster(nodes))
+    core.decide()
+    return {one.words: _planned(core, one) for one in QUESTIONS[Balanced]}
+
+
+def _planned(core: Core, asked: Question) -> list[float]:
+    return [_plan(core, asked, number) for number in range(ROUNDS[asked.size])]
+
+
+def _plan(core: Core, asked: Question, number: int) -> float:
     """A gang comes, is placed and goes again; how long the decision took, in ms."""
-    members = list(_gang(f"gang-{size}-{number}", size, gpus=1))
+    members = [replace(pod, topology=asked.topology) for pod in _gang(f"gang-{number}", asked.size, gpus=1)]
     core.feed(map(PodSeen, members))
     took = sum(core.decide())
-    if core.placed() != size:
-        raise AssertionError(f"a gang of {size} was not placed")
+    if core.placed() != asked.size:
+        raise AssertionError(f"a gang was not placed: {asked.words}")
     core.feed(PodGone(pod.uid) for pod in members)
     core.decide()
     return round(took, 3)
@@ -140,7 +188,8 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
 
 def _cluster(nodes: int) -> Iterator[Event]:
     for number in range(nodes):
-        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, clique_of(number)))
+        block, zone = f"block-{number // NODES_PER_BLOCK}", f"zone-{number // NODES_PER_ZONE}"
+        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, {CLIQUE: clique_of(number), BLOCK: block, ZONE: zone}))
         for index in range(_taken(number)):
             name = f"bound-{number}-{index}"
             yield PodSeen(Pod(f"uid-{name}", "default", name, _requests(1), node=f"node-{number}", phase="Running"))
@@ -152,9 +201,8 @@ def _taken(number: int) -> int:
     return (number * 5 + number // 11) % (GPUS_PER_NODE + 1)
 
 
-def _node(name: str, gpus: int, clique: str = "") -> Node:
-    labels = {"kubernetes.io/hostname": name} | ({CLIQUE: clique} if clique else {})
-    return Node(name, _amounts(gpus), labels)
+def _node(name: str, gpus: int, domains: Mapping[str, str] | None = None) -> Node:
+    return Node(name, _amounts(gpus), {"kubernetes.io/hostname": name, **(domains or {})})
 
 
 def _amounts(gpus: int, cpu: int = 96_000) -> Requests:
@@ -188,7 +236,12 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         *("nodes", f"gang of {SMALL}", f"gang of {LARGE}", f"pass over {runs[0].gangs:,} waiting gangs"),
         *("without a break", "memory", "to take all in"),
     )
-    return [Table("Decisions of the core: median (worst)", columns, rows)]
+    asking = [(words, *(_told(run.asking_ms[words]) for run in runs)) for words in runs[0].asking_ms]
+    sizes = ("gang", *(f"{run.nodes:,} nodes" for run in runs))
+    return [
+        Table("Decisions of the core: median (worst)", columns, rows),
+        Table("Decisions about gangs that ask something of three levels: median (worst)", sizes, asking),
+    ]
 
 
 def _told(milliseconds: Sequence[float]) -> str:

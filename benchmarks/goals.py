@@ -101,6 +101,11 @@ def _core(what: str, bar: float, figure: Callable[[core.Run], Sequence[float]]) 
     return Goal("core", f"decision at 5,000 nodes: {what}", bar, of, " ms")
 
 
+def _asking(one: core.Question) -> Goal:
+    bar = 1 if one.size == core.SMALL else 10
+    return _core(f"gang of {one.words}", bar, lambda run: run.asking_ms[one.words])
+
+
 def _memory(what: str, bar: float, figure: Callable[[memory.Run], Sequence[float]], unit: str) -> Goal:
     return Goal(
         "memory", f"5,000 nodes, 20,000 pods: {what}", bar, lambda runs: max(figure(runs[0]), default=None), unit
@@ -146,6 +151,7 @@ GOALS: Sequence[Goal] = (
     ),
     _core("gang of 8", 1, lambda run: run.small_ms),
     _core("gang of 512", 10, lambda run: run.large_ms),
+    *(_asking(one) for some in core.QUESTIONS.values() for one in some),
     _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
     _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),
     _memory("ready after its start", 5, lambda run: run.ready_s, " s"),

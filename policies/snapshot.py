@@ -55,25 +55,27 @@ class Level:
     above: tuple[Codes, ...] = ()
     torn: tuple[str, ...] = ()
     _order: Rows = field(init=False, repr=False, compare=False)
-    _starts: Rows = field(init=False, repr=False, compare=False)
-    _present: Codes = field(init=False, repr=False, compare=False)
+    _bounds: Rows = field(init=False, repr=False, compare=False)
+    _present: Rows = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Levels change much less often than they are asked: nodes in the order of their domains are summed up at once.
+        # Levels change much less often than they are asked. In the order of their domains, the nodes of the domain
+        # ``code`` stand from bounds[code + 1] to bounds[code + 2], behind those outside all domains.
         order = np.argsort(self.codes, kind="stable")
-        present, starts = np.unique(self.codes[order], return_index=True)
-        for name, value in (("_order", order), ("_starts", starts), ("_present", present + 1)):
+        bounds = np.searchsorted(self.codes[order], np.arange(-1, len(self.names) + 1))
+        present = np.flatnonzero(np.diff(bounds))
+        for name, value in (("_order", order), ("_bounds", bounds), ("_present", present)):
             object.__setattr__(self, name, value)
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
         """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
         sums = np.zeros(len(self.names) + 1, dtype=np.int64)
-        if len(self._starts):
-            sums[self._present] = np.add.reduceat(per_node[self._order], self._starts)
+        if len(self._present):
+            sums[self._present] = np.add.reduceat(per_node[self._order], self._bounds[self._present])
         return sums[1:], int(sums[0])
 
     def domain(self, code: int) -> Domain:
-        return Domain(self.names[code], np.flatnonzero(self.codes == code))
+        return Domain(self.names[code], self._order[self._bounds[code + 1] : self._bounds[code + 2]])
 
     def outside(self) -> Domain:
         """The nodes in no domain."""

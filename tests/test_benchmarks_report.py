@@ -115,8 +115,9 @@ def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     """It says so itself: a gang of 512 that is not placed, or a waiting one that is, ends it with an error."""
     run = core.measure_here(160, gangs=3)
     assert (len(run.small_ms), len(run.large_ms), len(run.pass_ms)) == (50, 10, 5)
-    (table,) = core.tables([run])
-    assert table.rows[0][0] == f"160 ({run.pods:,} pods)"
+    speed, asking = core.tables([run])
+    assert speed.rows[0][0] == f"160 ({run.pods:,} pods)"
+    assert column(asking, "gang") == [one.words for some in core.QUESTIONS.values() for one in some]
 
 
 def test_a_goal_is_met_missed_or_not_measured() -> None:
