@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 GANG_GATE = "muster.dev/gang"
 """The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
@@ -19,9 +20,11 @@ Requests = tuple[tuple[str, int], ...]
 """What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GroupKey:
-    """A PodGroup's name. A pod can only name a group of its own namespace."""
+class GroupKey(NamedTuple):
+    """A PodGroup's name. A pod can only name a group of its own namespace.
+
+    A tuple, because an admission pass looks up every waiting gang by its key.
+    """
 
     namespace: str
     name: str
@@ -145,7 +148,8 @@ class Pod:
     """A pod, reduced to the fields that a decision uses.
 
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message
-    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts.
+    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
+    when its active deadline passes, in seconds since the epoch; None while it has none or has not begun.
     """
 
     uid: str
@@ -170,6 +174,7 @@ class Pod:
     native_group: bool = False
     device_claims: bool = False
     claims: tuple[str, ...] = ()
+    ends: float | None = None
 
     @property
     def terminal(self) -> bool:

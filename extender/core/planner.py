@@ -56,25 +56,29 @@ class Planner:
             state.explain(gang, demand.trouble, now)
         if demand.shape is None or now < gang.not_before:
             return LOOK
-        members = [gang.asking(gang.members[uid]) for uid in demand.members]
-        wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
-        if recovering and len(wanted) == len(members) and self._still_good(gang, members, wanted):
-            self._promise(gang, members, wanted, now)
+        if recovering and self._resume(gang, demand, now):
             return LOOK
         cost, verdict = LOOK, self.verdicts.get(demand.shape)
         if verdict is None:
-            cost, verdict = TRY + SEAT * len(members), self._try(gang, demand.shape, members, now)
+            cost, verdict = TRY + SEAT * len(demand.members), self._try(gang, demand, demand.shape, now)
         if verdict is not None:
             self.vain += cost
-            if not gang.whole:
+            if verdict is not gang.reason and not gang.whole:
                 state.explain(gang, verdict, now)
         return cost
 
-    def _still_good(self, gang: Gang, members: list[Pod], wanted: dict[str, str]) -> bool:
-        """Whether a remembered placement fits, and breaks no rule of the topology."""
+    def _resume(self, gang: Gang, demand: Demand, now: float) -> bool:
+        """Take the nominations of its members as the plan, where they fit and break no rule of the topology."""
+        members = _asking(gang, demand)
+        wanted = {pod.uid: pod.nominated_node for pod in members if pod.nominated_node}
+        if len(wanted) < len(members):
+            return False
         view = self._state.ledger.snapshot()
         everybody = [*_beside(gang), *((pod, wanted[pod.uid]) for pod in members)]
-        return fits(wanted, members, view) and keeps(everybody, view)
+        if not fits(wanted, members, view) or not keeps(everybody, view):
+            return False
+        self._promise(gang, members, wanted, now)
+        return True
 
     def _demand(self, gang: Gang) -> Demand:
         state = self._state
@@ -92,15 +96,16 @@ class Planner:
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, asking)):
             beside = sorted((pod.rank, node) for pod, node in _beside(gang))
-            tied = (*(pod.index for pod in asking), *beside)
+            # The reason names others as they are called in its namespace.
+            tied = (gang.key.namespace, *(pod.index for pod in asking), *beside)
         content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         return Demand(None, tuple(pod.uid for pod in members), shape)
 
-    def _try(self, gang: Gang, shape: Shape, members: list[Pod], now: float) -> Reason | None:
+    def _try(self, gang: Gang, demand: Demand, shape: Shape, now: float) -> Reason | None:
         """Place it, or say why not."""
-        state = self._state
+        state, members = self._state, _asking(gang, demand)
         for uid in gang.kept:
             state.ledger.release(f"kept:{uid}")
         view = state.ledger.snapshot()
@@ -110,15 +115,17 @@ class Planner:
         self._keep_rest(gang)
         if isinstance(found, Placed):
             return None
-        self.verdicts[shape] = self._why(found)
+        why = self._why(found, gang.key.namespace)
+        # The same words are the same object: most often nothing is new for those who have been told.
+        self.verdicts[shape] = gang.reason if why == gang.reason else why
         return self.verdicts[shape]
 
-    def _why(self, found: NoRoom) -> Reason:
+    def _why(self, found: NoRoom, namespace: str) -> Reason:
         if found.unclear:
             return Reason("UnknownTopology", found.explanation)
         text = f"{found.placed} of {found.needed} members fit at once: "
         if found.miss is not None:
-            text += f"{found.miss.text}{self._holders.told(found.miss.domain)}; "
+            text += f"{found.miss.text}{self._holders.told(found.miss, namespace)}; "
         return Reason("NoRoom", text + found.explanation)
 
     def _promise(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
@@ -138,6 +145,10 @@ class Planner:
                 del gang.kept[uid]
             else:
                 self._state.ledger.charge(f"kept:{uid}", kept.node, kept.requests, assumed=True)
+
+
+def _asking(gang: Gang, demand: Demand) -> list[Pod]:
+    return [gang.asking(gang.members[uid]) for uid in demand.members]
 
 
 def _beside(gang: Gang) -> list[Sibling]:

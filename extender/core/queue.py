@@ -26,8 +26,8 @@ class Walk:
     """Otherwise nothing has changed for those who have a verdict, and only gangs without one are looked at."""
     freed: list[Freed] = field(default_factory=list)
     doubted: list[Shape] = field(default_factory=list)
-    keys: list[GroupKey] | None = None
-    """The gangs still to be looked at, the next one last; None until the verdicts have been seen to."""
+    gangs: list[Gang] | None = None
+    """Those still to be looked at, the next one last; None until the verdicts have been seen to."""
 
 
 class Queue:
@@ -108,6 +108,9 @@ class Queue:
     def _step(self, walk: Walk, now: float) -> int:
         """Do the next thing. Returns what it cost, in units."""
         state, planner = self._state, self._planner
+        if walk.gangs:
+            gang = walk.gangs.pop()
+            return planner.plan(gang, now) if state.gangs.get(gang.key) is gang else LOOK
         if walk.doubted:
             shape, cost = walk.doubted.pop(), 1 + len(walk.freed) // 4
             if concerns(walk.freed, shape, state.ledger):
@@ -115,16 +118,13 @@ class Queue:
                 walk.everybody = True
             planner.vain += cost
             return cost
-        if walk.keys is None:
+        if walk.gangs is None:
             self._drop_verdicts_of_nobody()
             chosen = state.waiting if walk.everybody else state.stale
-            gangs = self._in_order(key for key in chosen if planner.is_open(state.gangs[key], now))
-            walk.keys = [gang.key for gang in reversed(gangs)]
+            walk.gangs = self._in_order(key for key in chosen if planner.is_open(state.gangs[key], now))
+            walk.gangs.reverse()
             planner.vain += len(chosen)
             return len(chosen)
-        if walk.keys:
-            gang = state.gangs.get(walk.keys.pop())
-            return LOOK if gang is None else planner.plan(gang, now)
         self._rest_until = now + min(_REST_S * planner.vain, _REST_MAX_S)
         self._walk = None
         return LOOK
