@@ -19,12 +19,14 @@ Sibling = tuple[Pod, str]
 class Role:
     """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go.
 
-    ``rules`` are what they ask of the topology; a sliced role consists of whole slices.
+    ``rules`` are what they ask of the topology; a sliced role consists of whole slices. ``home``: level and domain, by
+    index and code, that they have to join their siblings in.
     """
 
     pods: tuple[Pod, ...]
     room: Counts
     rules: Rules = NONE_ASKED
+    home: tuple[int, int] | None = None
 
     @property
     def count(self) -> int:
@@ -36,7 +38,7 @@ class Role:
 
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""
-        return self if count >= self.count else Role(self.pods[:count], self.room, self.rules)
+        return self if count >= self.count else Role(self.pods[:count], self.room, self.rules, self.home)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +69,11 @@ def roles_of(
             return rules
         room = snapshot.room(pods[0].requests, pods[0].selection)
         room[closed] = 0
-        if rules.required is not None:
-            _stay(room, rules.required, beside, snapshot)
+        home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
-            found += _slices(pods, room, rules, beside, snapshot)
+            found += _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
         else:
-            found.append((False, Role(tuple(pods), room, rules)))
+            found.append((False, Role(tuple(pods), room, rules, home)))
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
     return [role for _, role in found]
@@ -84,21 +85,23 @@ def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
     return np.array([row for row in rows if row is not None], dtype=np.intp)
 
 
-def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> None:
-    """No room outside the domains of the level, nor outside the one where most of the bound siblings are."""
+def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> tuple[int, int] | None:
+    """No room outside the domains of the level, nor outside the one where most of the bound siblings are: the home."""
     codes = snapshot.levels[required].codes
     room[codes < 0] = 0
     bound = rows_of([node for pod, node in beside if requires_level(pod)], snapshot)
     homes = codes[bound]
     homes = homes[homes >= 0]
-    if len(homes):
-        room[codes != int(np.bincount(homes).argmax())] = 0
+    if not len(homes):
+        return None
+    home = int(np.bincount(homes).argmax())
+    room[codes != home] = 0
+    return required, home
 
 
-def _slices(
-    pods: Sequence[Pod], room: Counts, rules: Rules, beside: Sequence[Sibling], snapshot: Snapshot
-) -> Iterator[tuple[bool, Role]]:
+def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Iterator[tuple[bool, Role]]:
     """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
+    pods, room, rules = sliced.pods, sliced.room, sliced.rules
     codes = snapshot.levels[rules.slice_level].codes
     room[codes < 0] = 0
     shape = (pods[0].requests, pods[0].selection, pods[0].topology)
@@ -113,12 +116,13 @@ def _slices(
     fresh = {number: some for number, some in slices.items() if number not in homes}
     whole = [pod for some in fresh.values() if len(some) == rules.slice_size for pod in some]
     if whole:
-        yield False, Role(tuple(whole), room, rules)
+        yield False, Role(tuple(whole), room, rules, sliced.home)
     for number, some in slices.items():
         if number in homes:
-            yield True, Role(tuple(some), np.where(codes == homes[number], room, 0), rules.unsliced())
+            home = rules.slice_level, homes[number]
+            yield True, Role(tuple(some), np.where(codes == home[1], room, 0), rules.unsliced(), home)
         elif len(some) < rules.slice_size:
-            yield False, Role(tuple(some), room, rules.sliced_by(len(some)))
+            yield False, Role(tuple(some), room, rules.sliced_by(len(some)), sliced.home)
 
 
 def _nearness(role: Role, levels: int) -> int:

@@ -46,11 +46,15 @@ def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return broken, halves / halves.sum() * _FULL
 
 
+def kinds(requests: Requests) -> tuple[str, ...]:
+    """The extended resources asked for, else cpu and memory."""
+    asked = [name for name, amount in requests if amount]
+    return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
+
+
 def scarce(requests: Requests, snapshot: Snapshot) -> tuple[Amounts, Amounts]:
-    """Used and offered, shape ``(kinds, nodes)``, of the extended resources asked for, else of cpu and memory."""
-    asked = [name for name, amount in requests if amount and name in snapshot.resources]
-    kinds = [name for name in asked if "/" in name] or [name for name in asked if name in ("cpu", "memory")]
-    lines = [snapshot.resources[name] for name in kinds]
+    """Used and offered, shape ``(kinds, nodes)``, of what is scarce among what is asked for."""
+    lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
     offered = snapshot.allocatable[lines]
     return offered - snapshot.free[lines], offered
 

@@ -84,7 +84,8 @@ def place(
             return Placed(nodes)
         placed = set(nodes)
     stuck = next(role for role in asked if any(pod.uid not in placed for pod in role.pods))
-    return NoRoom(len(placed), needed, explain(stuck.pods[0], snapshot, refused), nearest_miss(stuck, snapshot))
+    want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
+    return NoRoom(len(placed), needed, explain(stuck.pods[0], snapshot, refused), nearest_miss(stuck, want, snapshot))
 
 
 def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:

@@ -48,8 +48,8 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
     for name in (said.required, said.preferred, said.slice_level):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             return Unclear(f"{name} is no topology level here; there are {_known(snapshot)}")
-    if said.slice_size is not None and (odd := next((pod for pod in pods if pod.index is None), None)) is not None:
-        return Unclear(f"slices are made by index, and pod {odd.name} has none")
+    if said.slice_size is not None and (odd := sum(pod.index is None for pod in pods)):
+        return Unclear(f"slices are made by index, and {odd} of its pods have none (Indexed Jobs and StatefulSets do)")
     return Rules(
         _index(said.required, snapshot),
         0 if said.preferred is None else _index(said.preferred, snapshot),

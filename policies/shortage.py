@@ -9,15 +9,21 @@ import numpy as np
 
 from policies.ask import Role, rows_of
 from policies.model import Pod, Requests
-from policies.snapshot import Domain, Snapshot
+from policies.packing import kinds
+from policies.snapshot import Counts, Domain, Level, Snapshot
+from policies.terrain import rooms
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The domain that comes nearest to holding a role that requires its level; ``text`` says how near."""
+    """The domain that comes nearest to holding a role that requires its level; ``text`` says how near.
+
+    ``kinds``: the resources that count, so that whoever has some of them there is in the way.
+    """
 
     text: str
     domain: Domain
+    kinds: tuple[str, ...]
 
 
 def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
@@ -32,27 +38,74 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
     return "; ".join(parts)
 
 
-def nearest_miss(role: Role, snapshot: Snapshot) -> Miss | None:
-    """For a role that requires a level or whose slices do; None for any other."""
-    rules = role.rules
-    at = rules.required if rules.required is not None else rules.slice_level if rules.slice_size else None
+def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
+    """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other."""
+    at = _level(role)
     if at is None:
         return None
-    level, asked = snapshot.levels[at], f"{role.count} x {_scarce(role.requests)}"
-    if rules.required is None:
-        asked += f" in slices of {rules.slice_size}"
-    domains = int((level.tally(np.ones(len(level.codes), dtype=np.int64))[0] > 0).sum())
-    text = f"required {level.key} for {asked}: {_many(domains, level.name)}"
-    found = level.tally(role.room)[0]
-    if not found.any():
-        return Miss(f"{text}, none has room for one", Domain("", np.zeros(0, dtype=np.intp)))
-    code = int(np.lexsort((level.rank, -found))[0])
-    thing = "node" if int(role.room.max()) == 1 else "slot"
-    text += f", best has {int(found[code])} free {thing}{'s' * (int(found[code]) != 1)} ({level.names[code]})"
-    want = role.count if rules.required is not None else rules.slice_size
-    if (short := want - int(found[code])) > 0:
-        text += f"; {_many(short, thing)} short"
-    return Miss(text, level.domain(code))
+    level, rules = snapshot.levels[at], role.rules
+    found = rooms(role, at, snapshot.levels)
+    text = f"required {level.key} for {want} x {_scarce(role.requests)}"
+    if rules.slice_size:
+        text += f" in slices of {rules.slice_size}"
+        if at != rules.slice_level:
+            text += f" that share {snapshot.levels[rules.slice_level].key} each"
+    if role.home is None:
+        code = int(np.lexsort((level.rank, -found))[0]) if len(found) else -1
+        domains = int((level.tally(np.ones(len(level.codes), dtype=np.int64))[0] > 0).sum())
+        text += f": {_many(domains, level.name)}"
+        if code < 0 or not found[code]:
+            none = f"a slice of {rules.slice_size}" if rules.slice_size else "one"
+            text += f", none has room for {none}{_contradictions(level)}"
+            return Miss(text, Domain("", np.zeros(0, dtype=np.intp)), kinds(role.requests))
+        text += f", best has {_free(role, int(found[code]))} ({level.names[code]})"
+    else:
+        code = role.home[1]
+        text += f": its gang is in {level.names[code]}, which has {_free(role, int(found[code]))}"
+    domain = level.domain(code)
+    sliced = rules.slice_size and rules.required is None
+    text += _sliced(role, found, want) if sliced else _short(role, want - int(found[code]), domain, snapshot)
+    return Miss(text + _contradictions(level), domain, kinds(role.requests))
+
+
+def _level(role: Role) -> int | None:
+    """The level whose domains the role has to do with."""
+    if role.home is not None:
+        return role.home[0]
+    rules = role.rules
+    return rules.required if rules.required is not None else rules.slice_level if rules.slice_size else None
+
+
+def _free(role: Role, free: int) -> str:
+    whole = f" in whole slices of {role.rules.slice_size}" if role.rules.slice_size else ""
+    return f"{free} free {_thing(role)}{'s' * (free != 1)}{whole}"
+
+
+def _thing(role: Role) -> str:
+    """What takes one member."""
+    return "node" if int(role.room.max(initial=0)) <= 1 else "slot"
+
+
+def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
+    if short <= 0:
+        return "; too few beside the gang's other members"
+    text = f"; {_many(short, _thing(role))} short"
+    if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
+        text += f"; {shut} of its {_many(len(domain.rows), 'node')} not ready or closed to the gang"
+    return text
+
+
+def _sliced(role: Role, found: Counts, want: int) -> str:
+    size = role.rules.slice_size
+    return f"; room for {int(found.sum()) // size} of {_many(-(-want // size), 'slice')} in all"
+
+
+def _contradictions(level: Level) -> str:
+    """Labels that contradict nesting: whoever reads the numbers must know that they are smaller for it."""
+    if not level.torn:
+        return ""
+    named = ", ".join(level.torn[:3]) + ", ..." * (len(level.torn) > 3)
+    return f"; {_many(len(level.torn), 'value')} of this label contradict the levels farther out: {named}"
 
 
 def _scarce(requests: Requests) -> str:
@@ -68,5 +121,13 @@ def _many(count: int, thing: str) -> str:
 
 
 def _words(requests: Requests) -> str:
-    named = [f"{amount / 1000:g} cpu" if name == "cpu" else f"{amount} {name}" for name, amount in requests]
+    named = [_amount(name, amount) for name, amount in requests]
     return ", ".join(text for text, (name, _) in zip(named, requests, strict=True) if name != "pods") or "a pod"
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount / 1000:g} cpu"
+    if name in ("memory", "ephemeral-storage"):
+        return f"{amount / 2**30:.4g} GiB {name}"
+    return f"{amount} {name}"

@@ -1,11 +1,25 @@
-"""Who has the room of a domain: the names that stand in the reason of a gang that misses it."""
+"""Who has the room of a domain, and until when: what stands in the reason of a gang that misses it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+
 from extender.core.state import State
-from policies.snapshot import Domain
+from policies.model import GroupKey, Pod
+from policies.shortage import Miss
 
 _NAMED = 5
+
+
+@dataclass(slots=True)
+class _Holder:
+    """A gang's part of the domain. ``ends``: when the last of its pods there ends, in seconds since the epoch."""
+
+    amount: int = 0
+    ends: float = 0.0
 
 
 class Holders:
@@ -13,35 +27,65 @@ class Holders:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._known: dict[tuple[str, int], str] = {}
+        self._known: dict[tuple[object, ...], str] = {}
         self._as_of = -1
 
-    def told(self, domain: Domain) -> str:
-        """``"; held there by train-7, train-9"``, or nothing when nobody has room there."""
-        ledger = self._state.ledger
+    def told(self, miss: Miss, namespace: str) -> str:
+        """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
+
+        Nothing when nobody has room there. Gangs of another namespace are named with it. Who has most goes first.
+        """
+        ledger, domain = self._state.ledger, miss.domain
         if self._as_of != ledger.changes:
             self._as_of = ledger.changes
             self._known.clear()
-        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1)
+        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, miss.kinds, namespace)
         if place not in self._known:
-            self._known[place] = self._names(domain)
+            self._known[place] = self._names(miss, namespace)
         return self._known[place]
 
-    def _names(self, domain: Domain) -> str:
-        ledger, names = self._state.ledger, self._state.ledger.snapshot().names
-        gangs: dict[str, None] = {}
+    def _names(self, miss: Miss, namespace: str) -> str:
+        gangs: dict[GroupKey, _Holder] = {}
         singles = 0
-        for row in domain.rows.tolist():
-            for uid in ledger.charges_on(names[row]):
-                pod = self._state.pods.get(uid.removeprefix("kept:"))
-                if pod is not None and pod.group_key is not None:
-                    gangs[pod.group_key.name] = None
-                else:
-                    singles += 1
-        found = sorted(gangs)
-        said = found[:_NAMED]
+        for key, pod, amount in self._charges(miss):
+            if key is None:
+                singles += 1
+                continue
+            holder = gangs.setdefault(key, _Holder())
+            holder.amount += amount
+            holder.ends = max(holder.ends, inf if pod is None or pod.ends is None else pod.ends)
+        found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
+        said = [f"{_name(key, namespace)} ({_end(gangs[key].ends)})" for key in found[:_NAMED]]
         if len(found) > _NAMED:
-            said.append(f"{len(found) - _NAMED} more gangs")
+            more = len(found) - _NAMED
+            said.append(f"{more} more gang{'s' * (more > 1)}")
         if singles:
             said.append(f"{singles} pod{'s' * (singles > 1)} in no gang")
         return f"; held there by {', '.join(said)}" if said else ""
+
+    def _charges(self, miss: Miss) -> Iterator[tuple[GroupKey | None, Pod | None, int]]:
+        """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
+        ledger, names = self._state.ledger, self._state.ledger.snapshot().names
+        for row in miss.domain.rows.tolist():
+            for uid in ledger.charges_on(names[row]):
+                amount = sum(much for name, much in ledger.charges[uid].requests if name in miss.kinds)
+                if amount:
+                    pod = self._state.pods.get(uid)
+                    yield (self._keeper(uid) if pod is None else pod.group_key), pod, amount
+
+    def _keeper(self, uid: str) -> GroupKey | None:
+        """The gang that keeps the room of a lost member."""
+        lost = uid.removeprefix("kept:")
+        return next((gang.key for gang in self._state.gangs.values() if lost in gang.kept), None)
+
+
+def _name(key: GroupKey, namespace: str) -> str:
+    return key.name if key.namespace == namespace else str(key)
+
+
+def _end(ends: float) -> str:
+    """In absolute words, so that the text does not change while time passes."""
+    try:
+        return f"ends by {datetime.fromtimestamp(ends, UTC):%Y-%m-%d %H:%M} UTC"
+    except (OverflowError, ValueError, OSError):
+        return "ends unknown"

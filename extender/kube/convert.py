@@ -16,6 +16,7 @@ from extender.kube.objects import (
     NodeObject,
     PodObject,
     PodSpec,
+    PodStatus,
     Volume,
 )
 from extender.kube.requests import amounts_of, requests_of
@@ -54,6 +55,7 @@ def pod_from(obj: PodObject) -> Pod:
         native_group=spec.scheduling_group is not None,
         device_claims=bool(spec.resource_claims),
         claims=tuple(_claims(name, spec.volumes or ())),
+        ends=_end(spec, status),
     )
 
 
@@ -119,6 +121,13 @@ def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:
         return requests_of(spec)
     except ValueError as error:
         raise UnreadableError(f"the request for {error} ({whose})") from None
+
+
+def _end(spec: PodSpec, status: PodStatus | None) -> float | None:
+    """When its active deadline passes; the kubelet counts from the start of the pod."""
+    if spec.active_deadline_seconds is None or status is None or not status.start_time:
+        return None
+    return _instant(status.start_time) + spec.active_deadline_seconds
 
 
 def _instant(text: str | None) -> float:

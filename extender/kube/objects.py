@@ -103,6 +103,7 @@ class PodSpec(Struct, rename="camel"):
     scheduler_name: str | None = None
     node_name: str | None = None
     priority: int | None = None
+    active_deadline_seconds: int | None = None
     scheduling_gates: list[Named] | None = None
     scheduling_group: Present | None = None
     resource_claims: list[Present] | None = None
@@ -119,6 +120,7 @@ class PodSpec(Struct, rename="camel"):
 class PodStatus(Struct, rename="camel"):
     phase: str | None = None
     nominated_node_name: str | None = None
+    start_time: str | None = None
     conditions: list[Condition] | None = None
 
 

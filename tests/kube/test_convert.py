@@ -138,6 +138,17 @@ def test_a_scheduler_error_is_no_refusal() -> None:
     assert pod(status={"conditions": [failed]}).refusal is None
 
 
+@pytest.mark.parametrize(
+    ("deadline_s", "started", "ends"),
+    [(60, "1970-01-01T00:01:00Z", 120.0), (60, None, None), (None, "1970-01-01T00:01:00Z", None)],
+)
+def test_a_pod_with_an_active_deadline_says_when_it_ends(
+    deadline_s: int | None, started: str | None, ends: float | None
+) -> None:
+    found = pod(status={"phase": "Running", "startTime": started}, nodeName="n1", activeDeadlineSeconds=deadline_s)
+    assert found.ends == ends
+
+
 def test_a_bound_pod_that_is_being_deleted() -> None:
     found = pod({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"phase": "Running"}, nodeName="n1")
     assert (found.node, found.phase, found.deleting, found.live) == ("n1", "Running", True, False)
