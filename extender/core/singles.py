@@ -45,6 +45,7 @@ class Singles:
         if promised and pod.uid not in promised and not state.ledger.fits(event.node, pod.requests):
             # It passed filter before the gang was planned.
             return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
+        state.news.taken = True
         state.ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
         return state.post(pod, Posting(event.node, [event.call]), event.expires)
 

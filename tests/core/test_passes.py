@@ -82,6 +82,16 @@ def test_the_numbers_in_a_reason_follow_what_is_taken_before_long(tries: list[st
     assert not tries, "what stays as it is is not looked at again"
 
 
+def test_the_numbers_follow_a_single_that_muster_binds_too() -> None:
+    taker = single("taker", gpus=1)
+    script = Script(*cluster("a: 2x8"), *gang("big", 3), taker)
+    script.bind(taker, "a-0")
+    script.post_all()
+    script.change(taker, node="a-0")
+    script.advance(30)
+    assert script.message("big").startswith("1 of 3 members fit")
+
+
 def test_pods_that_come_and_go_where_no_member_fits_cause_no_try(tries: list[str]) -> None:
     full = [single(f"full{number}", gpus=8, node=f"a-{number}") for number in range(3)]
     script = Script(*cluster("a: 3x8"), *full, *gang("train", 2), *odd_ones(3))
