@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test check help format devcluster python clean
+.PHONY: demo test soak check help format devcluster python clean
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -26,6 +26,9 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@echo "The integration tests need a real control plane: its programs are built now unless they are cached."
 	@$(BIN)/python -m devcluster --build-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+
+soak: $(SYNC) ## Strike simulated clusters with faults until stopped or a promise is broken (ARGS="--seed 7" replays)
+	@$(BIN)/python -m tests.simulation.soak $(ARGS)
 
 check: $(SYNC) ## Check format, lint, types, import contracts and the lock file
 	$(BIN)/ruff format --check

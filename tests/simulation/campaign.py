@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from extender.core.effects import Effect
-from extender.core.events import Event, PodSeen, Tick
+from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
 from extender.simulate.apiserver import Change, Kind
 from extender.simulate.world import BEGIN_S, World
 from policies.model import Pod
@@ -154,11 +154,22 @@ def told(entry: Entry) -> str:
             }
             text = f"pod {what.uid} " + ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact)
         case (event, list() as effects):
-            saw = f"saw {event.pod.uid}" if isinstance(event, PodSeen) else f"{event}"
-            text = saw + "".join(f"\n            -> {effect}" for effect in effects)
+            text = _saw(event) + "".join(f"\n            -> {effect}" for effect in effects)
         case _:
             text = f"{what}"
     return f"{at:10.4f} {who:5} {text}"
+
+
+def _saw(event: object) -> str:
+    """What is to be known of a pod, the line of the API server has said."""
+    match event:
+        case PodSeen(pod):
+            return f"saw {pod.uid}"
+        case FilterCalled(call, pod, candidates):
+            return f"filter, call {call}: may {pod.uid} go to {', '.join(candidates)}"
+        case PreemptCalled(call, pod, victims):
+            return f"preempt, call {call}: may {pod.uid} take the place of {dict(victims)}"
+    return f"{event}"
 
 
 class SeedError(Exception):
@@ -176,5 +187,5 @@ def play(seed: int, log: Callable[[str], None] | None = None, every: int = 1) ->
         raise SeedError(
             f"seed {seed}, at {run.world.clock.now - BEGIN_S:.4f} s: {type(error).__name__}: {error}\n"
             f"faults:\n{faults}\nthe last of what happened:\n{story}\n"
-            f"again: python -m tests.simulation.soak --seed {seed} --verbose"
+            f"again: make soak ARGS='--seed {seed}'    # with --verbose: everything that happens"
         ) from error
