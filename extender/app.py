@@ -80,6 +80,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
             timeout_graceful_shutdown=5,
             backlog=_BACKLOG,
             access_log=False,
+            log_config=None,  # its loggers are in our log, then
             log_level="warning",
             lifespan="off",
             proxy_headers=False,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import httpx
 import typer
 
+from extender import logs
 from extender.config import Settings, SettingsError, load
 from extender.inspection.commands import domains, explain, gangs
 
@@ -28,9 +27,7 @@ def serve(
     from extender import app
 
     settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    logs.set_up(settings.log_level)
     try:
         code = app.run(settings)
     except app.StartError as error:
