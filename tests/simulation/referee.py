@@ -174,15 +174,17 @@ class Referee:
             )
 
     def _judge_topology(self, pods: Mapping[str, Pod], effect: PostBinding) -> None:
-        """Members that require a level share one domain of it, those among them that this gang's release has bound."""
+        """Members that require a level share one domain of it, those among them that this gang's release has bound.
+
+        Others of the gang may be anywhere: one that requires nothing, or that its annotations have brought in later.
+        """
         asked = pods[effect.uid]
         if asked.topology.required is None:
             return
-        fellows = [pod for pod in pods.values() if pod.group_key == asked.group_key and pod.live and not pod.terminal]
-        places = {
-            pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == effect.annotations[GANG_UID]
-        }
-        places |= {node for uid, node in self._posting.items() if pods[uid].group_key == asked.group_key}
+        fellows = [pod for pod in pods.values() if pod.group_key == asked.group_key and pod.topology == asked.topology]
+        gang = effect.annotations[GANG_UID]
+        places = {pod.node for pod in fellows if pod.live and pod.node and pod.stamp and pod.stamp.gang == gang}
+        places |= {node for pod in fellows if (node := self._posting.get(pod.uid))}
         nodes = self._nodes_shown()
         domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
         if len(domains) > 1 or None in domains:

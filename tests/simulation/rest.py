@@ -69,9 +69,13 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
 
 
 def _agree(pods: Iterable[Pod]) -> bool:
-    """A gang whose members contradict each other is not started."""
-    facts = {(pod.priority, pod.group.dialect if pod.group else None) for pod in pods}
-    return len(facts) == 1
+    """A gang whose members contradict each other is not started: one priority, one dialect, and one wish per shape."""
+    facts: dict[object, None] = {}
+    wishes: dict[object, dict[object, None]] = {}
+    for pod in pods:
+        facts[pod.priority, pod.group.dialect if pod.group else None] = None
+        wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
+    return len(facts) == 1 and all(len(said) == 1 for said in wishes.values())
 
 
 def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Pod], plan: Plan) -> int:
