@@ -106,13 +106,13 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Iter
     room[codes < 0] = 0
     shape = (pods[0].requests, pods[0].selection, pods[0].topology)
     homes = {
-        (pod.index or 0) // rules.slice_size: int(codes[snapshot.rows[node]])
+        pod.slice_of(rules.slice_size): int(codes[snapshot.rows[node]])
         for pod, node in beside
         if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows
     }
-    slices: dict[int, list[Pod]] = {}
+    slices: dict[tuple[str, int], list[Pod]] = {}
     for pod in pods:
-        slices.setdefault((pod.index or 0) // rules.slice_size, []).append(pod)
+        slices.setdefault(pod.slice_of(rules.slice_size), []).append(pod)
     fresh = {number: some for number, some in slices.items() if number not in homes}
     whole = [pod for some in fresh.values() if len(some) == rules.slice_size for pod in some]
     if whole:

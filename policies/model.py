@@ -149,7 +149,8 @@ class Pod:
 
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
-    when its active deadline passes, in seconds since the epoch; None while it has none or has not begun.
+    when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
+    tells apart members that are numbered from 0 each, such as those of several Jobs.
     """
 
     uid: str
@@ -166,6 +167,7 @@ class Pod:
     gates: tuple[str, ...] = ()
     owner: str = ""
     index: int | None = None
+    series: str = ""
     selection: Selection = Selection()
     topology: Topology = _SILENT
     group: GroupRef | None = None
@@ -200,12 +202,16 @@ class Pod:
     @property
     def identity(self) -> tuple[str, int] | str:
         """What it counts as towards a quorum: one per completion index of its owner, else itself."""
-        return self.uid if self.index is None else (self.owner, self.index)
+        return self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
 
     @property
-    def rank(self) -> tuple[int, str, str]:
-        """The order of members inside a gang: by index, then by name."""
-        return (self.index if self.index is not None else 1 << 31, self.name, self.uid)
+    def rank(self) -> tuple[str, int, str, str]:
+        """The order of members inside a gang: by series and index, then by name."""
+        return (self.series, self.index if self.index is not None else 1 << 31, self.name, self.uid)
+
+    def slice_of(self, size: int) -> tuple[str, int]:
+        """Which slice of so many members it is in. Slices never span series."""
+        return self.series, (self.index or 0) // size
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

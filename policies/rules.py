@@ -80,7 +80,7 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
             for at in range(rules.required, len(snapshot.levels)):
                 homes.setdefault((at,), set()).add(int(snapshot.levels[at].codes[row]))
         if rules.slice_size:
-            of = (pod.requests, pod.selection, pod.topology, (pod.index or 0) // rules.slice_size)
+            of = (pod.requests, pod.selection, pod.topology, pod.slice_of(rules.slice_size))
             homes.setdefault(of, set()).add(int(snapshot.levels[rules.slice_level].codes[row]))
     asked = {snapshot.level_called(pod.topology.required or "") for pod, _ in tied}
     return all(len(codes) == 1 and -1 not in codes for of, codes in homes.items() if len(of) > 1 or of[0] in asked)

@@ -12,7 +12,7 @@ from extender.core.effects import AnswerFilter, AnswerPreempt, Ungate
 from extender.core.events import BindArrived, FilterCalled, PreemptCalled, Ungated
 from extender.core.gang import Gang
 from extender.core.gate import Gate
-from extender.core.releases import DOMAIN, RANK
+from extender.core.releases import DOMAIN, RANK, ranks_of
 from extender.core.roster import Stage
 from extender.core.state import Posting, State
 from extender.core.steering import Steering
@@ -66,7 +66,7 @@ class OpenGate(Gate):
         state.review(gang)
         # Of a Binding whose outcome is unknown: kube-scheduler counts on that room no more.
         self._promises.give_way(event.node, now)
-        marks = {} if pod.index is None else {RANK: str(pod.index)}
+        marks = {RANK: str(ranks_of(gang, [pod.uid])[pod.uid])}
         if (nearest := next(state.ledger.domains(event.node), None)) is not None:
             marks[DOMAIN] = nearest[1]
         return state.post(pod, Posting(event.node, [event.call], gang.key), event.expires, marks)

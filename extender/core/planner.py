@@ -97,7 +97,7 @@ class Planner:
         if any(map(is_bound_by_rules, asking)):
             beside = sorted((pod.rank, node) for pod, node in _beside(gang))
             # The reason names others as they are called in its namespace.
-            tied = (gang.key.namespace, *(pod.index for pod in asking), *beside)
+            tied = (gang.key.namespace, *(pod.rank[:2] for pod in asking), *beside)
         content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)

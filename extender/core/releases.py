@@ -20,7 +20,8 @@ RELEASE_COMPLETE = "muster.dev/release-complete"
 NODE = "muster.dev/node"
 RANK = "muster.dev/rank"
 DOMAIN = "muster.dev/domain"
-"""The member's index, or its place by name where members have none, and its domain of the nearest level."""
+"""The member's index, or its place among all where members have none or several series of them, and its domain of the
+nearest level."""
 
 
 class Releases:
@@ -133,7 +134,7 @@ class Releases:
                 return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
             uid, gang.final = gang.final, None
             whole = gang.reached(Stage.BOUND) + 1 >= (gang.min_member or 0)
-            return self._post_member(gang, uid, _ranks(gang, [uid])[uid], complete=whole)
+            return self._post_member(gang, uid, ranks_of(gang, [uid])[uid], complete=whole)
         self._stock.take(gang, now)
         return None
 
@@ -171,7 +172,7 @@ class Releases:
 
     def _post_held(self, gang: Gang, complete: bool) -> None:
         uids = [uid for uid in gang.holds if uid != gang.final]
-        ranks = _ranks(gang, uids)
+        ranks = ranks_of(gang, uids)
         for uid in uids:
             self._post_member(gang, uid, ranks[uid], complete=complete)
 
@@ -190,9 +191,12 @@ class Releases:
         self._state.post(self._state.pods[uid], posting, hold.expires, marks)
 
 
-def _ranks(gang: Gang, uids: Sequence[str]) -> dict[str, int]:
+def ranks_of(gang: Gang, uids: Sequence[str]) -> dict[str, int]:
+    """At least for these members: what is stamped on them."""
     indexes = {uid: index for uid in uids if (index := gang.members[uid].index) is not None}
-    if len(indexes) == len(uids):
+    one_series = len({pod.series for pod in gang.live}) <= 1
+    if one_series and len(indexes) == len(uids):
         return indexes
     ordered = sorted(gang.live, key=lambda pod: pod.rank)
-    return {pod.uid: place for place, pod in enumerate(ordered)} | indexes
+    places = {pod.uid: place for place, pod in enumerate(ordered)}
+    return places | indexes if one_series else places

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from extender.core.events import ClaimSeen
-from extender.kube.dialects import group_of, index_of, stamp_of
+from extender.kube.dialects import group_of, stamp_of
+from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
     Condition,
@@ -47,6 +48,7 @@ def pod_from(obj: PodObject) -> Pod:
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
         owner=next((owner.uid or "" for owner in meta.owner_references or () if owner.controller), ""),
         index=index_of(meta),
+        series=series_of(meta),
         selection=_selection(spec),
         topology=topology_of(meta),
         group=group_of(meta),

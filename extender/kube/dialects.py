@@ -18,8 +18,6 @@ from policies.model import Dialect, GroupRef, Stamp
 POD_GROUP = "muster.dev/pod-group"
 MIN_MEMBER = "muster.dev/min-member"
 COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/pod-group"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-POD_INDEX = "apps.kubernetes.io/pod-index"
 
 TWO_DIALECTS = f"{POD_GROUP} and {COSCHEDULING_POD_GROUP} name different groups"
 TWO_NAMES = "the annotation and the label of its pod-group key name different groups"
@@ -29,7 +27,6 @@ BAD_SIZE = f"{MIN_MEMBER} is not a positive whole number"
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def group_of(meta: Meta) -> GroupRef | None:
@@ -62,15 +59,6 @@ def stamp_of(meta: Meta) -> Stamp | None:
     if not gang or not release:
         return None
     return Stamp(gang, release, annotations.get(RELEASE_COMPLETE) == "true")
-
-
-def index_of(meta: Meta) -> int | None:
-    """Which of its owner's pods it is: a Job's completion index, or a StatefulSet's (LeaderWorkerSet's) pod index."""
-    for key in (COMPLETION_INDEX, POD_INDEX):
-        for text in _both(meta, key):
-            if text is not None and _INDEX.fullmatch(text):
-                return int(text)
-    return None
 
 
 def _sized(meta: Meta, name: str) -> GroupRef:

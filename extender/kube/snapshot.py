@@ -18,13 +18,14 @@ from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
-from extender.kube.dialects import COMPLETION_INDEX, COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, POD_INDEX
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.numbering import NUMBERS
 from extender.kube.objects import ClaimObject, ClaimSource, Condition, GroupObject, Meta, NodeObject, PodObject, Volume
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS
 from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
-_NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, COMPLETION_INDEX, POD_INDEX)
+_NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)
 _STAMP = (GANG_UID, RELEASE, RELEASE_COMPLETE)
 _WISHES = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
 _READ = (*_NAMES, *_STAMP, *_WISHES)

@@ -260,3 +260,49 @@ def test_labels_that_contradict_nesting_stand_in_the_reason() -> None:
     script = Script(*blocks("x a: 2x8", "y a: 2x8")[:2], *blocks("y a: 4x8")[2:], *pods)
     assert "best has 2 free nodes (a in x); 2 nodes short" in script.message("train")
     assert "1 value of this label contradict the levels farther out: a;" in script.message("train")
+
+
+def ranks(script: Script, pods: list[Pod]) -> list[str]:
+    """The stamped ranks in the order of the pods."""
+    stamped = {one.uid: one.annotations[RANK] for one in script.effects if isinstance(one, PostBinding)}
+    return [stamped[pod.uid] for pod in pods]
+
+
+def test_ranks_that_follow_each_other_are_neighbours_and_ten_comes_after_nine() -> None:
+    pods = gang("train", 12)
+    script = Script(*cluster("a: 6x8", "b: 6x8"), *reversed(pods))
+    assert homes(script, pods) in ("a a a a a a b b b b b b", "b b b b b b a a a a a a")
+    assert [script.planned(pod)[2:] for pod in pods] == ["0", "1", "2", "3", "4", "5"] * 2
+    script.run(pods)
+    assert ranks(script, pods) == [str(number) for number in range(12)]
+
+
+def test_the_jobs_of_a_jobset_follow_each_other_and_are_sliced_each_by_itself() -> None:
+    jobs = [
+        [
+            replace(pod, series=f"{number:09d}", owner=f"job-{number}", uid=f"{number}-{pod.index}")
+            for pod in gang("s", 4)
+        ]
+        for number in (2, 10)
+    ]
+    pods = [replace(pod, name=f"s-{pod.uid}", group=gang("s", 8)[0].group) for job in jobs for pod in job]
+    script = Script(*cluster("a: 4x8", "b: 4x8"), *reversed(pods))
+    assert homes(script, pods) in ("a a a a b b b b", "b b b b a a a a")
+    script.run(pods)
+    assert ranks(script, pods) == [str(number) for number in range(8)]
+    sliced = asking(pods, Topology(slice_size=2))
+    script = Script(*cluster("a: 2x8", "b: 2x8", "c: 5x8"), *sliced)
+    for first in range(0, 8, 2):
+        assert len(set(homes(script, sliced[first : first + 2]).split())) == 1
+
+
+def test_the_roles_of_a_training_job_are_members_of_their_own_although_both_count_from_0() -> None:
+    workers = [replace(pod, series="1-worker") for pod in gang("job", 3, min_member=4)]
+    master = replace(workers[0], uid="master", name="job-master-0", series="0-master")
+    script = Script(*cluster("a: 4x8"), *workers)
+    assert script.reason("job") == "MembersMissing"
+    script.see(master)
+    pods = [master, *workers]
+    script.run(pods)
+    assert script.reason("job") == "Running"
+    assert ranks(script, pods) == ["0", "1", "2", "3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.dialects import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of, index_of
+from extender.kube.dialects import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
 from extender.kube.objects import Meta
 from policies.model import Dialect, GroupRef
 
@@ -76,17 +76,3 @@ def test_contradictions_are_problems_with_a_constant_text(
 )
 def test_a_name_that_no_object_can_have_is_shown_harmlessly(name: str, shown: str) -> None:
     assert group({OURS: name, SIZE: "2"}) == GroupRef(shown, Dialect.ANNOTATION, problem=BAD_NAME)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "labels", "index"),
-    [
-        ({"batch.kubernetes.io/job-completion-index": "3"}, {}, 3),
-        ({}, {"batch.kubernetes.io/job-completion-index": "0"}, 0),
-        ({}, {"apps.kubernetes.io/pod-index": "2"}, 2),
-        ({"batch.kubernetes.io/job-completion-index": "first"}, {}, None),
-        ({}, {}, None),
-    ],
-)
-def test_the_index_of_a_member(annotations: dict[str, str], labels: dict[str, str], index: int | None) -> None:
-    assert index_of(Meta(annotations=annotations, labels=labels)) == index

@@ -1,0 +1,55 @@
+"""Which of its gang's pods a pod is: the numbers that Jobs and other controllers give, read into a series and an index.
+
+The index counts pods of one controller. Where a gang has several that count from 0 each (the Jobs of a JobSet, the
+groups of a LeaderWorkerSet, the roles of a training job) the series tells them apart, and comes first in rank order.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.kube.objects import Meta
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+JOBSET_JOB = "jobset.sigs.k8s.io/job-global-index"
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
+REPLICA_INDEX = "training.kubeflow.org/replica-index"
+
+NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX)
+"""Every label or annotation that is read here."""
+
+_INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX)
+"""The first that is there counts: the leader of a LeaderWorkerSet's group is a StatefulSet's pod, too, whose index is
+that of the group."""
+
+_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
+_ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
+"""Rank 0 is a master's. A launcher is no rank: it comes last."""
+
+
+def index_of(meta: Meta) -> int | None:
+    """Its number among the pods of its series; None where nobody has given it one."""
+    return next((found for key in _INDEXES if (found := _number(meta, key)) is not None), None)
+
+
+def series_of(meta: Meta) -> str:
+    """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
+    for key in (JOBSET_JOB, LWS_GROUP):
+        if (number := _number(meta, key)) is not None:
+            return f"{number:09d}"
+    if (role := _said(meta, REPLICA_TYPE)) and _number(meta, REPLICA_INDEX) is not None:
+        return f"{_ROLES.get(role.lower(), 1)}-{role.lower()}"
+    return ""
+
+
+def _number(meta: Meta, key: str) -> int | None:
+    text = _said(meta, key)
+    return int(text) if text is not None and _INDEX.fullmatch(text) else None
+
+
+def _said(meta: Meta, key: str) -> str | None:
+    """The annotation, else the label."""
+    return next((said[key] for said in (meta.annotations, meta.labels) if said and key in said), None)

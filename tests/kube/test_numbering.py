@@ -1,0 +1,45 @@
+"""Which number a pod has in its gang, by whoever made it."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.kube.numbering import index_of, series_of
+from extender.kube.objects import Meta
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+JOBSET = "jobset.sigs.k8s.io/job-global-index"
+GROUP, WORKER = "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/worker-index"
+ORDINAL = "apps.kubernetes.io/pod-index"
+ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+
+
+@pytest.mark.parametrize(
+    ("labels", "index", "series"),
+    [
+        ({INDEX: "3"}, 3, ""),
+        ({ORDINAL: "12"}, 12, ""),
+        ({INDEX: "0", JOBSET: "7"}, 0, "000000007"),
+        ({GROUP: "2", WORKER: "0", ORDINAL: "2"}, 0, "000000002"),
+        ({GROUP: "2", WORKER: "5", ORDINAL: "5"}, 5, "000000002"),
+        ({ROLE: "Master", REPLICA: "0"}, 0, "0-master"),
+        ({ROLE: "worker", REPLICA: "10"}, 10, "1-worker"),
+        ({ROLE: "launcher"}, None, ""),
+        ({INDEX: "first"}, None, ""),
+        ({INDEX: "-1", JOBSET: "x"}, None, ""),
+        ({INDEX: "9999999999"}, None, ""),
+        ({INDEX: "\u0663"}, None, ""),
+        ({}, None, ""),
+    ],
+)
+def test_the_number_of_a_member_as_label_or_annotation(labels: dict[str, str], index: int | None, series: str) -> None:
+    for meta in (Meta(labels=labels), Meta(annotations=labels)):
+        assert (index_of(meta), series_of(meta)) == (index, series)
+
+
+def test_series_sort_by_number_and_the_master_before_the_workers_before_the_launcher() -> None:
+    jobs = [Meta(labels={JOBSET: str(number)}) for number in (9, 10, 100)]
+    roles = [Meta(labels={ROLE: role, REPLICA: "0"}) for role in ("master", "worker", "launcher")]
+    for metas in (jobs, roles):
+        found = [series_of(meta) for meta in metas]
+        assert found == sorted(found)
