@@ -30,6 +30,13 @@ class Rules:
     slice_size: int = 0
     slice_level: int = 0
 
+    @property
+    def widest(self) -> int:
+        """The level that a member may not leave: of its slice, else the required one, else the preferred one."""
+        if self.slice_size:
+            return self.slice_level
+        return self.required if self.required is not None else self.preferred or 0
+
     def unsliced(self) -> Rules:
         return replace(self, slice_size=0)
 

@@ -124,6 +124,7 @@ class Releases:
 
     def settle(self, gang: Gang, now: float) -> None:
         """With no Binding of the release under way or in doubt any more: post the last one, or take stock."""
+        self._stock.notice_whole(gang, now)
         if gang.posting:
             return
         if gang.final is not None and gang.doubtful and not self.is_late(gang, now):
@@ -197,6 +198,7 @@ def ranks_of(gang: Gang, uids: Sequence[str]) -> dict[str, int]:
     one_series = len({pod.series for pod in gang.live}) <= 1
     if one_series and len(indexes) == len(uids):
         return indexes
-    ordered = sorted(gang.live, key=lambda pod: pod.rank)
+    known = {pod.uid: pod for pod in (*gang.live, *(gang.members[uid] for uid in uids))}
+    ordered = sorted(known.values(), key=lambda pod: pod.rank)
     places = {pod.uid: place for place, pod in enumerate(ordered)}
     return places | indexes if one_series else places

@@ -16,8 +16,8 @@ Identity = tuple[str, int] | str
 T = TypeVar("T")
 
 _facts = attrgetter(
-    "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series", "group",
-    "requests", "selection", "topology", "stamp", "device_claims", "claims",
+    "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
+    "group", "requests", "selection", "topology", "stamp", "device_claims", "claims",
 )  # fmt: skip
 """What a decision about the gang can depend on; the rest of a pod is kube-scheduler's news about it."""
 

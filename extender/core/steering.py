@@ -9,6 +9,7 @@ from extender.core.events import Nominated, Ungated
 from extender.core.gang import Gang
 from extender.core.state import State
 from policies.model import GANG_GATE, Placement, Pod
+from policies.rules import Unclear, rules_of
 
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
@@ -45,7 +46,7 @@ class Steering:
             if node is None:
                 continue
             state.assume(gang, pod, node)
-            if self._pin(pod, node):
+            if self._pin(gang, pod, node):
                 continue
             gang.nominated[pod.uid] = gang.unconfirmed[pod.uid] = node
             # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
@@ -101,7 +102,7 @@ class Steering:
             pod = self._state.pods.get(uid)
             if pod is not None and pod.live and GANG_GATE in pod.gates and uid not in gang.ungating:
                 gang.ungating[uid] = False
-                self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(pod, node)))
+                self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(gang, pod, node)))
 
     def settle(self, gang: Gang, uid: str) -> None:
         """A member is bound or lost, and is led nowhere any more: the others may have waited for its nomination."""
@@ -129,7 +130,7 @@ class Steering:
             if gang is not None and ours and pod.nominated_node and pod.uid not in gang.placement:
                 state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
 
-    def _pin(self, pod: Pod, node: str) -> tuple[str, ...]:
+    def _pin(self, gang: Gang, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""
         # Terms that are there already can be narrowed only one by one: leave them to their owner.
         if GANG_GATE not in pod.gates or pod.selection.affinity is not None:
@@ -138,15 +139,21 @@ class Steering:
             case SteeringMode.PIN_NODE:
                 return (node,)
             case SteeringMode.PIN_DOMAIN:
-                return self._domain(node)
+                return self._domain(gang.asking(pod), node)
         return ()
 
-    def _domain(self, node: str) -> tuple[str, ...]:
-        """The nodes of its domain at the nearest level; none where there is no domain or a large one."""
+    def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:
+        """The nodes of the domain that it has to stay in, or of the largest one inside that is small enough for a pin.
+
+        What asks for no level gets the domain of the nearest. None where there is no such domain.
+        """
         view = self._state.ledger.snapshot()
-        row = view.rows.get(node)
-        code = -1 if row is None or not view.levels else int(view.levels[0].codes[row])
-        if code < 0:
+        row, rules = view.rows.get(node), rules_of([pod], view)
+        if row is None or isinstance(rules, Unclear):
             return ()
-        rows = view.levels[0].domain(code).rows
-        return tuple(sorted(view.names[one] for one in rows.tolist())) if len(rows) <= _LARGEST_PIN else ()
+        for level in reversed(view.levels[: rules.widest + 1]):
+            code = int(level.codes[row])
+            rows = level.domain(code).rows if code >= 0 else ()
+            if 0 < len(rows) <= _LARGEST_PIN:
+                return tuple(sorted(view.names[one] for one in rows))
+        return ()

@@ -11,10 +11,11 @@ from extender.core.effects import Nominate, Ungate
 from extender.core.events import Nominated, PodSeen, Synced, Tick, Ungated
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
-from policies.model import GANG_GATE, Requirement, Selection
-from tests.builders import cluster, gang
+from policies.model import GANG_GATE, Node, Requirement, Selection, Topology
+from tests.builders import cluster, coscheduled, gang
 from tests.core.script import Script
 
+BLOCK = "cloud.google.com/gce-topology-block"
 GATED: dict[str, Any] = {"gates": (GANG_GATE,)}
 PINS = pytest.mark.parametrize("mode", [SteeringMode.PIN_NODE, SteeringMode.PIN_DOMAIN])
 
@@ -62,6 +63,43 @@ def test_pinning_to_the_domain_names_every_node_of_the_clique_and_no_other() -> 
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 3x8", "b: 1x8"), *pods, steering=SteeringMode.PIN_DOMAIN)
     assert {effect.pin for effect in ungates(script)} == {("a-0", "a-1", "a-2")}
+
+
+def in_blocks(*texts: str) -> list[Node]:
+    """``in_blocks("x a: 2x8")``: a clique as ``cluster`` makes it, in the block x."""
+    return [
+        replace(one, labels={**one.labels, BLOCK: text[0]}) for text in texts for one in cluster(text.partition(" ")[2])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wish", "pins"),
+    [
+        (Topology(), {"a-0 a-1"}),
+        (Topology(preferred=BLOCK), {"a-0 a-1 b-0 b-1"}),
+        (Topology(required=BLOCK), {"a-0 a-1 b-0 b-1"}),
+        (Topology(required=BLOCK, preferred="clique"), {"a-0 a-1 b-0 b-1"}),
+        (Topology(required=BLOCK, slice_size=2), {"a-0 a-1", "b-0 b-1"}),
+        (Topology(required="clique"), {"a-0 a-1"}),
+    ],
+)
+def test_a_pin_names_the_domain_that_the_pod_has_to_stay_in(wish: Topology, pins: set[str]) -> None:
+    pods = gang("train", 2 if len(pins) == 1 else 4, topology=wish, **GATED)
+    script = Script(*in_blocks("x a: 2x8", "x b: 2x8", "y c: 3x8"), *pods, steering=SteeringMode.PIN_DOMAIN)
+    assert {" ".join(effect.pin) for effect in ungates(script)} == pins
+
+
+def test_a_pin_to_a_large_domain_names_the_nearer_one_inside_it() -> None:
+    pods = gang("train", 4, topology=Topology(required=BLOCK), **GATED)
+    script = Script(*in_blocks("x a: 4x8", "x b: 61x8"), *pods, steering=SteeringMode.PIN_DOMAIN)
+    assert {effect.pin for effect in ungates(script)} == {("a-0", "a-1", "a-2", "a-3")}
+
+
+def test_what_the_podgroup_requires_counts_for_the_pin() -> None:
+    group, pods = coscheduled("train", 2, **GATED)
+    asks = replace(group, topology=Topology(required=BLOCK))
+    script = Script(*in_blocks("x a: 2x8", "x b: 1x8"), asks, *pods, steering=SteeringMode.PIN_DOMAIN)
+    assert {effect.pin for effect in ungates(script)} == {("a-0", "a-1", "b-0")}
 
 
 @PINS
