@@ -15,4 +15,4 @@ class Balanced:
     """Best fit for what fits into one domain; else the fewest domains, with shares that are equal to within one."""
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
-        return choices(ask, snapshot, evenly)
+        return choices(ask, snapshot, evenly, even=True)

@@ -23,17 +23,18 @@ _TRIES, _TRIES_REQUIRED = 4, 64
 """Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
 
 
-def choices(ask: Ask, snapshot: Snapshot, split: Split, *, climbs: bool = True) -> Iterator[Choice]:
+def choices(ask: Ask, snapshot: Snapshot, split: Split, *, climbs: bool = True, even: bool = False) -> Iterator[Choice]:
     """One domain of the preferred level, else of the next one farther out, and so on; at last the whole cluster.
 
     What is larger than a domain of the preferred level is divided by ``split``: into domains of the preferred level,
     those into nearest ones; a sliced role into domains of its slices. A gang that requires a level gets domains up to
-    that level only. Without ``climbs`` the domain of the required level, or the cluster, is divided at once.
+    that level only. Without ``climbs`` the domain of the required level, or the cluster, is divided at once. With
+    ``even``, of domains that divide into equally many those go first that leave equal shares to them.
 
     Where no domain holds all roles, one that holds all but the easiest, and so on: a launcher never keeps the workers
     out of a clique. The others go as near as they can.
     """
-    climb = _Climb(Terrain(ask, snapshot), split)
+    climb = _Climb(Terrain(ask, snapshot), split, even=even)
     rules = ask.roles[0].rules
     top = len(snapshot.levels) - 1 if rules.required is None else rules.required
     if not climbs or rules.preferred is None:
@@ -50,9 +51,10 @@ def choices(ask: Ask, snapshot: Snapshot, split: Split, *, climbs: bool = True) 
 
 
 class _Climb:
-    def __init__(self, terrain: Terrain, split: Split) -> None:
+    def __init__(self, terrain: Terrain, split: Split, *, even: bool) -> None:
         self._terrain = terrain
         self._split = split
+        self._even = even
         self._first = terrain.roles[0]
         self._levels = terrain.levels
 
@@ -104,14 +106,18 @@ class _Climb:
         return parts
 
     def _needed(self, at: int, near: int) -> Counts:
-        """How many domains of a nearer level the first role needs inside each domain of this one, at least."""
+        """How many domains of a nearer level the first role needs inside each domain of this one, at least.
+
+        Where shares are to be equal, twice as many, and one more where they cannot be.
+        """
         level, nearer = self._levels[at], self._levels[near]
         parents = nearer.above[at - near - 1]
         unit = self._first.rules.slice_size or 1
         # Nodes of a nearer domain that lack the label of this level are not inside.
         rooms = nearer.tally(np.where(level.codes >= 0, self._first.room, 0))[0] // unit * unit
         want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
-        return _needed(rooms, parents, want)
+        needed = _needed(rooms, parents, want)
+        return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed
 
     def _around(self, at: int, code: int) -> Iterable[Domain]:
         """Everything outside a domain, the nearest first."""
@@ -135,6 +141,19 @@ def _needed(rooms: Counts, parents: NDArray[np.intp], want: Counts) -> Counts:
     # Later domains only add to what suffices already: the first that is enough counts.
     np.minimum.at(needed, owner[enough], (np.arange(len(order)) - starts + 1)[enough])
     return np.where(want > 0, needed, 0)
+
+
+def _uneven(rooms: Counts, parents: NDArray[np.intp], needed: Counts, want: int) -> Mask:
+    """For each parent: whether no so many of its domains can have equal shares, to within one, of what they are to
+    hold: all that is wanted, or as much as the roomiest have room for."""
+    inside, size = parents >= 0, len(needed)
+    order = np.lexsort((-rooms[inside], parents[inside]))
+    rooms, parents = rooms[inside][order], parents[inside][order]
+    roomiest = np.arange(len(parents)) - np.searchsorted(parents, parents) < needed[parents]
+    within = np.minimum(np.bincount(parents, rooms * roomiest, size).astype(np.int64), want)
+    share, larger = np.divmod(within, np.maximum(needed, 1))
+    enough = np.bincount(parents, rooms >= share[parents], size) >= needed
+    return np.asarray(~enough | (np.bincount(parents, rooms > share[parents], size) < larger), dtype=np.bool_)
 
 
 def _as_neighbours(shares: Shares, level: Level) -> Shares:

@@ -21,7 +21,8 @@ class LeastDomains:
     """
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
-        return choices(ask, snapshot, evenly if ask.roles[0].rules.slice_size else roomily, climbs=False)
+        sliced = bool(ask.roles[0].rules.slice_size)
+        return choices(ask, snapshot, evenly if sliced else roomily, climbs=False, even=sliced)
 
 
 def roomily(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:

@@ -24,7 +24,8 @@ class BestFit:
     """
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
-        return choices(ask, snapshot, evenly if ask.roles[0].rules.slice_size else tightly)
+        sliced = bool(ask.roles[0].rules.slice_size)
+        return choices(ask, snapshot, evenly if sliced else tightly, even=sliced)
 
 
 def tightly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:

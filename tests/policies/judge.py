@@ -60,6 +60,16 @@ class Judge:
                 found.setdefault(domain, []).append(name)
         return [tuple(names) for names in found.values()]
 
+    def outside(self, at: int) -> Group:
+        """The nodes in no domain of a level."""
+        return tuple(name for name, homes in self.case.where.items() if homes[at] is None)
+
+    def climb(self) -> range:
+        """The levels at which one domain is looked for, one after the other; one past the last is the cluster."""
+        last = len(LEVELS) if self.required is None else self.required
+        climbs = self.case.policy in ("best-fit", "balanced") and self.preferred is not None
+        return range(min(self.preferred or 0, last) if climbs else last, last + 1)
+
     def _holds(self, group: Group) -> int:
         if not self.slice:
             return self._room(group)
@@ -89,7 +99,7 @@ class Judge:
         if self.preferred is None and not self.slice:
             return
         near = self.slice_level if self.slice else self.preferred or 0
-        wholes = list(self._wholes(nodes, near))
+        wholes = list(self._wholes(nodes))
         if not wholes:
             yield "a domain nearer than the one that was taken would have held it"
             return
@@ -106,19 +116,15 @@ class Judge:
         if not self.slice and near == 0:
             yield from self._nodes(nodes, shares, next(g for g in wholes if set(nodes.values()) <= set(g)))
 
-    def _wholes(self, nodes: dict[str, str], near: int) -> Iterator[Group]:
+    def _wholes(self, nodes: dict[str, str]) -> Iterator[Group]:
         """The groups of nodes that were open to it, given that it shall be in one domain as near as possible."""
-        last = len(LEVELS) - 1 if self.required is None else self.required
-        climbs = self.case.policy in ("best-fit", "balanced") and self.preferred is not None
-        first = min(self.preferred or 0, last) if climbs else last
-        for at in range(first, last + 1) if climbs or self.required is not None else ():
-            holding = [group for group in self.domains(at) if self._can_hold(group, at)]
+        for at in self.climb():
+            groups = self.domains(at) if at < len(LEVELS) else [tuple(self.case.where)]
+            holding = [group for group in groups if self._can_hold(group, at)]
             if holding:
-                used = [group for group in holding if set(nodes.values()) <= set(group)]
                 # Policies that do not climb may take any of the required domains.
-                yield from holding if used else ()
+                yield from holding if any(set(nodes.values()) <= set(group) for group in holding) else ()
                 return
-        yield tuple(self.case.where)
 
     def _can_hold(self, group: Group, at: int) -> bool:
         return (self._room(group) if self.slice and at < self.slice_level else self._holds(group)) >= self.size

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from policies.placement import NoRoom, Placed
+from tests.policies import program
 from tests.policies.campaign import run
 from tests.policies.judge import Judge
 from tests.policies.world import case
 
-CASES, BLOCKS = 2400, 4
+CASES, PROGRAMS, FIRST_PROGRAM, BLOCKS = 2400, 240, 10_000, 4
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -22,7 +23,14 @@ def test_random_placements_break_no_rule_and_take_no_more_domains_than_needed(bl
     assert count // 4 < placed < count, "both outcomes are common, or this shows little"
 
 
-def test_the_judge_sees_a_placement_that_nobody_should_make() -> None:
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_an_integer_program_does_no_better(block: int) -> None:
+    count = PROGRAMS // BLOCKS
+    outcomes = run(FIRST_PROGRAM + block * count, count, most_nodes=100, against_program=True)
+    assert not [f"case {one.seed}: {text}" for one, _, complaints in outcomes for text in complaints]
+
+
+def test_judge_and_program_see_a_placement_that_nobody_should_make() -> None:
     seen: set[str] = set()
     for seed in range(400):
         one = case(seed, 30)
@@ -30,8 +38,13 @@ def test_the_judge_sees_a_placement_that_nobody_should_make() -> None:
         # By name, whatever the levels say: what a scheduler without topology does.
         nodes = {pod.uid: name for pod, name in zip(one.pods, names, strict=False)}
         found = Placed(nodes) if len(nodes) >= one.needed else NoRoom(len(nodes), one.needed, "too few")
-        seen |= {words for text in Judge(one).complaints(found) for words in SIGNS if words in text}
+        judge = Judge(one)
+        complaints = [*judge.complaints(found), *program.complaints(judge, found)]
+        seen |= {words for text in complaints for words in SIGNS if words in text}
     assert seen == set(SIGNS)
 
 
-SIGNS = ("is broken", "is cut", "would do", "nearer than", "could be", "go back and forth", "equal ones would fit")
+SIGNS = (
+    *("is broken", "is cut", "would do", "nearer than", "could be", "go back and forth", "equal ones would fit"),
+    *("the program places", "says the program", "the program needs", "the program makes them equal"),
+)

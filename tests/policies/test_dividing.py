@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -81,6 +82,19 @@ def test_a_required_level_is_kept_under_every_policy(policy: str) -> None:
     assert shares(policy, FREE, pods) == "a*11"
     pods = [replace(pod, topology=Topology(required=CLIQUE)) for pod in gang("train", 14)]
     assert shares(policy, FREE, pods) == "none"
+
+
+def test_equal_shares_are_preferred_to_a_tighter_block() -> None:
+    """Both zones hold 14 in two cliques, the first one exactly."""
+    zones = {"a": "first", "b": "first", "c": "second", "d": "second"}
+    nodes = [
+        replace(one, labels={**one.labels, "topology.kubernetes.io/zone": zones[one.labels[CLIQUE]]})
+        for one in cluster("a: 10x8", "b: 4x8", "c: 8x8", "d: 8x8")
+    ]
+    policies = catalogue.policies("priority-then-age", "balanced", {"packing": 1})
+    found = place(gang("train", 14), 14, snapshot(nodes), policies=policies)
+    assert isinstance(found, Placed)
+    assert Counter(name[0] for name in found.nodes.values()) == {"c": 7, "d": 7}
 
 
 class Scattered:
