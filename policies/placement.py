@@ -17,7 +17,10 @@ from policies.model import Pod
 from policies.rules import NONE_ASKED, Unclear
 from policies.shortage import Miss, explain, nearest_miss
 from policies.snapshot import Counts, Domain, Rows, Snapshot, slots
-from policies.terrain import reach
+from policies.terrain import reach, rooms
+
+_DOMAINS = 64
+"""How many domains of a required level are looked into for as many members as possible."""
 
 Taken = tuple[Role, Rows, Counts]
 """Room that a role has got: how many of its members each of these nodes takes."""
@@ -75,8 +78,7 @@ def place(
         # Most often the first choice holds all. If not, what the roles leave to each other is worth a look.
         if _count(roles) >= needed and len(nodes := _try(roles, rows, snapshot, policies, 1)) == _count(roles):
             return Placed(nodes)
-        if all(role.rules == NONE_ASKED for role in roles):
-            roles = _within_reach(roles, snapshot, policies.scoring)
+        roles = _within_reach(roles, needed, snapshot, policies.scoring)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
         nodes = _try(roles, rows, snapshot, policies)
@@ -105,18 +107,40 @@ def _count(roles: Sequence[Role]) -> int:
     return sum(role.count for role in roles)
 
 
-def _within_reach(roles: Sequence[Role], snapshot: Snapshot, scoring: ScorePolicy) -> tuple[Role, ...]:
-    """The members that the cluster has room for at once, by role, in the order in which the most of them are placed."""
-    everywhere = (Domain("", np.arange(len(snapshot.names))),)
+def _within_reach(roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy) -> tuple[Role, ...]:
+    """The members that there is room for at once, by role: in the cluster, or in a domain that the first role requires.
+
+    Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
+    nobody can be spared, there is nothing to be found out.
+    """
+    required = roles[0].rules.required
+    orders: tuple[tuple[Role, ...], ...] = (roles,)
+    if all(role.rules == NONE_ASKED for role in roles):
+        orders = (roles, roles[::-1])
+    elif required is None or _count(roles) <= needed:
+        return roles
     best: tuple[Role, ...] = ()
-    for order in (roles, roles[::-1]):
-        found = _fill(order, everywhere, snapshot, scoring)
-        if len(found) > _count(best):
-            placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
-            best = tuple(role.cut(count) for role, count in placed if count)
-        if len(found) == _count(roles):
-            break
+    for choice in _widest(roles, required, snapshot):
+        for order in orders:
+            found = _fill(order, choice, snapshot, scoring)
+            if len(found) > _count(best):
+                placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
+                best = tuple(role.cut(count) for role, count in placed if count)
+            if len(found) == _count(roles):
+                return best
     return best
+
+
+def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> Iterator[Choice]:
+    """The whole cluster, or the domains of a level with the most room for the roles, each before everything else."""
+    if required is None:
+        yield (Domain("", np.arange(len(snapshot.names))),)
+        return
+    level = snapshot.levels[required]
+    room = np.sum([np.minimum(rooms(role, required, snapshot.levels), role.count) for role in roles], axis=0)
+    for code in np.argsort(-room, kind="stable")[:_DOMAINS].tolist():
+        inside = level.codes == code
+        yield Domain(level.names[code], np.flatnonzero(inside)), Domain("", np.flatnonzero(~inside))
 
 
 def _try(

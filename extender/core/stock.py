@@ -19,8 +19,7 @@ class Stock:
 
     def take(self, gang: Gang, now: float) -> None:
         """Find out how the gang stands, and say so."""
-        if any(name not in self._state.schedulers for name in gang.roster.schedulers):
-            # Not ours to judge: what another scheduler has bound is never evicted.
+        if self._is_shared(gang):
             return self._state.review(gang)
         self._drop_unfit(gang, now)
         if gang.whole:
@@ -30,6 +29,11 @@ class Stock:
         elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
             self._running(gang, now)
         self._state.review(gang)
+
+    def notice_whole(self, gang: Gang, now: float) -> None:
+        """In the middle of a release: it has been whole, even if a member is lost before the last answer has come."""
+        if gang.whole and not gang.complete and not self._is_shared(gang):
+            self._became_whole(gang, now)
 
     def evict_partial(self, gang: Gang, now: float) -> None:
         """The bound members of a gang that stayed incomplete for too long give their room back."""
@@ -42,6 +46,10 @@ class Stock:
             gang.note(now, "evicting the bound members: the gang never became whole")
             for pod in [pod for pod in gang.bound if pod.stamp is not None]:
                 self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, "its gang never became whole"))
+
+    def _is_shared(self, gang: Gang) -> bool:
+        """Not ours to judge: what another scheduler has bound is never evicted."""
+        return any(name not in self._state.schedulers for name in gang.roster.schedulers)
 
     def _drop_unfit(self, gang: Gang, now: float) -> None:
         """No promise is taken back while a release is under way: what became of its nodes meanwhile counts now."""

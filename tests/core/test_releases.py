@@ -101,6 +101,22 @@ def test_kept_room_is_free_again_when_the_gang_is_whole() -> None:
     assert not any(charge.assumed for charge in state.ledger.charges.values())
 
 
+def test_a_gang_seen_whole_is_no_broken_release_whatever_is_lost_before_the_last_answer_comes() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings
+    binding = script.bindings[last]
+    script.change(script.pods[last], node=binding.node, stamp=stamp_of(binding))
+    other = next(pod for pod in pods if pod.uid != last)
+    script.change(script.pods[other.uid], phase="Failed")
+    script.feed_outcome(last, Outcome.DONE)
+    script.advance(300)
+    assert not script.evicted
+    assert script.reason("train") == "Running"
+
+
 def test_a_member_deleted_while_its_binding_is_under_way_makes_no_phantom_room() -> None:
     for outcome in Outcome:
         pods = gang("train", 2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import CLIQUE, Node, Selection
+from policies.model import CLIQUE, Node, Selection, Topology
 from policies.placement import NoRoom, Placed, fits, place
 from tests.builders import cluster, gang, node, requests, single, snapshot
 from tests.policies import oracle
@@ -193,3 +193,14 @@ def test_a_role_that_only_few_nodes_admit_is_not_locked_out_by_a_larger_one() ->
     few = [replace(pod, selection=picky) for pod in gang("few", 2, gpus=3)]
     nodes = [node("n-0", 6, labels={"zone": "x"}), node("n-1", 8)]
     assert isinstance(place([*large, *few], 3, snapshot(nodes)), Placed)
+
+
+def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themselves() -> None:
+    """One of three is tied to another clique, and two are enough."""
+    pods = gang("train", 3, topology=Topology(required="clique"))
+    pods[2] = replace(pods[2], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
+    nodes = cluster("a: 2x8", "b: 1x8")
+    found = place(pods, 2, snapshot(nodes))
+    assert isinstance(found, Placed)
+    assert sorted(found.nodes.values()) == ["a-0", "a-1"]
+    assert isinstance(place(pods, 3, snapshot(nodes)), NoRoom)
