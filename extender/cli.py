@@ -11,6 +11,7 @@ import typer
 
 from extender import logs
 from extender.config import Settings, SettingsError, load
+from extender.doctor.command import doctor
 from extender.inspection.commands import domains, explain, gangs
 
 main = typer.Typer(name="muster", no_args_is_help=True, add_completion=False, help=__doc__)
@@ -116,7 +117,7 @@ def _trust(settings: Settings) -> ssl.SSLContext | bool:
 
 
 # What looks at a running Muster or its cluster from outside.
-for command in (explain, gangs, domains):
+for command in (explain, gangs, domains, doctor):
     main.command()(command)
 
 

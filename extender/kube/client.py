@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import aiohttp
@@ -77,6 +79,13 @@ class Kube:
 
     async def close(self) -> None:
         await self._connection.close()
+
+    async def clock(self) -> datetime | None:
+        """The present by the API server's clock, to a second; None when it does not tell."""
+        limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+        async with self._connection.answer("GET", "/version", limits) as answer:
+            told = answer.headers.get("Date")
+        return parsedate_to_datetime(told) if told else None
 
     async def list_pages(self, path: str, *, limit: int = PAGE_SIZE) -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""

@@ -1,0 +1,98 @@
+"""`muster doctor`: look at the cluster, ask Muster how it is, and say what to mend."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+
+from extender.doctor.examination import Report, examine
+from extender.doctor.facts import Facts
+from extender.doctor.finding import Severity, error, unseen
+from extender.inspection.commands import As, Output, Url, stop
+from extender.inspection.reach import UnreachableError, Way, reach
+from extender.inspection.tables import console, plain
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.UNSEEN: "magenta"}
+
+
+def doctor(
+    kube_scheduler_config: Annotated[
+        Path | None,
+        typer.Option(help="kube-scheduler's configuration; default: the ConfigMap of Muster's Deployment."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Muster's settings; default: the ConfigMap of its Deployment.")
+    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    muster_namespace: Annotated[str, typer.Option(help="Where Muster's Deployment is.")] = "kube-system",
+    url: Url = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Look for every known way to set Muster up wrongly, and say how to mend each that is found.
+
+    Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: not everything could be looked at.
+    """
+    from extender.doctor.gather import DoctorError, gather
+    from extender.kube.client import Kube
+
+    async def look() -> Facts:
+        try:
+            kube = await Kube.connect(kubeconfig)
+        except (OSError, ValueError) as problem:
+            raise DoctorError(f"no credentials for the API server: {problem}") from None
+        try:
+            return await gather(kube, muster_namespace, config, kube_scheduler_config)
+        finally:
+            await kube.close()
+
+    try:
+        facts = asyncio.run(look())
+    except DoctorError as problem:
+        stop(str(problem))
+    _ask(Way(url, kubeconfig, None, muster_namespace), facts)
+    report = examine(facts)
+    _show(report, output)
+    raise typer.Exit(report.exit_code)
+
+
+def _ask(way: Way, facts: Facts) -> None:
+    """Muster itself: is it there, and in sync?"""
+    try:
+        with reach(way) as muster:
+            facts.muster = muster.ready() or ""
+    except UnreachableError as problem:
+        if way.url is not None:
+            facts.unseen.append(error("NotReachable", "muster", str(problem), "see whether it runs, and where"))
+        else:
+            facts.unseen.append(unseen("muster", str(problem), "give its address with --url"))
+
+
+def _show(report: Report, output: Output) -> None:
+    told = {"findings": [asdict(one) for one in report.findings], "more": report.more}
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(told, indent=2))
+        case Output.YAML:
+            typer.echo(yaml.safe_dump(json.loads(json.dumps(told)), sort_keys=False, allow_unicode=True), nl=False)
+        case Output.TABLE:
+            _table(report, console())
+
+
+def _table(report: Report, out: Console) -> None:
+    for one in report.findings:
+        head = plain(f"{one.severity.upper():8}", _COLOURS[one.severity])
+        out.print(head.append_text(plain(f" {one.code}  {one.subject}", "bold")))
+        out.print(plain(f"         {one.what}"))
+        if one.mend:
+            out.print(plain(f"         mend: {one.mend}"))
+    for code, count in report.more.items():
+        out.print(plain(f"... and {count} more of {code}"))
+    counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
+    out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "all is well: nothing found")

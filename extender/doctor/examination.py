@@ -1,0 +1,43 @@
+"""All checks together: from the facts to a report with an exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extender.doctor import configuration, installation, workload
+from extender.doctor.facts import Facts
+from extender.doctor.finding import Finding, Severity
+
+CHECKS = (configuration.check, installation.check, workload.check)
+_ORDER = list(Severity)
+_SHOWN = 20
+"""Findings of one code that are told one by one: a thousand pods with one fault are one fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings, the gravest first. ``more``: how many of a code were left out."""
+
+    findings: list[Finding]
+    more: dict[str, int]
+
+    def count(self, severity: Severity) -> int:
+        return sum(one.severity is severity for one in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is well. 1: something is to be mended. 2: nothing was found, and not everything could be seen."""
+        if self.count(Severity.ERROR) or self.count(Severity.WARNING):
+            return 1
+        return 2 if self.count(Severity.UNSEEN) else 0
+
+
+def examine(facts: Facts) -> Report:
+    """Make every check that the facts allow."""
+    found = [*facts.unseen, *(one for check in CHECKS for one in check(facts))]
+    kept: dict[str, list[Finding]] = {}
+    for one in dict.fromkeys(found):
+        kept.setdefault(one.code, []).append(one)
+    shown = [one for same in kept.values() for one in same[:_SHOWN]]
+    shown.sort(key=lambda one: _ORDER.index(one.severity))
+    return Report(shown, {code: len(same) - _SHOWN for code, same in kept.items() if len(same) > _SHOWN})

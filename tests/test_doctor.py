@@ -1,0 +1,197 @@
+"""`muster doctor` on files: the shipped configuration is faultless, and each trap that is set in it is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.config import load
+from extender.doctor.configuration import duration_s
+from extender.doctor.examination import examine
+from extender.doctor.facts import Facts, member_from
+from extender.doctor.finding import Severity, unseen
+from extender.doctor.rights import EXTENDER, needed
+from extender.kube.objects import Condition, Meta, PodObject, PodSpec, PodStatus
+
+ROOT = Path(__file__).parent.parent
+BASE = ROOT / "manifests" / "base"
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+Tree = dict[str, Any]
+
+
+def shipped() -> Tree:
+    tree: Tree = yaml.safe_load((BASE / "kube-scheduler-config.yaml").read_text())
+    return tree
+
+
+def codes(facts: Facts) -> list[str]:
+    return [one.code for one in examine(facts).findings]
+
+
+class Config:
+    """The shipped configuration, to be spoilt: all of it, the entry that asks, the entry that binds."""
+
+    def __init__(self) -> None:
+        self.all = shipped()
+        self.ask, self.bind = self.all["extenders"]
+
+
+def configured(change: Callable[[Config], Any], **settings: Any) -> list[str]:
+    """What is found in the shipped configuration after this change."""
+    config = Config()
+    change(config)
+    return codes(Facts(load(None, **settings), scheduler=config.all))
+
+
+def test_what_ships_has_no_fault() -> None:
+    assert codes(Facts(load(BASE / "muster.yaml"), scheduler=shipped())) == []
+
+
+def test_what_the_readme_says_has_no_fault() -> None:
+    (text,) = re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    mine = {key: shipped()[key] for key in ("apiVersion", "kind", "clientConnection")}
+    tree = mine | yaml.safe_load(text) | {"profiles": [{"schedulerName": "default-scheduler"}]}
+    assert codes(Facts(load(None, scheduler_names=("default-scheduler",)), scheduler=tree)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda c: c.bind.update(ignorable=True), "Ignorable"),
+        (lambda c: c.ask.update(ignorable=True), "Ignorable"),
+        (lambda c: c.ask.update(nodeCacheCapable=False), "NodesNotNames"),
+        (lambda c: c.bind.pop("nodeCacheCapable"), "NodesNotNames"),
+        (lambda c: c.ask.update(managedResources=[{"name": "nvidia.com/gpu"}]), "ManagedResources"),
+        (lambda c: c.ask.pop("weight"), "NoWeight"),
+        (lambda c: c.ask.pop("filterVerb"), "NoFilterVerb"),
+        (lambda c: c.ask.pop("preemptVerb"), "NoPreemptVerb"),
+        (lambda c: (c.ask.pop("prioritizeVerb"), c.ask.pop("weight")), "NoPrioritizeVerb"),
+        (lambda c: c.all["extenders"].pop(), "NoBindVerb"),
+        (lambda c: c.bind.update(bindVerb="binds"), "WrongVerb"),
+        (lambda c: c.bind.update(httpTimeout="10s"), "BindTimeoutShort"),
+        (lambda c: c.bind.pop("httpTimeout"), "BindTimeoutShort"),
+        (lambda c: c.bind.update(httpTimeout="1m30s"), "BindTimeoutDiffers"),
+        (lambda c: c.bind.update(httpTimeout="soon"), "BadTimeout"),
+        (lambda c: c.ask.update(httpTimeout="30s"), "LongFilterTimeout"),
+        (lambda c: c.ask.pop("httpTimeout"), "LongFilterTimeout"),
+        (lambda c: (c.all["extenders"].pop(), c.ask.update(bindVerb="bind", httpTimeout="30s")), "OneEntry"),
+        (lambda c: c.ask.update(bindVerb="bind", httpTimeout="30s"), "TwoBinders"),
+        (lambda c: c.all.update(percentageOfNodesToScore=50), "NodesSampled"),
+        (lambda c: c.all.pop("percentageOfNodesToScore"), "NodesSampled"),
+        (lambda c: c.all["profiles"][0].update(percentageOfNodesToScore=10), "NodesSampled"),
+        (lambda c: c.all.update(podMaxBackoffSeconds=60), "BackoffTooLong"),
+        (lambda c: c.all.pop("clientConnection"), "LowQps"),
+        (lambda c: c.all["leaderElection"].pop("resourceName"), "LeaseShared"),
+        (lambda c: c.all["profiles"][0].update(schedulerName="gangs"), "NoProfile"),
+        (lambda c: c.all["profiles"].append({"schedulerName": "more"}), "ProfileNotOurs"),
+        (lambda c: c.all.update(extenders=[]), "NoExtender"),
+        (lambda c: c.bind.update(urlPrefix="http://127.0.0.1:8080"), "ForeignExtender"),
+        (lambda c: c.bind.update(urlPrefix="https://127.0.0.1:10290"), "SchemeDiffers"),
+        (lambda c: c.bind.update(httpTimeOut="30s"), "UnknownField"),
+        (lambda c: c.all.update(kind="SchedulerPolicy"), "NotASchedulerConfig"),
+    ],
+)  # fmt: skip
+def test_every_trap_in_the_configuration_is_found(change: Callable[[Config], Any], code: str) -> None:
+    assert code in configured(change)
+
+
+def test_settings_are_held_against_the_configuration() -> None:
+    def nothing(_: Config) -> None: ...
+
+    assert configured(nothing, bind_timeout_s=60) == ["BindTimeoutShort"]
+    assert configured(nothing, listen_port=8080)[0] == "NoExtender"
+    assert configured(nothing, scheduler_names=("gangs",)) == ["NoProfile", "ProfileNotOurs"]
+    assert configured(nothing, mode="advise") == ["Advising"]
+
+
+def test_a_profile_that_looks_at_all_nodes_needs_no_word_for_all_profiles() -> None:
+    def change(config: Config) -> None:
+        del config.all["percentageOfNodesToScore"]
+        config.all["profiles"][0]["percentageOfNodesToScore"] = 100
+
+    assert configured(change) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"extenders": [None, 7]}, {"extenders": {}}, {"profiles": [None]}, {"profiles": 7}, {"clientConnection": [1]}],
+)
+def test_a_configuration_of_odd_shapes_is_one_finding(odd: Tree) -> None:
+    assert codes(Facts(load(None), scheduler=shipped() | odd)) == ["BadShape"]
+
+
+@pytest.mark.parametrize("odd", [{"extenders": None}, {"profiles": None}, {"leaderElection": None}])
+def test_what_is_null_is_as_good_as_absent(odd: Tree) -> None:
+    assert "BadShape" not in codes(Facts(load(None), scheduler=shipped() | odd))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("1.5s", 1.5), ("30", None), ("", None), ("-3s", None)],
+)
+def test_durations_are_read_as_go_writes_them(text: str, seconds: float | None) -> None:
+    assert duration_s(text) == seconds
+
+
+def test_the_rights_are_those_that_the_shipped_role_gives() -> None:
+    (role,) = [
+        one for one in yaml.safe_load_all((BASE / "rbac-extender.yaml").read_text()) if one["kind"] == "ClusterRole"
+    ]
+    given = {
+        (verb, resource, group)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+    }
+    asked = {(one.verb, one.resource, one.group) for one in needed(load(None), None) if one.account == EXTENDER}
+    assert asked == given
+
+
+def pod(name: str, *, age_s: float = 600, looked_at: bool = False, **spec: Any) -> PodObject:
+    created = (NOW - timedelta(seconds=age_s)).isoformat()
+    conditions = [Condition(type="PodScheduled", status="False")] if looked_at else None
+    meta = Meta(name=name, namespace="team", uid=name, creation_timestamp=created)
+    return PodObject(meta, PodSpec(**spec), PodStatus(phase="Pending", conditions=conditions))
+
+
+def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
+    pods = [pod("lost", scheduler_name="mustr"), pod("new", scheduler_name="mustr", age_s=5)]
+    pods.append(pod("refused", scheduler_name="other", looked_at=True))
+    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], unseen=[])
+    (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
+    assert (found.subject, "1 pod" in found.what, "mustr" in found.what) == ("team/lost", True, True)
+
+
+def test_many_pods_with_one_fault_are_told_briefly() -> None:
+    members = [member_from(pod(f"p{at}", scheduler_name="muster", scheduling_gates=None)) for at in range(50)]
+    for one in members:
+        one.meta.annotations = {"muster.dev/pod-group": "Bad Name"}
+    report = examine(Facts(load(None), members=[member_from(one.pod) for one in members]))
+    assert [one.code for one in report.findings].count("UnreadableGang") == 20
+    assert report.more == {"UnreadableGang": 30}
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        (Facts(load(None)), 0),
+        (Facts(load(None), groups_exist=False), 0),
+        (Facts(load(None), unseen=[unseen("pods", "forbidden", "")]), 2),
+        (Facts(load(None), version="v1.35.2"), 1),
+        (Facts(load(None), version="v1.35.2", unseen=[unseen("pods", "forbidden", "")]), 1),
+    ],
+)
+def test_the_exit_code_tells_well_from_faulty_from_unseen(facts: Facts, code: int) -> None:
+    assert examine(facts).exit_code == code
+
+
+def test_the_gravest_comes_first() -> None:
+    facts = Facts(load(None), scheduler=shipped() | {"clientConnection": {}, "percentageOfNodesToScore": 5})
+    assert [one.severity for one in examine(facts).findings] == [Severity.ERROR, Severity.WARNING]
