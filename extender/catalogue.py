@@ -9,6 +9,7 @@ from typing import Any
 from policies.affinity import Affinity
 from policies.balanced import Balanced
 from policies.chosen import Policies
+from policies.first_fit import FirstFit
 from policies.least_domains import LeastDomains
 from policies.order import PriorityThenAge
 from policies.packing import Packing
@@ -24,6 +25,7 @@ _OURS: Mapping[str, type] = {
     "balanced": Balanced,
     "least-domains": LeastDomains,
     "spread": Spread,
+    "first-fit": FirstFit,
     "affinity": Affinity,
     "packing": Packing,
 }

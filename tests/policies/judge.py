@@ -60,6 +60,11 @@ class Judge:
                 found.setdefault(domain, []).append(name)
         return [tuple(names) for names in found.values()]
 
+    @property
+    def cares(self) -> bool:
+        """Whether it matters which domains the gang is in, beyond what is required."""
+        return self.case.policy != "first-fit" and (self.preferred is not None or bool(self.slice))
+
     def outside(self, at: int) -> Group:
         """The nodes in no domain of a level."""
         return tuple(name for name, homes in self.case.where.items() if homes[at] is None)
@@ -96,7 +101,7 @@ class Judge:
                 yield f"slice {number} is cut: {split}"
 
     def _quality(self, nodes: dict[str, str]) -> Iterator[str]:
-        if self.preferred is None and not self.slice:
+        if not self.cares:
             return
         near = self.slice_level if self.slice else self.preferred or 0
         wholes = list(self._wholes(nodes))

@@ -27,7 +27,7 @@ def complaints(judge: Judge, found: Placed | NoRoom) -> Iterator[str]:
     most = Program(judge).most()
     if placed != (most if most >= judge.case.needed else 0):
         yield f"{placed} members were placed, and the program places {most}"
-    if isinstance(found, Placed) and placed == size and (judge.preferred is not None or judge.slice):
+    if isinstance(found, Placed) and placed == size and judge.cares:
         yield from _division(judge, found.nodes)
 
 
@@ -45,7 +45,9 @@ def _division(judge: Judge, nodes: dict[str, str]) -> Iterator[str]:
         yield f"one {LEVELS[inside]} holds the gang, says the program, and it is in {homes}"
         return
     shares = Counter(home for name in nodes.values() if (home := judge.case.where[name][near]) is not None)
-    if judge.case.policy != "spread" and len(shares) > max(fewest or 0, 1):
+    if judge.case.policy == "spread":
+        return  # it wants as many domains as there are
+    if len(shares) > max(fewest or 0, 1):
         yield f"it is in {len(shares)} domains of {LEVELS[near]}, and the program needs {fewest}: {dict(shares)}"
     if judge.case.policy == "balanced" or judge.slice:
         unit = judge.slice or 1

@@ -53,6 +53,8 @@ def shares(policy: str, cliques: list[str], pods: list[Pod]) -> str:
         ("spread", FREE, 4, "a*1 b*1 c*1 d*1"),
         ("spread", FREE, 20, "a*6 b*5 c*5 d*4"),
         ("spread", FREE, 2, "b*1 a*1"),
+        ("first-fit", FREE, 17, "a*13 b*4"),
+        ("first-fit", ["a: 3x8", "b: 5x8"], 5, "a*3 b*2"),
     ],
 )
 def test_a_gang_is_divided(policy: str, cliques: list[str], size: int, expected: str) -> None:
@@ -60,7 +62,7 @@ def test_a_gang_is_divided(policy: str, cliques: list[str], size: int, expected:
     assert sorted(found.split()) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread"])
+@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread", "first-fit"])
 @pytest.mark.parametrize(
     ("cliques", "size", "expected"),
     [
@@ -76,7 +78,7 @@ def test_slices_are_whole_under_every_policy(policy: str, cliques: list[str], si
     assert sorted(text.partition("*")[2] or text for text in found.split()) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread"])
+@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread", "first-fit"])
 def test_a_required_level_is_kept_under_every_policy(policy: str) -> None:
     pods = [replace(pod, topology=Topology(required=CLIQUE)) for pod in gang("train", 11)]
     assert shares(policy, FREE, pods) == "a*11"

@@ -13,7 +13,7 @@ from tests.builders import GPU, gang, node, single
 
 LEVELS = ("clique", "block", "zone")
 KEYS = [f"{name}=example.com/{name}" for name in LEVELS]
-POLICIES = ("best-fit", "balanced", "least-domains", "spread")
+POLICIES = ("best-fit", "balanced", "least-domains", "spread", "first-fit")
 
 
 @dataclass(frozen=True)
