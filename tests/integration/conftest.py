@@ -8,7 +8,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, start_muster
-from tests.integration.stage import Stage
+from tests.integration.stage import RealStage
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 
 @pytest.fixture
-def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[Stage]:
+def stage(cluster: Cluster, muster: RunningMuster) -> Iterator[RealStage]:
     """A namespace and nodes for one test; both are gone after it."""
-    with Stage(cluster, muster) as one:
+    with RealStage(cluster, muster) as one:
         yield one

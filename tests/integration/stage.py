@@ -1,34 +1,46 @@
-"""What the integration tests say about a cluster: gangs are created, things happen to them, and how they stand."""
+"""The real stage: scenarios, and tests of what only a real control plane can show, in a namespace of their own."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
+import msgspec
 
 from devcluster import Cluster
-from devcluster.api import Object
+from devcluster.api import ApiError
 from devcluster.muster import RunningMuster
+from extender.kube.convert import pod_from
+from extender.kube.objects import PodObject
+from extender.views import GangView
+from policies.model import Pod
+from tests.integration.tollgate import TollGate
+from tests.scenarios.stage import Object
 
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.004
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+RUN_FOR = "devcluster.muster.dev/run-for"
 T = TypeVar("T")
 _numbers = itertools.count(1)
 
 
-class Stage:
-    """A namespace and its nodes, and what can be done and seen there."""
+class RealStage:
+    """A namespace and its nodes; both are gone after the ``with`` block. Without ``muster``: kube-scheduler alone."""
 
-    def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
+    def __init__(self, cluster: Cluster, muster: RunningMuster | None, tollgate: TollGate | None = None) -> None:
         self.cluster = cluster
-        self.muster = muster
         self.api = cluster.api
         self.namespace = f"stage-{next(_numbers)}"
-        self.nodes: list[str] = []
+        self.cliques: dict[str, str] = {}
+        self._muster = muster
+        self._tollgate = tollgate
+        self._nodes: list[str] = []
 
     def __enter__(self) -> Self:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -39,142 +51,141 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for job in self.api.list(f"/apis/batch/v1/namespaces/{self.namespace}/jobs"):
-            name = job["metadata"]["name"]
-            self.api.delete(f"/apis/batch/v1/namespaces/{self.namespace}/jobs/{name}", propagationPolicy="Background")
+        if self._tollgate is not None:
+            self._tollgate.open()
         self.api.delete(self.pods_path, {"gracePeriodSeconds": 0})
         self.api.wait_for(self.pods_path, lambda pods: not pods)
-        for node in self.nodes:
+        for node in self._nodes:
             self.api.delete(f"/api/v1/nodes/{node}")
+
+    @property
+    def muster(self) -> RunningMuster:
+        assert self._muster is not None, "kube-scheduler is alone"
+        return self._muster
 
     @property
     def pods_path(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
+    # What users and operators do.
+
     def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
-        """Nodes of this stage, in the NVLink clique of that name if one is given."""
-        prefix = f"{self.namespace}-{len(self.nodes)}-node"
+        prefix = f"{self.namespace}-{len(self._nodes)}-node"
         labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
         added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels)
-        self.nodes += added
+        self._nodes += added
+        self.cliques |= dict.fromkeys(added, clique) if clique else {}
         return added
 
-    def pod(self, name: str, *, gpus: int = 8, gang: str | None = None, size: int = 0, **spec: Any) -> Object:
-        """A pod of the annotation dialect; without a gang a plain one. Keywords go into its spec."""
-        requests = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-        annotations = {"muster.dev/pod-group": gang, "muster.dev/min-member": str(size)} if gang else {}
-        container = {"name": "main", "image": "train", "resources": {"requests": requests, "limits": requests}}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "annotations": annotations},
-            "spec": {
-                "schedulerName": "muster",
-                "terminationGracePeriodSeconds": 0,
-                # Only this stage's nodes, whatever other tests have left behind for a moment.
-                "nodeSelector": {"stage": self.namespace},
-                "containers": [container],
-                **spec,
-            },
-        }
-
-    def create(self, *pods: Object) -> list[Object]:
-        return [self.api.create(self.pods_path, pod) for pod in pods]
-
-    def create_all(self, pods: Iterable[Object]) -> None:
-        """Create many pods as fast as the API server takes them, in no certain order."""
-        self.api.create_all((self.pods_path, pod) for pod in pods)
-
     def remove_node(self, name: str) -> None:
-        self.nodes.remove(name)
+        self._nodes.remove(name)
         self.api.delete(f"/api/v1/nodes/{name}")
 
-    def gang(self, name: str, size: int, **pod: Any) -> list[Object]:
-        """The members of a gang, not created yet."""
-        return [self.pod(f"{name}-{i}", gang=name, size=size, **pod) for i in range(size)]
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": on}})
+
+    def create(self, *pods: Object) -> None:
+        for pod in pods:
+            self.api.create(self.pods_path, self._at_home(pod))
+
+    def create_all(self, pods: Iterable[Object]) -> None:
+        self.api.create_all((self.pods_path, self._at_home(pod)) for pod in pods)
+
+    def create_until(self, pods: Iterable[Object], holds: Callable[[Pod], bool]) -> None:
+        version = self.api.get(self.pods_path)["metadata"]["resourceVersion"]
+        with self.api.watch(self.pods_path, version, PATIENCE_S) as changes:
+            self.create_all(pods)
+            next(pod for _, pod in changes if holds(_pod(pod)))
 
     def delete(self, *names: str) -> None:
         for name in names:
             self.api.delete(f"{self.pods_path}/{name}", {"gracePeriodSeconds": 0})
 
-    def get(self, name: str) -> Object:
-        return self.api.get(f"{self.pods_path}/{name}")
+    def succeed(self, *names: str) -> None:
+        for name in names:
+            self.api.patch(f"{self.pods_path}/{name}", {"metadata": {"annotations": {RUN_FOR: "1ms"}}})
+        self.until(lambda pods: all(pod.phase == "Succeeded" for pod in pods if pod.name in names))
 
-    def wait(self, holds: Callable[[list[Object]], bool], timeout_s: float = PATIENCE_S) -> list[Object]:
-        """Wait until the namespace's pods are so, and return them."""
-        pods: list[Object] = self.api.wait_for(self.pods_path, holds, timeout_s)
-        return pods
+    def open_gate(self, name: str, gate: str) -> None:
+        patch = {"spec": {"schedulingGates": [{"name": gate, "$patch": "delete"}]}}
+        self.api.patch(f"{self.pods_path}/{name}", patch, "application/strategic-merge-patch+json")
 
-    def wait_bound(self, *gangs: str, size: int, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until each of these gangs has that many bound members."""
-        self.wait(lambda pods: all(len(bound(pods, gang)) >= size for gang in gangs), timeout_s)
+    def set_group(self, name: str, min_member: int) -> None:
+        try:
+            self.api.patch(self._group(name), {"spec": {"minMember": min_member}})
+        except ApiError as error:
+            if error.code != httpx.codes.NOT_FOUND:
+                raise
+            named = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}}
+            self.api.create(self._group(), {**named, "spec": {"minMember": min_member}})
 
-    def pods(self) -> list[Object]:
-        return self.api.list(self.pods_path)
+    def remove_group(self, name: str) -> None:
+        self.api.delete(self._group(name))
 
-    def wait_scheduled(self, name: str, timeout_s: float = PATIENCE_S) -> None:
-        self.api.wait_for(f"{self.pods_path}/{name}", lambda pod: pod and pod["spec"].get("nodeName"), timeout_s)
+    # What befalls processes.
 
-    def wait_unschedulable(self, name: str) -> str:
-        """Wait until kube-scheduler has turned the pod down, and return what it says."""
+    def kill_extender(self) -> None:
+        self.muster.extender.kill()
 
-        def refusal(pod: Object | None) -> str:
-            conditions = (pod or {}).get("status", {}).get("conditions", [])
-            return next((str(one["message"]) for one in conditions if one.get("reason") == "Unschedulable"), "")
+    def start_extender(self) -> None:
+        self.muster.restart_extender()
 
-        return refusal(self.api.wait_for(f"{self.pods_path}/{name}", lambda pod: bool(refusal(pod))))
+    def kill_scheduler(self) -> None:
+        self.muster.scheduler.kill()
 
-    def wait_reason(self, gang: str, code: str, timeout_s: float = PATIENCE_S) -> str:
-        """Wait for the report of this reason, a Kubernetes Event on the gang or a member, and return its text."""
+    def start_scheduler(self) -> None:
+        self.muster.restart_scheduler()
 
-        def told(event: Object) -> bool:
-            return event["reason"] == code and str(event["regarding"]["name"]).startswith(gang)
+    def stop_scheduler_after(self, pods: int) -> None:
+        assert self._tollgate is not None
+        self._tollgate.close_after(pods)
 
-        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
-        events = self.api.wait_for(path, lambda events: any(map(told, events)), timeout_s)
-        return next(str(event["note"]) for event in events if told(event))
+    def let_scheduler_go_on(self) -> None:
+        assert self._tollgate is not None
+        self._tollgate.open()
 
-    def explain(self, gang: str) -> Object:
-        """What the extender says about the gang now."""
-        answer: Object = self._ask(f"/gangs/{self.namespace}/{gang}").json()
-        return answer
+    # What can be seen.
+
+    def pods(self) -> list[Pod]:
+        return [_pod(pod) for pod in self.api.list(self.pods_path)]
+
+    def gangs(self) -> dict[str, GangView]:
+        if self._muster is None:
+            return {}
+        gangs = msgspec.json.decode(self._ask("/gangs").content, type=list[dict[str, object]])
+        return {str(one["name"]): GangView.model_validate(one) for one in gangs if one["namespace"] == self.namespace}
 
     def held(self) -> int:
-        """How many binds the extender holds."""
-        lines = self._ask("/metrics").text.splitlines()
-        return next(int(float(line.split()[1])) for line in lines if line.startswith("muster_held_binds "))
+        return self._metric("muster_held_binds")
 
     def filter_calls(self) -> int:
-        """How often kube-scheduler has called filter."""
-        lines = self._ask("/metrics").text.splitlines()
-        counts = (
-            line.split()[1] for line in lines if line.startswith("muster_verb_calls_total{") and '"filter"' in line
-        )
-        return int(sum(map(float, counts)))
+        return self._metric("muster_verb_calls_total", '"filter"')
 
     def advised(self, verdict: str) -> int:
         """How often the extender, in advisory mode, would have said so."""
-        lines = self._ask("/metrics").text.splitlines()
-        start = f'muster_advisory_verdicts_total{{verdict="{verdict}"}}'
-        return next(int(float(line.split()[1])) for line in lines if line.startswith(start))
+        return self._metric("muster_advisory_verdicts_total", f'"{verdict}"')
 
-    def wait_held(self, holds: Callable[[int], bool], timeout_s: float = PATIENCE_S) -> int:
-        return self._poll(self.held, holds, timeout_s)
+    def until(self, holds: Callable[[Sequence[Pod]], bool]) -> Sequence[Pod]:
+        seen: Sequence[Pod] = ()
 
-    def wait_at_rest(self) -> None:
-        """Wait until no gang of this namespace is on its way: each is bound whole, or waits for a reason."""
-        moving = {"New", "Placed", "Holding", "Releasing", "Forgotten"}
+        def so(pods: list[Object]) -> bool:
+            nonlocal seen
+            seen = [_pod(pod) for pod in pods]
+            return holds(seen)
 
-        def states() -> list[str]:
-            return [one["state"] for one in self._ask("/gangs").json() if one["namespace"] == self.namespace]
+        self.api.wait_for(self.pods_path, so, PATIENCE_S)
+        return seen
 
-        self._poll(states, lambda seen: not moving & set(seen), PATIENCE_S)
+    def until_told(self, gang: str, holds: Callable[[GangView], bool]) -> GangView:
+        seen = self.wait(lambda: self.gangs().get(gang), lambda seen: seen is not None and holds(seen))
+        assert seen is not None
+        return seen
 
-    def _ask(self, path: str) -> httpx.Response:
-        return httpx.get(f"{self.muster.url}{path}", trust_env=False).raise_for_status()
+    def until_held(self, holds: Callable[[int], bool]) -> None:
+        self.wait(self.held, holds)
 
-    def _poll(self, look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float) -> T:
-        """The extender's own pages have no watch: ask again until they are as expected."""
+    def wait(self, look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
+        """For what has no watch, as the extender's own pages: look again until it is as expected."""
         deadline = time.monotonic() + timeout_s
         while not holds(seen := look()):
             if time.monotonic() > deadline:
@@ -182,19 +193,46 @@ class Stage:
             time.sleep(POLL_EVERY_S)
         return seen
 
+    def group(self, name: str) -> Object:
+        """The PodGroup object."""
+        return self.api.get(self._group(name))
 
-def gang_of(pod: Object) -> str:
-    meta = pod["metadata"]
-    key = "muster.dev/pod-group"
-    named = meta.get("annotations", {}).get(key) or meta.get("labels", {}).get("scheduling.x-k8s.io/pod-group")
-    return str(named or "")
+    def until_noted(self, gang: str, code: str) -> str:
+        """Wait for the Kubernetes Event with this reason, on the gang or a member, and return its text."""
+
+        def told(event: Object) -> bool:
+            return event["reason"] == code and str(event["regarding"]["name"]).startswith(gang)
+
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events = self.api.wait_for(path, lambda events: any(map(told, events)), PATIENCE_S)
+        return next(str(event["note"]) for event in events if told(event))
+
+    def _at_home(self, written: Object) -> Object:
+        """On this stage's nodes alone, whatever other tests have left behind for a moment."""
+        pod = copy.deepcopy(written)
+        scheduler = "default-scheduler" if self._muster is None else "muster"
+        pod["spec"] = {"schedulerName": scheduler, "nodeSelector": {"stage": self.namespace}} | pod["spec"]
+        return pod
+
+    def _group(self, name: str = "") -> str:
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{self.namespace}/podgroups"
+        return f"{path}/{name}" if name else path
+
+    def _metric(self, name: str, label: str = "") -> int:
+        """The sum of a metric over the series that have this in their labels."""
+        lines = self._ask("/metrics").text.splitlines()
+        told = (line for line in lines if line.partition("{")[0].partition(" ")[0] == name and label in line)
+        return int(sum(float(line.rpartition(" ")[2]) for line in told))
+
+    def _ask(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.muster.url}{path}", trust_env=False).raise_for_status()
 
 
-def bound(pods: Iterable[Object], gang: str) -> list[str]:
-    """Names of the gang's members that have a node."""
-    return [pod["metadata"]["name"] for pod in pods if gang_of(pod) == gang and pod["spec"].get("nodeName")]
+def add_priorities(cluster: Cluster, priorities: Mapping[str, int]) -> None:
+    """Create these priority classes."""
+    for name, value in priorities.items():
+        cluster.api.create(CLASSES, {"metadata": {"name": name}, "value": value})
 
 
-def interleaved(gangs: Sequence[Sequence[Object]]) -> list[Object]:
-    """The worst order: the first member of every gang, then the second of every gang, and so on."""
-    return [pod for members in itertools.zip_longest(*gangs) for pod in members if pod is not None]
+def _pod(obj: Object) -> Pod:
+    return pod_from(msgspec.convert(obj, PodObject))

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from devcluster import Cluster
 from extender.cli import main as muster
 from extender.simulation import main as simulate
-from tests.integration.stage import Stage
+from tests.integration.stage import RealStage
+from tests.scenarios.pods import bound, gang
+from tests.scenarios.scenario import until_bound, until_reason
 
 pytestmark = pytest.mark.xdist_group("snapshot")
 
@@ -33,16 +35,15 @@ def foretold(path: Path) -> dict[str, dict[str, str]]:
     return {one["gang"].partition("/")[2]: one["nodes"] for one in told["answers"]}
 
 
-def test_what_is_foretold_comes_true(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
+def test_what_is_foretold_comes_true(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
     stage.add_nodes(4, clique="wide")
     stage.add_nodes(2, clique="tight")
     gangs = {"a-large": 3, "b-small": 2, "c-late": 2}
     for name, size in gangs.items():
-        for pod in stage.gang(name, size):
-            # A gate of somebody else keeps them back until the snapshot has been taken.
-            pod["spec"]["schedulingGates"] = [{"name": OURS}, {"name": NOT_YET}]
-            pod["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "hush-hush"}]
-            stage.create(pod)
+        # A gate of somebody else keeps them back until the snapshot has been taken.
+        for member in gang(name, size, gates=(OURS, NOT_YET)):
+            member["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "hush-hush"}]
+            stage.create(member)
     text = taken(cluster, tmp_path / "live.json")
     assert "TOKEN" not in text
     assert "hush" not in text
@@ -52,21 +53,18 @@ def test_what_is_foretold_comes_true(cluster: Cluster, stage: Stage, tmp_path: P
     assert {name: len(nodes) for name, nodes in said.items()} == {"a-large": 3, "b-small": 2, "c-late": 0}
 
     for pod in stage.pods():
-        path = f"{stage.pods_path}/{pod['metadata']['name']}"
-        stage.api.patch(path, {"spec": {"schedulingGates": [{"name": OURS}]}})
-    stage.wait_bound("a-large", size=3)
-    stage.wait_bound("b-small", size=2)
-    stage.wait_reason("c-late", "NoRoom")
+        stage.open_gate(pod.name, NOT_YET)
+    until_bound(stage, "a-large", 3)
+    until_bound(stage, "b-small", 2)
+    until_reason(stage, "c-late", "NoRoom")
     for name in gangs:
-        mine = [pod for pod in stage.pods() if pod["metadata"]["name"].startswith(name)]
-        seen = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in mine if pod["spec"].get("nodeName")}
-        assert seen == said[name]
+        assert {pod.name: pod.node for pod in bound(stage.pods(), name)} == said[name]
 
 
-def test_a_snapshot_without_names_has_none(cluster: Cluster, stage: Stage, tmp_path: Path) -> None:
+def test_a_snapshot_without_names_has_none(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
     stage.add_nodes(2, clique="secret-project")
-    stage.create(*stage.gang("apollo", 2))
-    stage.wait_bound("apollo", size=2)
+    stage.create(*gang("apollo", 2))
+    until_bound(stage, "apollo", 2)
     text = taken(cluster, tmp_path / "hidden.json", "--anonymise")
     for word in (stage.namespace, "secret-project", "apollo"):
         assert word not in text

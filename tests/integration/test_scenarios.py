@@ -1,0 +1,25 @@
+"""The shared scenarios on a real control plane: each ends as it is written, and as it does in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from tests.integration.company import Company
+from tests.scenarios import SCENARIOS, Scenario
+
+pytestmark = pytest.mark.xdist_group("scenarios")
+CHOSEN = sorted((one for one in SCENARIOS.values() if one.part != "faults"), key=lambda one: repr(one.setting))
+
+
+@pytest.fixture(scope="module")
+def company(cluster: Cluster) -> Iterator[Company]:
+    with Company(cluster) as all_of_them:
+        yield all_of_them
+
+
+@pytest.mark.parametrize("scenario", CHOSEN, ids=str)
+def test_on_a_real_control_plane_it_ends_as_it_is_written(company: Company, scenario: Scenario) -> None:
+    assert company.play(scenario) == scenario.ending

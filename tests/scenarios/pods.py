@@ -1,0 +1,66 @@
+"""Pods and gangs of scenarios, as users write them, and how to pick them out again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from policies.model import GANG_GATE, Pod
+from tests.scenarios.stage import Object
+
+FOREIGN_GATE = "example.com/quota"
+
+
+def pod(name: str, *, gpus: int = 8, gates: Sequence[str] = (), **spec: Any) -> Object:
+    """A pod of no gang; further keywords go into its spec."""
+    requests = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    container = {"name": "main", "image": "train", "resources": {"requests": requests, "limits": requests}}
+    gated = {"schedulingGates": [{"name": gate} for gate in gates]} if gates else {}
+    body = {"terminationGracePeriodSeconds": 0, "containers": [container], **gated, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+
+
+def member(name: str, gang: str, size: int | None, *, topology: str = "", **facts: Any) -> Object:
+    """A pod that names its gang in annotations. ``topology``: the level that it requires."""
+    annotations = {"muster.dev/pod-group": gang}
+    if size is not None:
+        annotations["muster.dev/min-member"] = str(size)
+    if topology:
+        annotations["muster.dev/required-topology"] = topology
+    one = pod(name, **facts)
+    one["metadata"]["annotations"] = annotations
+    return one
+
+
+def gang(name: str, size: int, *, min_member: int | None = None, **facts: Any) -> list[Object]:
+    """All members of a gang, of one shape."""
+    return [member(f"{name}-{i}", name, min_member or size, **facts) for i in range(size)]
+
+
+def gated(name: str, size: int, **facts: Any) -> list[Object]:
+    """The same as the admission policy would let them in."""
+    return gang(name, size, gates=(GANG_GATE,), **facts)
+
+
+def labelled(name: str, group: str, **facts: Any) -> Object:
+    """A pod that names a PodGroup object."""
+    one = pod(name, **facts)
+    one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
+    return one
+
+
+def interleaved(gangs: Sequence[Sequence[Object]]) -> list[Object]:
+    """The worst order: the first member of every gang, then the second of every gang, and so on."""
+    return [one for members in itertools.zip_longest(*gangs) for one in members if one is not None]
+
+
+def bound(pods: Iterable[Pod], name: str) -> list[Pod]:
+    """The gang's members that have a node."""
+    return [one for one in pods if one.node and one.group is not None and one.group.name == name]
+
+
+def whole(pods: Iterable[Pod], gangs: Iterable[str], size: int) -> list[str]:
+    """Those of the gangs that have so many bound members."""
+    seen = list(pods)
+    return [name for name in gangs if len(bound(seen, name)) >= size]

@@ -1,0 +1,36 @@
+"""Every shared scenario in the simulator. The same ones are played on the real control plane in tests/integration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios import SCENARIOS, Scenario
+from tests.scenarios.scenario import at_rest, ending
+from tests.scenarios.table import table
+from tests.simulation.stage import SimulatedStage
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "simulate.md"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=str)
+def test_in_the_simulator_it_ends_as_it_is_written(scenario: Scenario) -> None:
+    for seed in (1, 2, 3):
+        play(scenario, SimulatedStage(seed, scenario.setting))
+
+
+def play(scenario: Scenario, stage: SimulatedStage) -> None:
+    """To the end, and some time beyond."""
+    scenario.play(stage)
+    try:
+        stage.wait(lambda: ending(stage), lambda seen: seen == scenario.ending and at_rest(stage))
+    except TimeoutError:
+        assert ending(stage) == scenario.ending
+        raise
+    stage.let(300)
+    assert ending(stage) == scenario.ending, "it went on"
+
+
+def test_the_document_has_the_table_of_the_scenarios() -> None:
+    assert table() in DOCUMENT.read_text(), "write it anew: python -m tests.scenarios.table"
