@@ -37,6 +37,7 @@ class RunningMuster:
     ) -> None:
         self._cluster = cluster
         self._port = cluster.free_port()
+        self._values = settings
         self._settings = cluster.directory / "muster.yaml"
         self._settings.write_text(yaml.safe_dump(settings))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
@@ -47,10 +48,14 @@ class RunningMuster:
         self._start_extender()
         self._start_scheduler()
 
-    def restart_extender(self) -> None:
-        """Start the extender again on its port, after killing it (-9) if it still runs; returns when it is ready."""
+    def restart_extender(self, settings: Tree | None = None) -> None:
+        """Start the extender again on its port, after killing it (-9) if it still runs; returns when it is ready.
+
+        `settings` go over those it was first started with, for this time.
+        """
         if self.extender.running:
             self.extender.kill()
+        self._settings.write_text(yaml.safe_dump({**self._values, **(settings or {})}))
         self._start_extender()
 
     def restart_scheduler(self) -> None:
