@@ -162,7 +162,6 @@ class RealStage:
         return self._metric("muster_verb_calls_total", '"filter"')
 
     def advised(self, verdict: str) -> int:
-        """How often the extender, in advisory mode, would have said so."""
         return self._metric("muster_advisory_verdicts_total", f'"{verdict}"')
 
     def until(self, holds: Callable[[Sequence[Pod]], bool]) -> Sequence[Pod]:

@@ -106,6 +106,9 @@ class Stage(Protocol):
     def filter_calls(self) -> int:
         """How often kube-scheduler has called filter since Muster was started."""
 
+    def advised(self, verdict: str) -> int:
+        """How often Muster, in advisory mode, would have said so."""
+
     def until(self, holds: Callable[[Sequence[Pod]], bool]) -> Sequence[Pod]:
         """Wait until the pods are so."""
 

@@ -109,9 +109,12 @@ def a_node_lost_under_a_pinned_gang(stage: Stage) -> None:
     setting=Setting(mode=Mode.ADVISE),
 )
 def advice_keeps_nobody_waiting(stage: Stage) -> None:
-    """Advisory mode: a gang of 3 on 2 nodes is bound one by one, and told what it lacks."""
+    """Advisory mode: a gang of 3 on 2 nodes is bound one by one, told what it lacks, and counted."""
     stage.add_nodes(2, clique="only")
     stage.create(*gated("train", 3))
+    until_bound(stage, "train", 2)
+    assert stage.advised("would_hold") == 2
+    assert stage.advised("would_reject") >= 1
 
 
 def _pinned(stage: Stage) -> None:

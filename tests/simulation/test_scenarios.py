@@ -8,8 +8,9 @@ import pytest
 
 from tests.scenarios import SCENARIOS, Scenario
 from tests.scenarios.scenario import at_rest, ending
-from tests.scenarios.table import table
-from tests.simulation.stage import SimulatedStage
+from tests.scenarios.table import COLLAPSED, table
+from tests.simulation.stage import CollapsedStage, SimulatedStage
+from tests.simulation.virtual import VirtualStage
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "simulate.md"
 
@@ -20,7 +21,12 @@ def test_in_the_simulator_it_ends_as_it_is_written(scenario: Scenario) -> None:
         play(scenario, SimulatedStage(seed, scenario.setting))
 
 
-def play(scenario: Scenario, stage: SimulatedStage) -> None:
+@pytest.mark.parametrize("scenario", COLLAPSED, ids=str)
+def test_as_muster_simulate_collapses_it_it_ends_as_it_is_written(scenario: Scenario) -> None:
+    play(scenario, CollapsedStage(scenario.setting))
+
+
+def play(scenario: Scenario, stage: VirtualStage) -> None:
     """To the end, and some time beyond."""
     scenario.play(stage)
     try:

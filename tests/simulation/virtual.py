@@ -1,0 +1,217 @@
+"""What both simulated stages share: a virtual clock, and manifests read by the converter that reads the real ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from devcluster import nodes
+from extender.config import load
+from extender.core.scheduler import Scheduler
+from extender.kube.convert import group_from, node_from, pod_from
+from extender.kube.objects import GroupObject, NodeObject, PodObject
+from extender.simulate.chance import Chance
+from extender.simulate.clock import Clock
+from extender.views import GangView, view
+from policies.model import GroupKey, Node, Pod, PodGroup
+from tests.scenarios.stage import PRIORITIES, Object, Setting
+
+SHIPPED = Path(__file__).parents[2] / "manifests" / "base" / "muster.yaml"
+PATIENCE_S = 120.0
+_CREATE_S = 0.002
+T = TypeVar("T")
+
+
+class Objects(Protocol):
+    """The API server, as far as users need it."""
+
+    pods: dict[str, Pod]
+    nodes: dict[str, Node]
+    groups: dict[GroupKey, PodGroup]
+
+    def create_pod(self, pod: Pod) -> object: ...
+
+    def change_pod(self, uid: str, **facts: object) -> object: ...
+
+    def remove_pod(self, uid: str) -> object: ...
+
+    def set_node(self, node: Node) -> None: ...
+
+    def remove_node(self, name: str) -> None: ...
+
+    def set_group(self, group: PodGroup) -> None: ...
+
+    def remove_group(self, key: GroupKey) -> None: ...
+
+
+def core_for(setting: Setting) -> Scheduler:
+    """A core as ``muster serve`` makes it."""
+    settings = load(SHIPPED, **setting.settings())
+    return Scheduler(
+        settings.scheduler_names,
+        settings.limits,
+        settings.policies,
+        settings.steering,
+        settings.levels,
+        settings.mode,
+    )
+
+
+class VirtualStage:
+    """A cluster of its own. Processes and calls are for those that model them."""
+
+    namespace = "stage"
+
+    def __init__(self, api: Objects, clock: Clock, chance: Chance, scheduler: str) -> None:
+        self._api = api
+        self._clock = clock
+        self._order = chance.stream("order of creation")
+        self._scheduler = scheduler
+        self._numbers = count(1)
+        self._cliques: dict[str, str] = {}
+
+    @property
+    def cliques(self) -> Mapping[str, str]:
+        return self._cliques
+
+    @property
+    def core(self) -> Scheduler | None:
+        """None while no extender runs."""
+        raise NotImplementedError
+
+    # What users and operators do.
+
+    def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
+        first = len(self._api.nodes)
+        added = [f"{self.namespace}-{first}-node-{i}" for i in range(count)]
+        labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
+        resources = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        for name in added:
+            written = nodes.node(name, resources, labels, "v1")
+            self._api.set_node(node_from(msgspec.convert(written, NodeObject)))
+        self._cliques |= dict.fromkeys(added, clique) if clique else {}
+        return added
+
+    def remove_node(self, name: str) -> None:
+        self._api.remove_node(name)
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        self._api.set_node(replace(self._api.nodes[name], unschedulable=on))
+
+    def create(self, *pods: Object) -> None:
+        for written in pods:
+            self._api.create_pod(self._admitted(written))
+            self.let(_CREATE_S)
+
+    def create_all(self, pods: Iterable[Object]) -> None:
+        some = list(pods)
+        self._order.shuffle(some)
+        self.create(*some)
+
+    def create_until(self, pods: Iterable[Object], holds: Callable[[Pod], bool]) -> None:
+        self.create_all(pods)
+        self.until(lambda seen: any(map(holds, seen)))
+
+    def delete(self, *names: str) -> None:
+        for name in names:
+            self._api.remove_pod(self._pod(name).uid)
+
+    def succeed(self, *names: str) -> None:
+        for name in names:
+            self._api.change_pod(self._pod(name).uid, phase="Succeeded")
+
+    def open_gate(self, name: str, gate: str) -> None:
+        pod = self._pod(name)
+        self._api.change_pod(pod.uid, gates=tuple(one for one in pod.gates if one != gate))
+
+    def set_group(self, name: str, min_member: int) -> None:
+        known = self._api.groups.get(GroupKey(self.namespace, name))
+        uid = known.uid if known else f"{name}.{next(self._numbers)}"
+        meta = {"name": name, "namespace": self.namespace, "uid": uid}
+        written = {"metadata": meta, "spec": {"minMember": min_member}}
+        self._api.set_group(group_from(msgspec.convert(written, GroupObject)))
+
+    def remove_group(self, name: str) -> None:
+        self._api.remove_group(GroupKey(self.namespace, name))
+
+    # What befalls processes.
+
+    def kill_extender(self) -> None:
+        raise NotImplementedError
+
+    def start_extender(self) -> None:
+        raise NotImplementedError
+
+    def kill_scheduler(self) -> None:
+        raise NotImplementedError
+
+    def start_scheduler(self) -> None:
+        raise NotImplementedError
+
+    def stop_scheduler_after(self, pods: int) -> None:
+        raise NotImplementedError
+
+    def let_scheduler_go_on(self) -> None:
+        raise NotImplementedError
+
+    # What can be seen.
+
+    def pods(self) -> list[Pod]:
+        return list(self._api.pods.values())
+
+    def gangs(self) -> dict[str, GangView]:
+        gangs = {} if self.core is None else self.core.state.gangs
+        return {key.name: view(gang, self._clock.now) for key, gang in gangs.items()}
+
+    def held(self) -> int:
+        assert self.core is not None
+        return len(self.core.state.calls)
+
+    def filter_calls(self) -> int:
+        raise NotImplementedError
+
+    def advised(self, verdict: str) -> int:
+        assert self.core is not None
+        return self.core.state.advised[verdict]
+
+    def until(self, holds: Callable[[Sequence[Pod]], bool]) -> Sequence[Pod]:
+        return self.wait(self.pods, holds)
+
+    def until_told(self, gang: str, holds: Callable[[GangView], bool]) -> GangView:
+        seen = self.wait(lambda: self.gangs().get(gang), lambda seen: seen is not None and holds(seen))
+        assert seen is not None
+        return seen
+
+    def until_held(self, holds: Callable[[int], bool]) -> None:
+        self.wait(self.held, holds)
+
+    def let(self, seconds: float) -> None:
+        """Let time pass."""
+        self._clock.run(self._clock.now + seconds)
+
+    def wait(self, look: Callable[[], T], holds: Callable[[T], bool]) -> T:
+        """Let time pass until what is looked at is so, and return it."""
+        deadline = self._clock.now + PATIENCE_S
+        while not holds(seen := look()):
+            if not self._clock.step(deadline):
+                raise TimeoutError(f"not as expected within {PATIENCE_S} s; last seen: {seen}")
+        return seen
+
+    def _pod(self, name: str) -> Pod:
+        return next(pod for pod in self._api.pods.values() if pod.name == name)
+
+    def _admitted(self, written: Object) -> Pod:
+        """The pod as the API server stores it."""
+        one = copy.deepcopy(written)
+        number, spec = next(self._numbers), one["spec"]
+        one["metadata"] |= {"namespace": self.namespace, "uid": f"{one['metadata']['name']}.{number}"}
+        spec |= {"schedulerName": self._scheduler, "nodeSelector": {"stage": self.namespace}}
+        spec["priority"] = PRIORITIES.get(spec.get("priorityClassName", ""), 0)
+        # Instants of creation are whole seconds there.
+        return replace(pod_from(msgspec.convert(one, PodObject)), created=float(int(self._clock.now)))
