@@ -62,7 +62,9 @@ class Extender:
         bind_timeout_s: float,
         start_s: float = 0.0,
         watcher: Watcher | None = None,
+        stands_by: bool = False,
     ) -> None:
+        """``stands_by``: it reads along until it is told to lead."""
         self.core = core
         self.synced = False
         self.calls: dict[int, BindRequest] = {}
@@ -70,6 +72,7 @@ class Extender:
         self._clock = network.clock
         self._bind_timeout_s = bind_timeout_s
         self._watcher = watcher
+        self._stands_by = stands_by
         self._writer = Writer(api, network)
         self._writes = Lane(self._clock, _WRITES_AT_ONCE)
         self._bindings = Lane(self._clock, _WRITES_AT_ONCE)
@@ -171,11 +174,24 @@ class Extender:
         self._starting = None
         for watch in self._watches:
             watch.list()
+        if not self._stands_by:
+            self._begin()
+
+    def lead(self, watcher: Watcher | None) -> None:
+        """From now on it acts. The core begins with what the watches have shown by now, which may be old."""
+        self._stands_by, self._watcher = False, watcher
+        for watch in self._watches:
+            for change in list(watch.known.values()):
+                self._seen(change, None)
+        if self._starting is None:
+            self._begin()
+
+    def _begin(self) -> None:
         self.synced = True
         self._dispatch(Synced())
 
     def _seen(self, change: Change, before: Change | None) -> None:
-        if before is not None and before.value == change.value:
+        if self._stands_by or (before is not None and before.value == change.value):
             return
         match change.value:
             case Pod() as pod:
@@ -187,6 +203,8 @@ class Extender:
 
     def _gone(self, last: Change) -> None:
         match last.value:
+            case _ if self._stands_by:
+                pass
             case Pod() as pod:
                 self._dispatch(PodGone(pod.uid))
             case Node() as node:

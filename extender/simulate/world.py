@@ -65,6 +65,20 @@ class World:
                 watcher=self._watcher,
             )
 
+    def stand_by(self) -> Extender:
+        """Another extender, which reads along and waits for its turn."""
+        assert self._core is not None  # noqa: S101
+        timeout_s = self.profile.bind_timeout_s
+        return self._process(self._core(), self.api, self.network, bind_timeout_s=timeout_s, stands_by=True)
+
+    def change_leader(self, other: Extender) -> None:
+        """kube-scheduler and extender of one pod have lost their Lease, those of the other have got it."""
+        self.kill_extender()
+        self.kill_scheduler()
+        self.extender = other
+        other.lead(self._watcher)
+        self.start_scheduler()
+
     def kill_extender(self) -> None:
         if self.extender is not None:
             self.extender.kill()

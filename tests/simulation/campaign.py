@@ -12,10 +12,11 @@ from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Ti
 from extender.simulate.apiserver import Change, Kind
 from extender.simulate.world import BEGIN_S, World
 from policies.model import Pod
-from tests.simulation.faults import Trouble
+from tests.simulation.faults import FAULTS
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, CuriousExtender, Referee
 from tests.simulation.rest import judge_rest
+from tests.simulation.trouble import Trouble
 
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
@@ -108,7 +109,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        self.trouble.strike(what)
+        FAULTS[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Effect, Evict, Nominate, PostBinding, Ungate
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+    Ungate,
+    Wake,
+)
 from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, Outcome, PreemptCalled
 from extender.core.invariants import validate
 from extender.core.releases import GANG_UID
@@ -107,10 +117,12 @@ class Referee:
                 self._judge_victims(event, victims)
             case Evict(uid):
                 self._judge_eviction(uid)
-            case Nominate(uid) | Ungate(uid):
-                pod = self._world.api.pods.get(uid)
-                if pod is not None and pod.scheduler != OURS:
-                    raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
+            case _:
+                pass
+        if isinstance(effect, PostBinding | Evict | Nominate | Ungate | Wake):
+            pod = self._world.api.pods.get(effect.uid)
+            if pod is not None and pod.scheduler != OURS:
+                raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
 
     def _judge_posting(self, effect: PostBinding) -> None:
         uid, open_calls = effect.uid, [call for call in effect.calls if call in self._extender.calls]
@@ -121,12 +133,13 @@ class Referee:
         for asked in (self._calls[call] for call in open_calls):
             if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
                 raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
-        if self._world.clock.now > effect.deadline:
-            raise BrokenPromiseError(f"{uid} is to be bound after its deadline")
         pods = self._pods_shown()
         self._posting[uid] = effect.node
         if pods[uid].group_key is not None:
             started = self._judge_quorum(pods, uid)
+            # Of a release that is under way, whoever writes the Bindings leaves out those that are too late.
+            if not started and self._world.clock.now > effect.deadline:
+                raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
             if not (started and effect.node in self.disturbed):
                 self._judge_room(pods, effect)
             self._judge_topology(pods, effect)

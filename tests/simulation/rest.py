@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from extender.core.effects import Evict, Nominate, PostBinding, Ungate
+from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.simulate.world import World
 from policies.matching import admits
@@ -41,8 +43,26 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
         if pod.group_key is None and idle and (nodes := [node for node in room if _takes(world, room, pod, node)]):
             yield f"pod {pod.name} waits, and has room on {nodes[0]}"
+    if not restless:
+        yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, room, key, pods, plan)
+
+
+def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
+    """What the core knows is a function of the objects: one that begins with them now has nothing to do either."""
+    assert world.extender is not None
+    fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting
+    objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
+    objects += [GroupSeen(group) for group in api.groups.values()]
+    objects += [PodSeen(pod) for pod in api.pods.values()]
+    effects = [effect for event in (*objects, Synced()) for effect in fresh.handle(event, world.clock.now)]
+    if fresh.state.waiting.keys() != waiting.keys():
+        yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting]} do"
+    for effect in effects:
+        # Nominations that are left over are cleared: the only thing that a restart may write.
+        if isinstance(effect, PostBinding | Evict | Ungate) or (isinstance(effect, Nominate) and effect.node):
+            yield f"a restart would have the consequence {effect}"
 
 
 def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan) -> Iterator[str]:

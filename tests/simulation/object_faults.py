@@ -1,0 +1,162 @@
+"""What happens to nodes, pods, jobs and PodGroups, by users, by other schedulers, or because hardware breaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import Pod
+from tests.builders import node, single
+from tests.simulation.sight import fits, left_over
+from tests.simulation.trouble import Trouble
+
+
+def cordon(trouble: Trouble) -> None:
+    _change_node(trouble, unschedulable=True)
+
+
+def _change_node(trouble: Trouble, **facts: object) -> None:
+    one, api = trouble.some_node(), trouble.world.api
+    if one is None:
+        return
+    api.set_node(replace(one, **facts))  # type: ignore[arg-type]
+
+    def mend() -> None:
+        if one.name in api.nodes:
+            api.set_node(one)
+
+    if trouble.random.random() < 0.7:
+        trouble.later(mend, 30.0)
+
+
+def lose_gpu(trouble: Trouble) -> None:
+    one = trouble.some_node()
+    if one is not None:
+        healthy = dict(one.allocatable)
+        allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
+        trouble.referee.disturbed[one.name] = None
+        trouble.world.api.set_node(replace(one, allocatable=allocatable))
+
+
+def remove_node(trouble: Trouble) -> None:
+    one, api = trouble.some_node(), trouble.world.api
+    if one is None:
+        return
+    api.remove_node(one.name)
+
+    def rejoin() -> None:
+        if one.name not in api.nodes:
+            api.set_node(one)
+
+    if trouble.random.random() < 0.7:
+        trouble.later(rejoin, 30.0)
+
+
+def node_down(trouble: Trouble) -> None:
+    """Its kubelet is silent: after a while its pods are to be deleted, and nobody ends them until it is back."""
+    one, world = trouble.some_node(), trouble.world
+    if one is None:
+        return
+    world.kubelets.set_down(one.name, down=True)
+    world.api.set_node(replace(one, ready=False))
+
+    def drain() -> None:
+        for pod in list(world.api.pods.values()):
+            if pod.node == one.name and not world.api.nodes.get(one.name, one).ready:
+                world.api.delete_pod(pod.uid)
+
+    def back() -> None:
+        world.kubelets.set_down(one.name, down=False)
+        if one.name in world.api.nodes:
+            world.api.set_node(one)
+
+    trouble.later(drain, 10.0)
+    trouble.later(back, 40.0)
+
+
+def add_node(trouble: Trouble) -> None:
+    trouble.world.api.set_node(node(f"m{trouble.number()}", trouble.random.choice((4, 8))))
+
+
+def delete_pod(trouble: Trouble) -> None:
+    pod = trouble.some_pod()
+    if pod is not None:
+        trouble.world.api.delete_pod(pod.uid)
+
+
+def fail_pod(trouble: Trouble) -> None:
+    pod = trouble.some_pod(lambda pod: pod.live and bool(pod.node))
+    if pod is not None:
+        trouble.world.api.change_pod(pod.uid, phase="Failed")
+
+
+def touch_pods(trouble: Trouble) -> None:
+    for uid in list(trouble.world.api.pods):
+        trouble.world.api.touch_pod(uid)
+
+
+def delete_job(trouble: Trouble) -> None:
+    """Every second time it is submitted anew under the same name, at once."""
+    job = trouble.some_job()
+    if job is not None:
+        trouble.world.jobs.delete(job)
+        if trouble.random.random() < 0.5:
+            trouble.world.jobs.submit(job.spec)
+
+
+def remake_group(trouble: Trouble) -> None:
+    """The PodGroup is deleted and created anew under its name, and is another gang from then on."""
+    api = trouble.world.api
+    group = trouble.some(list(api.groups.values()))
+    if group is not None:
+        api.remove_group(group.key)
+        uid = f"{group.uid}+{trouble.number()}"
+        anew = replace(group, uid=uid, created=trouble.world.clock.now, deleting=False)
+        trouble.later(lambda: api.set_group(anew) if group.key not in api.groups else None, 3.0)
+
+
+def edit_group(trouble: Trouble) -> None:
+    group = trouble.some(list(trouble.world.api.groups.values()))
+    if group is not None:
+        least = max(1, group.min_member + trouble.random.choice((-1, 1)))
+        trouble.world.api.set_group(replace(group, min_member=least))
+
+
+def mark_group_deleting(trouble: Trouble) -> None:
+    """A finalizer holds it for a while."""
+    api = trouble.world.api
+    group = trouble.some(list(api.groups.values()))
+    if group is None:
+        return
+    api.set_group(replace(group, deleting=True))
+
+    def gone() -> None:
+        if group.key in api.groups and api.groups[group.key].uid == group.uid:
+            api.remove_group(group.key)
+
+    trouble.later(gone)
+
+
+def edit_annotations(trouble: Trouble) -> None:
+    """A member names another size, or another gang."""
+    pod = trouble.some_pod(lambda pod: pod.live and pod.group is not None and not pod.node)
+    other = trouble.some_pod(lambda pod: pod.group is not None)
+    if pod is None or pod.group is None or other is None or other.group is None:
+        return
+    edited = replace(pod.group, min_member=2) if trouble.random.random() < 0.5 else other.group
+    trouble.world.api.change_pod(pod.uid, group=edited)
+
+
+def foreign_pod(trouble: Trouble) -> None:
+    """Another scheduler binds a pod of its own wherever there is room by now."""
+    api = trouble.world.api
+    pod = single(f"foreign{trouble.number()}", gpus=trouble.random.choice((1, 4)), scheduler="default-scheduler")
+    room = left_over(api.nodes, api.pods.values())
+    where = trouble.some([name for name in room if fits(room[name], pod.requests)])
+    if where is not None:
+        trouble.referee.disturbed[where] = None
+        api.create_pod(replace(pod, node=where))
+        trouble.later(lambda: _discard(trouble, pod), 60.0)
+
+
+def _discard(trouble: Trouble, pod: Pod) -> None:
+    trouble.world.api.remove_pod(pod.uid)

@@ -1,0 +1,94 @@
+"""What happens to processes and to what they say to each other: killed, replaced, suspended, cut off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.simulate.apiserver import Kind
+from tests.simulation.trouble import Trouble
+
+
+def kill_extender(trouble: Trouble) -> None:
+    trouble.world.kill_extender()
+    trouble.referee.extender_killed()
+    trouble.later(trouble.start_extender)
+
+
+def replace_extender(trouble: Trouble) -> None:
+    """Another one takes over at once, while writes of the first are still under way."""
+    trouble.world.kill_extender()
+    trouble.referee.extender_killed()
+    trouble.world.start_extender()
+
+
+def kill_scheduler(trouble: Trouble) -> None:
+    trouble.world.kill_scheduler()
+    trouble.later(trouble.world.start_scheduler)
+
+
+def kill_both(trouble: Trouble) -> None:
+    """They live in one pod, and lose their Lease together."""
+    kill_scheduler(trouble)
+    kill_extender(trouble)
+
+
+def change_leader(trouble: Trouble) -> None:
+    """The other pod of the deployment gets the Lease: its two go on at once, in sync by what their watches have shown.
+
+    What the last leader has sent by then still lands.
+    """
+    world, other = trouble.world, trouble.world.stand_by()
+
+    def take_over() -> None:
+        if trouble.healed:
+            other.kill()
+            return
+        trouble.referee.extender_killed()
+        world.change_leader(other)
+
+    trouble.later(take_over, 3.0)
+
+
+def freeze_extender(trouble: Trouble) -> None:
+    """Suspended and resumed: for the process, the clock jumps."""
+    if trouble.world.extender is not None:
+        trouble.world.extender.freeze(trouble.random.choice((0.5, 5.0, 40.0)))
+
+
+def freeze_scheduler(trouble: Trouble) -> None:
+    if trouble.world.scheduler is not None:
+        trouble.world.scheduler.freeze(trouble.random.choice((0.5, 5.0, 40.0)))
+
+
+def break_watches(trouble: Trouble) -> None:
+    kind = trouble.random.choice((None, Kind.PODS, Kind.NODES, Kind.GROUPS))
+    trouble.world.break_watches(5 * trouble.random.random(), relist=trouble.random.random() < 0.5, kind=kind)
+
+
+def break_scheduler_watches(trouble: Trouble) -> None:
+    if trouble.world.scheduler is not None:
+        seconds = 5 * trouble.random.random()
+        trouble.world.scheduler.picture.interrupt(seconds, relist=trouble.random.random() < 0.5)
+
+
+def api_down(trouble: Trouble) -> None:
+    network = trouble.world.network
+    network.api_down = True
+
+    def up() -> None:
+        network.api_down = False
+
+    trouble.later(up)
+
+
+def storm(trouble: Trouble) -> None:
+    """Half of all answers are lost, and a third of all requests fail."""
+    network = trouble.world.network
+    before = network.weather
+    network.weather = replace(before, errors=0.3, losses=0.5)
+
+    def over() -> None:
+        if not trouble.healed:
+            network.weather = replace(network.weather, errors=before.errors, losses=before.losses)
+
+    trouble.later(over)

@@ -1,0 +1,62 @@
+"""Whoever does harm in a run: the cluster at hand, the dice that say to whom, and how everything is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from extender.simulate.jobs import Job
+from extender.simulate.world import World
+from policies.model import Node, Pod
+from tests.simulation.referee import Referee
+
+ThingT = TypeVar("ThingT")
+
+
+@dataclass(slots=True)
+class Trouble:
+    """The hands that do harm, and the dice that say to whom."""
+
+    world: World
+    random: Random
+    referee: Referee
+    made: int = 0
+    healed: bool = False
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong; what is broken stays broken where users would have to mend it."""
+        world, self.healed = self.world, True
+        world.network.weather = replace(world.network.weather, errors=0.0, losses=0.0, spikes=0.0)
+        world.network.api_down = False
+        self.start_extender()
+        world.start_scheduler()
+        for one in list(world.api.nodes.values()):
+            world.kubelets.set_down(one.name, down=False)
+            if not one.ready:
+                world.api.set_node(replace(one, ready=True))
+        for pod in list(world.api.pods.values()):
+            world.api.change_pod(pod.uid, gates=tuple(gate for gate in pod.gates if gate.startswith("muster.dev/")))
+
+    def later(self, action: Callable[[], None], longest_s: float = 8.0) -> None:
+        self.world.clock.after(longest_s * self.random.random(), action)
+
+    def number(self) -> int:
+        self.made += 1
+        return self.made
+
+    def some(self, things: list[ThingT]) -> ThingT | None:
+        return self.random.choice(things) if things else None
+
+    def start_extender(self) -> None:
+        self.world.start_extender(start_s=0.5)
+
+    def some_pod(self, holds: Callable[[Pod], bool] = lambda pod: pod.live) -> Pod | None:
+        return self.some([pod for pod in self.world.api.pods.values() if holds(pod)])
+
+    def some_job(self) -> Job | None:
+        return self.some([job for job in self.world.jobs.jobs.values() if not job.ended])
+
+    def some_node(self) -> Node | None:
+        return self.some(list(self.world.api.nodes.values()))
