@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from extender.core.state import State
+from extender.comparison import Comparison
 from extender.quality import LevelQuality, quality
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
@@ -37,6 +38,7 @@ class Metrics:
         )  # fmt: skip
         self._registry.register(_Gangs(state))
         self._registry.register(_Placement(state, bandwidth_ratio))
+        self._registry.register(Comparison(state))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""

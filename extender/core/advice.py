@@ -78,7 +78,8 @@ class Onlooker(Steering):
     outlook = "where each goes is up to kube-scheduler"
 
     def start(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:  # noqa: ARG002
-        gang.advised = nodes
+        # Those who have a node by now keep what they were advised, for the comparison.
+        gang.advised = {uid: node for uid, node in gang.advised.items() if uid in gang.roster.live} | dict(nodes)
         for pod in members:
             self.shown(gang, pod)
 

@@ -22,6 +22,9 @@ def nested(keys: Sequence[LevelKey], columns: Sequence[Column], count: int) -> t
 def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) -> Level:
     names: Sequence[str] = column.values
     rank, codes = column.rank(), column.codes(count)
+    if "" in column.values:
+        # An empty value names nothing: such nodes share no domain.
+        codes = np.where(codes == column.values.index(""), -1, codes)
     torn: dict[str, None] = {}
     for level in farther:
         apart = _torn(codes, len(names), level)

@@ -64,6 +64,12 @@ def test_a_value_in_two_farther_domains_is_two_domains_and_said_to_be_a_contradi
     assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1", "r1", "r1", "r2"]
 
 
+def test_an_empty_value_names_no_domain() -> None:
+    found = ledger([labelled("x", rack=""), labelled("y", rack=""), labelled("z", rack="r1")], "rack")
+    assert [domains(found, name) for name in "xyz"] == [{}, {}, {"rack": "r1"}]
+    assert topology(found.snapshot(), configured=True).levels[0].outside == 2
+
+
 def test_the_page_shows_levels_domains_and_nodes() -> None:
     here = [labelled("x", rack="r1", row="w1"), labelled("y", rack="r1", row="w1"), labelled("z", row="w2")]
     view = topology(ledger(here, "rack", "row").snapshot(), configured=True)
