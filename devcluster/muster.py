@@ -37,9 +37,12 @@ class RunningMuster:
     ) -> None:
         self._cluster = cluster
         self._port = cluster.free_port()
-        self._values = settings
+        # The extender looks at the Lease if kube-scheduler elects a leader.
+        elected = bool(scheduler_config["leaderElection"]["leaderElect"])
+        election = {**settings.get("leader_election", {}), "enabled": elected}
+        self._values = settings | {"leader_election": election}
         self._settings = cluster.directory / "muster.yaml"
-        self._settings.write_text(yaml.safe_dump(settings))
+        self._settings.write_text(yaml.safe_dump(self._values))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
         self._scheduler_config["extenders"] += other_extenders
         self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")

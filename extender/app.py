@@ -14,16 +14,15 @@ import uvicorn
 import uvloop
 
 from extender.config import Settings, TlsFiles
-from extender.core.events import Synced
 from extender.core.scheduler import Scheduler
+from extender.election import Leadership
 from extender.kube.client import Kube
-from extender.kube.reflector import reflectors
 from extender.kube.writer import KubeWriter
 from extender.metrics import Metrics
+from extender.replica import Replica
 from extender.runner import Runner
 from extender.server import create_app
 from extender.tls import Credentials, TlsError, only
-from extender.topology import told, topology
 
 log = logging.getLogger("muster")
 
@@ -48,25 +47,24 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings, listener: socket.socket) -> int:
     credentials = _credentials(settings.tls)
+    election = settings.leader_election
+    leadership = Leadership(election.identity)
     try:
-        kube = await Kube.connect(settings.kubeconfig, connections=2 * settings.writes_at_once + 8)
+        kube = await Kube.connect(
+            settings.kubeconfig,
+            connections=2 * settings.writes_at_once + 8,
+            may_write=leadership.holds if election.enabled else lambda: True,
+        )
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
-    core = Scheduler(
-        settings.scheduler_names,
-        settings.limits,
-        settings.policies,
-        settings.steering,
-        settings.levels,
-        settings.mode,
-    )
-    metrics = Metrics(core.state, settings.allreduce_bandwidth_ratio)
     runner = Runner(
-        core,
+        _new_core(settings),
         KubeWriter(kube),
         writes_at_once=settings.writes_at_once,
         count_write=lambda kind, outcome: metrics.writes.labels(kind, outcome).inc(),
     )
+    metrics = Metrics(lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=runner.acting.is_set)
+    replica = Replica(kube, runner, lambda: _new_core(settings), lambda: KubeWriter(kube))
     app = create_app(
         runner, metrics, bind_timeout_s=settings.bind_timeout_s, max_body=settings.max_body_mib * 1024 * 1024
     )
@@ -95,7 +93,10 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(kube.close)
-        tasks = [asyncio.create_task(_follow(kube, runner)), asyncio.create_task(_stop_when_told(server, runner))]
+        tasks = [
+            asyncio.create_task(replica.run(election, leadership)),
+            asyncio.create_task(_stop_when_told(server, runner)),
+        ]
         if credentials is not None:
             tasks.append(asyncio.create_task(credentials.follow()))
         try:
@@ -108,21 +109,15 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     return 1 if runner.failed.is_set() else 0
 
 
-async def _follow(kube: Kube, runner: Runner) -> None:
-    """Keep the core up to date with the cluster; it may act once every list has been read."""
-    watching = reflectors(kube, runner.dispatch)
-    async with asyncio.TaskGroup() as group:
-        for reflector in watching:
-            group.create_task(reflector.run())
-        for reflector in watching:
-            await reflector.synced.wait()
-        state = runner.core.state
-        log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
-        log.info(told(topology(state.ledger.snapshot(), configured=state.ledger.configured)))
-        runner.dispatch(Synced())
-        # Tens of thousands of objects that stay: the collector need not walk them again and again.
-        gc.collect()
-        gc.freeze()
+def _new_core(settings: Settings) -> Scheduler:
+    return Scheduler(
+        settings.scheduler_names,
+        settings.limits,
+        settings.policies,
+        settings.steering,
+        settings.levels,
+        settings.mode,
+    )
 
 
 async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:

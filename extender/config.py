@@ -17,6 +17,7 @@ from extender import catalogue
 from extender.core.advice import Mode
 from extender.core.state import Limits
 from extender.core.steering import SteeringMode
+from extender.election import LeaderElection
 from policies.chosen import Policies
 from policies.levels import LevelKey, levels_from
 
@@ -106,6 +107,9 @@ class Settings(BaseSettings):
         ge=1,
         description="For the modelled slowdown in /metrics: bandwidth of a GPU inside a nearest domain over that "
         "between two. 18: 900 GB/s of NVLink 5 each way against a network port of 400 Gbit/s.",
+    )
+    leader_election: LeaderElection = Field(
+        LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")

@@ -19,8 +19,11 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 class Metrics:
     """One registry per running extender, so that several can live in one process."""
 
-    def __init__(self, state: State, bandwidth_ratio: float = 1.0) -> None:
-        """``bandwidth_ratio``: the parameter of the modelled slowdown (``extender.quality``)."""
+    def __init__(
+        self, state: Callable[[], State], bandwidth_ratio: float = 1.0, *, leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
+        (``extender.quality``)."""
         self._registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "muster_verb_duration_seconds",
@@ -36,7 +39,7 @@ class Metrics:
             "muster_api_writes", "Writes to the API server by kind and outcome.", ["kind", "outcome"],
             registry=self._registry,
         )  # fmt: skip
-        self._registry.register(_Gangs(state))
+        self._registry.register(_Gangs(state, leads))
         self._registry.register(_Placement(state, bandwidth_ratio))
         self._registry.register(Comparison(state))
 
@@ -52,24 +55,33 @@ class Metrics:
 class _Gangs(Collector):
     """Counted when asked for: the state is the only place that knows."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Callable[[], State], leads: Callable[[], bool]) -> None:
         self._state = state
+        self._leads = leads
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance: there is no state yet."""
+        return ()
 
     def collect(self) -> Iterator[Metric]:
+        state = self._state()
         by_state = GaugeMetricFamily("muster_gangs", "Gangs by the code of their current reason.", labels=["state"])
-        tally = Tally(gang.reason.code for gang in self._state.gangs.values())
+        tally = Tally(gang.reason.code for gang in state.gangs.values())
         for code, count in sorted(tally.items()):
             by_state.add_metric([code], count)
         yield by_state
-        yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(self._state.calls))
-        yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(self._state.synced))
-        yield _advised(self._state)
+        yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.calls))
+        yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(state.synced))
+        yield GaugeMetricFamily(
+            "muster_leader", "1 while this replica acts, 0 while it stands by.", value=self._leads()
+        )
+        yield _advised(state)
 
 
 class _Placement(Collector):
     """How well the gangs are placed, and what the domains have left."""
 
-    def __init__(self, state: State, bandwidth_ratio: float) -> None:
+    def __init__(self, state: Callable[[], State], bandwidth_ratio: float) -> None:
         self._state = state
         self._bandwidth_ratio = bandwidth_ratio
 
@@ -78,7 +90,7 @@ class _Placement(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        state = self._state
+        state = self._state()
         found = quality(state.gangs.values(), state.ledger.snapshot(), self._bandwidth_ratio)
         for name, text, of in _BY_LEVEL:
             family = GaugeMetricFamily(name, text, labels=["level"])

@@ -31,6 +31,7 @@ from extender.core.events import (
     Nominated,
     Outcome,
     PreemptCalled,
+    Synced,
     Tick,
     Ungated,
 )
@@ -72,6 +73,10 @@ class Runner:
         self.core = core
         self.clock = clock
         self.failed = asyncio.Event()
+        self.acting = asyncio.Event()
+        """Set while the core decides: it has seen the whole cluster, and this replica leads."""
+        self.standing_by = False
+        """In sync with the cluster, and silent: another replica leads."""
         self._writer = writer
         self._count_write = count_write
         self._budget = Budget(writes_at_once)
@@ -96,6 +101,23 @@ class Runner:
         for effect in effects:
             self._carry_out(effect)
         self._set_tick()
+
+    def act(self) -> None:
+        """The core knows the whole cluster, and may decide from now on."""
+        self.standing_by = False
+        self.dispatch(Synced())
+        self.acting.set()
+
+    def start_over(self, core: Scheduler, writer: Writer, why: str) -> None:
+        """Go on with a new core, which knows nothing yet, as after a restart; whoever is held is told ``why``.
+
+        Writes under way are broken off. A request that has been sent may still be carried out: like those of a process
+        that was killed, it is found on the pods.
+        """
+        self.acting.clear()
+        self._break_off(why)
+        self.core, self._writer = core, writer
+        self._binds, self._nominations, self._tasks = {}, {}, set()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""
@@ -130,14 +152,20 @@ class Runner:
 
     async def drain(self) -> None:
         """Stop: cancel what is under way and fail what is held, so that kube-scheduler tries again elsewhere."""
+        tasks = self._break_off("Muster is stopping; try again")
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _break_off(self, why: str) -> list[asyncio.Task[None]]:
+        """Cancel what is under way and fail what is held. Returns what will have ended a moment later."""
         if self._tick is not None:
             self._tick.cancel()
+        self._tick, self._tick_at = None, None
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         for future in self._binds.values():
             if not future.done():
-                future.set_result("Muster is stopping; try again")
+                future.set_result(why)
+        return list(self._tasks)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -182,16 +210,17 @@ class Runner:
             self._spawn(self._nominate(effect.uid))
 
     async def _nominate(self, uid: str) -> None:
+        wishes = self._nominations  # those of this core: a task that is broken off ends when there is a new one
         try:
-            while (effect := self._nominations.get(uid)) is not None:
-                self._nominations[uid] = None
+            while (effect := wishes.get(uid)) is not None:
+                wishes[uid] = None
                 async with self._budget.turn(Lane.OTHER, effect.group):
                     detail = await self._writer.write_nomination(effect)
                 self._count_write("nomination", "failed" if detail else "done")
-                if effect.node is not None and self._nominations[uid] is None:
+                if effect.node is not None and wishes[uid] is None:
                     self.dispatch(Nominated(uid, effect.node, detail or ""))
         finally:
-            del self._nominations[uid]
+            del wishes[uid]
 
     async def _ungate(self, effect: Ungate) -> None:
         async with self._budget.turn(Lane.UNGATE, effect.group):

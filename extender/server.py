@@ -31,7 +31,6 @@ def create_app(runner: Runner, metrics: Metrics, *, bind_timeout_s: float, max_b
 
 def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
     pages = FastAPI(title="Muster", docs_url=None, redoc_url=None, openapi_url=None)
-    state = runner.core.state
 
     @pages.get("/healthz")
     async def healthz() -> Response:
@@ -39,8 +38,10 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
 
     @pages.get("/readyz")
     async def readyz() -> Response:
-        ready = state.synced and not runner.failed.is_set()
-        return Response("ok\n") if ready else Response("the cluster has not been read yet\n", 503)
+        """A replica that stands by is ready: a rollout must not wait for it to lead."""
+        if runner.failed.is_set() or not (runner.core.state.synced or runner.standing_by):
+            return Response("the cluster has not been read yet\n", 503)
+        return Response("ok, standing by\n" if runner.standing_by else "ok\n")
 
     @pages.get("/metrics")
     async def scrape() -> Response:
@@ -48,16 +49,17 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
 
     @pages.get("/topology")
     async def levels() -> TopologyView:
-        return topology(state.ledger.snapshot(), configured=state.ledger.configured)
+        ledger = runner.core.state.ledger
+        return topology(ledger.snapshot(), configured=ledger.configured)
 
     @pages.get("/gangs")
     async def gangs() -> list[GangView]:
         now = runner.clock()
-        return [view(gang, now) for _, gang in sorted(state.gangs.items())]
+        return [view(gang, now) for _, gang in sorted(runner.core.state.gangs.items())]
 
     @pages.get("/gangs/{namespace}/{name}")
     async def gang(namespace: str, name: str) -> GangView:
-        found = state.gangs.get(GroupKey(namespace, name))
+        found = runner.core.state.gangs.get(GroupKey(namespace, name))
         if found is None:
             raise HTTPException(404, f"there is no gang {namespace}/{name}")
         return view(found, runner.clock())

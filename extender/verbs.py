@@ -21,6 +21,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _STARTING = "Muster is starting and has not read the cluster yet; kube-scheduler will try again"
+_STANDING_BY = (
+    "this replica of Muster stands by: its kube-scheduler does not hold the Lease; kube-scheduler will try again"
+)
+_TAKEOVER_S = 1.0
+"""How long a call to a replica that stands by waits, less than the httpTimeout of filter. Its kube-scheduler calls only
+after it was elected, and then the Lease is about to tell us, too."""
 
 
 class UnavailableError(Exception):
@@ -61,6 +67,8 @@ class Verbs:
         started = time.perf_counter()
         try:
             body = await _body(scope, receive, self._max_body)
+            if self._runner.standing_by:
+                await self._take_over()
             content, outcome = await self._answer(verb, body, receive)
         except TooLargeError:
             text = f"the body is larger than {self._max_body} bytes\n"
@@ -114,6 +122,12 @@ class Verbs:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._runner.give_up(call)
+
+    async def _take_over(self) -> None:
+        try:
+            await asyncio.wait_for(self._runner.acting.wait(), _TAKEOVER_S)
+        except TimeoutError:
+            raise UnavailableError(_STANDING_BY) from None
 
     def _require_ready(self) -> None:
         if not self._runner.core.state.synced or self._runner.failed.is_set():

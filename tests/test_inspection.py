@@ -50,7 +50,7 @@ def url() -> Iterator[str]:
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
-    app = create_app(Runner(core, Written()), Metrics(core.state), bind_timeout_s=30, max_body=1 << 20)
+    app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

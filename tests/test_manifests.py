@@ -94,6 +94,21 @@ def test_the_lease_is_the_one_that_the_role_allows(scheduler_config: dict[str, A
     assert [r.get("resourceNames") for r in role["rules"]] == [None, [lease["resourceName"]]]
 
 
+def test_both_look_at_the_same_lease_and_the_extender_may_only_look(
+    scheduler_config: dict[str, Any], settings: dict[str, Any], deployment: dict[str, Any]
+) -> None:
+    lease, seen = scheduler_config["leaderElection"], settings["leader_election"]
+    assert seen == {"enabled": True, "namespace": lease["resourceNamespace"], "name": lease["resourceName"]}
+    [role] = [d for d in documents("base/high-availability.yaml") if d["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == lease["resourceNamespace"]
+    [rule] = role["rules"]
+    assert (rule["resources"], rule["resourceNames"]) == (["leases"], [lease["resourceName"]])
+    assert rule["verbs"] == ["list", "watch"]
+    assert deployment["spec"]["replicas"] == 2
+    # With hostNetwork, replicas on one node would have the same host name, and both would take themselves for leaders.
+    assert "hostNetwork" not in deployment["spec"]["template"]["spec"]
+
+
 def test_each_container_has_its_own_identity(deployment: dict[str, Any], containers: dict[str, dict[str, Any]]) -> None:
     pod = deployment["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False

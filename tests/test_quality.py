@@ -99,7 +99,7 @@ def test_an_empty_cluster_has_no_domains() -> None:
 
 def test_metrics_show_the_figures_and_call_the_slowdown_modelled() -> None:
     script = Script(*cluster("a: 4x8", "b: 4x8"), *placed(gang("train", 2), "a-0 b-0"))
-    families = {family.name: family for family in parsed(Metrics(script.core.state, RATIO).render().decode())}
+    families = {family.name: family for family in parsed(Metrics(lambda: script.core.state, RATIO).render().decode())}
     shown = {(one.name, *one.labels.values()): one.value for family in families.values() for one in family.samples}
     assert shown["muster_placement_spread_ratio", "clique"] == 2
     assert shown["muster_placement_balance_ratio", "clique"] == 1

@@ -61,7 +61,7 @@ class Extender:
         self.core = Scheduler()
         self.written = Written()
         self.runner = Runner(self.core, self.written)
-        app = create_app(self.runner, Metrics(self.core.state), bind_timeout_s=30, max_body=4 << 20)
+        app = create_app(self.runner, Metrics(lambda: self.core.state), bind_timeout_s=30, max_body=4 << 20)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
 
     async def post(self, verb: str, body: Any) -> httpx.Response:

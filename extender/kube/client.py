@@ -6,7 +6,7 @@ A typed pod costs 210 us and 48 KiB, and the typed bind call raises on success; 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +21,7 @@ from extender.kube.connection import (
     REQUEST_TIMEOUT_S,
     ApiError,
     Connection,
+    StandbyError,
     UnreachableError,
     error_from,
 )
@@ -66,16 +67,26 @@ class _Line(msgspec.Struct):
 
 
 class Kube:
-    """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time."""
+    """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time.
 
-    def __init__(self, connection: Connection) -> None:
+    ``may_write`` is asked before every attempt of every write; where it says no, StandbyError is raised and nothing is
+    sent.
+    """
+
+    def __init__(self, connection: Connection, *, may_write: Callable[[], bool] = lambda: True) -> None:
         self._connection = connection
-        self.call = connection.call
+        self._may_write = may_write
 
     @classmethod
-    async def connect(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Kube:
+    async def connect(
+        cls,
+        kubeconfig: str | os.PathLike[str] | None = None,
+        *,
+        connections: int = 64,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> Kube:
         """With the credentials that ``Connection.open`` finds. Raises ValueError or OSError if it finds none."""
-        return cls(await Connection.open(kubeconfig, connections=connections))
+        return cls(await Connection.open(kubeconfig, connections=connections), may_write=may_write)
 
     async def close(self) -> None:
         await self._connection.close()
@@ -87,9 +98,15 @@ class Kube:
             told = answer.headers.get("Date")
         return parsedate_to_datetime(told) if told else None
 
-    async def list_pages(self, path: str, *, limit: int = PAGE_SIZE) -> AsyncGenerator[Page, None]:
+    async def call(self, method: str, path: str, **request: Any) -> bytes:
+        """One request, as ``Connection.call`` makes it."""
+        if method != "GET" and not self._may_write():
+            raise StandbyError
+        return await self._connection.call(method, path, **request)
+
+    async def list_pages(self, path: str, *, limit: int = PAGE_SIZE, selector: str = "") -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""
-        query: dict[str, str] = {"limit": str(limit)}
+        query: dict[str, str] = {"limit": str(limit), **_selecting(selector)}
         while True:
             page = _read(await self.call("GET", path, query=query, timeout_s=60.0), _List)
             yield Page(page.items or [], page.metadata.resource_version or "")
@@ -97,13 +114,16 @@ class Kube:
                 return
             query["continue"] = page.metadata.continue_
 
-    async def watch(self, path: str, resource_version: str, *, lasts_s: int = 300) -> AsyncGenerator[Change, None]:
+    async def watch(
+        self, path: str, resource_version: str, *, lasts_s: int = 300, selector: str = ""
+    ) -> AsyncGenerator[Change, None]:
         """Changes after that version, until the server ends it, at the latest after ``lasts_s``. ERROR lines raise."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(lasts_s),
+            **_selecting(selector),
         }
         limits = aiohttp.ClientTimeout(total=lasts_s + 60, sock_connect=10, sock_read=SILENCE_S)
         async with self._connection.answer("GET", path, limits, query=query) as answer:
@@ -187,6 +207,10 @@ class Kube:
         self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json"
     ) -> None:
         await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY)
+
+
+def _selecting(fields: str) -> dict[str, str]:
+    return {"fieldSelector": fields} if fields else {}
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -46,6 +46,13 @@ class UnreachableError(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
+class StandbyError(ApiError):
+    """This replica does not lead, so nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "Standby", "another replica leads: this one writes nothing")
+
+
 class _Status(msgspec.Struct):
     reason: str | None = None
     message: str | None = None

@@ -61,6 +61,11 @@ class Reflector(Generic[ValueT]):
             except ApiError as error:
                 await self._recover(error)
 
+    def repeat(self) -> None:
+        """Dispatch everything that is known, as if it had just been listed."""
+        for value in self._known.values():
+            self._dispatch(self._resource.seen(value))
+
     async def _list(self) -> str:
         """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
         found: dict[str, ValueT] = {}

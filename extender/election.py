@@ -1,0 +1,93 @@
+"""Which replica may act: the one whose kube-scheduler holds the Lease. A clock's question, asked before every write.
+
+Muster elects nobody. kube-scheduler does, and whoever calls a Muster is the kube-scheduler of the same pod: the Lease's
+holder is compared with the pod's own host name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MARGIN = 2 / 3
+"""Of the Lease's duration: whoever has not been seen renewing it for so long acts no more. kube-scheduler as shipped
+gives up after the same part (10 s of 15 s), and nobody else acquires the Lease before all of it is over."""
+_NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+
+
+class LeaderElection(BaseModel):
+    """The setting ``leader_election``: what kube-scheduler's own ``leaderElection`` says, seen from beside it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(
+        default=False,
+        description="Act only while the kube-scheduler of the same pod holds the Lease. Needed for more than one "
+        "replica; leaderElection.leaderElect of kube-scheduler must then be true.",
+    )
+    namespace: str = Field(default="kube-system", pattern=_NAME, description="leaderElection.resourceNamespace.")
+    name: str = Field(default="muster", pattern=_NAME, description="leaderElection.resourceName.")
+    identity: str = Field(
+        default="",
+        max_length=253,
+        description="Host name of this replica's kube-scheduler; the Lease's holder is that, an underscore and a UUID. "
+        "Empty: the host name here, which inside one pod is the same.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as the API server shows it. ``renewed_at``: wall clock, seconds; its holder's clock, which is also ours
+    when the holder is our neighbour."""
+
+    holder: str
+    renewed_at: float
+    duration_s: float
+
+
+class Leadership:
+    """What can be known now of whether this replica leads. ``clock`` never goes back, ``wall`` is that of the Lease."""
+
+    def __init__(
+        self,
+        identity: str = "",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.holder = ""
+        """Who holds the Lease as last seen; empty: nobody."""
+        self._identity = identity or socket.gethostname()
+        self._clock = clock
+        self._wall = wall
+        self._until = 0.0
+        self._news = asyncio.Event()
+
+    def seen(self, lease: Lease | None) -> None:
+        """The Lease was created, renewed, passed on, given up, or (None) deleted."""
+        self.holder = "" if lease is None else lease.holder
+        if lease is None or self.holder.rpartition("_")[0] != self._identity:
+            self._until = 0.0
+        else:
+            # A renewal can reach us late, above all after a process has stood still: what counts is when it was made.
+            age = max(0.0, self._wall() - lease.renewed_at)
+            self._until = self._clock() - age + lease.duration_s * MARGIN
+        self._news.set()
+
+    def holds(self) -> bool:
+        """Whether our neighbour holds the Lease, and was seen renewing it lately enough."""
+        return self._clock() < self._until
+
+    async def change(self, *, held: bool) -> None:
+        """Return as soon as ``holds()`` is not ``held`` any more."""
+        while self.holds() == held:
+            self._news.clear()
+            left = self._until - self._clock() if held else None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)

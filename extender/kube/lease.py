@@ -1,0 +1,81 @@
+"""Follows the one Lease by which kube-scheduler elects its leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import datetime
+
+import msgspec
+
+from extender.election import LeaderElection, Lease
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+
+log = logging.getLogger("muster")
+
+_PAUSE_S = 1.0
+_WATCH_S = 300
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: datetime | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec | None = None
+
+
+async def follow(
+    kube: Kube,
+    election: LeaderElection,
+    seen: Callable[[Lease | None], None],
+    *,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Tell every change of the Lease, None while there is none, until cancelled.
+
+    A list and a watch of one name: a Role can allow just that. While the API server cannot be reached nothing is told,
+    and leadership runs out by itself.
+    """
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases"
+    selector = f"metadata.name={election.name}"
+    while True:
+        try:
+            version = ""
+            found: Lease | None = None
+            async with aclosing(kube.list_pages(path, selector=selector)) as pages:
+                async for page in pages:
+                    version = page.resource_version
+                    found = next(map(_read, page.items), found)
+            if found is None:
+                log.warning(
+                    "there is no Lease %s/%s: does kube-scheduler run with leaderElection.leaderElect?",
+                    election.namespace,
+                    election.name,
+                )
+            seen(found)
+            async with aclosing(kube.watch(path, version, lasts_s=_WATCH_S, selector=selector)) as changes:
+                async for change in changes:
+                    if change.type != "BOOKMARK":
+                        seen(None if change.type == "DELETED" else _read(change.object))
+        except ApiError as error:
+            log.warning("the Lease %s/%s cannot be followed: %s", election.namespace, election.name, error)
+        # Also after a watch that ended as it should: one that is always ended at once must not become a tight loop.
+        await pause(_PAUSE_S)
+
+
+def _read(raw: msgspec.Raw) -> Lease | None:
+    """None: nobody holds it, or it cannot be read, which is as good."""
+    try:
+        spec = msgspec.json.decode(raw, type=_Lease).spec
+    except msgspec.MsgspecError as error:
+        log.warning("the Lease cannot be read: %s", error)
+        return None
+    if spec is None or not spec.holder_identity or spec.renew_time is None or not spec.lease_duration_seconds:
+        return None
+    return Lease(spec.holder_identity, spec.renew_time.timestamp(), float(spec.lease_duration_seconds))

@@ -1,0 +1,86 @@
+"""One replica: it follows the cluster all the time, and acts while it leads.
+
+Taking over is a restart without the reading: a new core learns everything from what the reflectors know, and goes on
+from what is bound. So is losing the lead, after which the new core is silent. Nothing is carried over from one term to
+the next but the API objects, so a takeover cannot go wrong in a way in which a restart goes right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Callable
+
+from extender.core.scheduler import Scheduler
+from extender.election import LeaderElection, Leadership
+from extender.kube.client import Kube
+from extender.kube.lease import follow
+from extender.kube.reflector import reflectors
+from extender.runner import Runner, Writer
+from extender.topology import told, topology
+
+log = logging.getLogger("muster")
+
+_LOST = "this replica of Muster does not lead any more; try again"
+
+
+class Replica:
+    """Keeps the runner's core up to date, and lets it act: from the first sync on, or from term to term."""
+
+    def __init__(
+        self, kube: Kube, runner: Runner, new_core: Callable[[], Scheduler], new_writer: Callable[[], Writer]
+    ) -> None:
+        self._runner = runner
+        self._kube = kube
+        self._new_core = new_core
+        self._new_writer = new_writer
+        self._reflectors = reflectors(kube, runner.dispatch)
+
+    async def run(self, election: LeaderElection, leadership: Leadership) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+            for reflector in self._reflectors:
+                await reflector.synced.wait()
+            self._tell_what_was_read()
+            if not election.enabled:
+                self._runner.act()
+                return _keep()
+            self._runner.standing_by = True
+            group.create_task(follow(self._kube, election, leadership.seen))
+            await self._serve_terms(leadership)
+
+    async def _serve_terms(self, leadership: Leadership) -> None:
+        while True:
+            log.info("standing by: in sync, and another replica leads or none does")
+            await leadership.change(held=False)
+            began = time.perf_counter()
+            self._start_over()
+            self._runner.act()
+            log.info("leading as %s, after %.2f s of taking over", leadership.holder, time.perf_counter() - began)
+            gc.freeze()
+            await leadership.change(held=True)
+            log.warning("not leading any more; the Lease was last seen with %s", leadership.holder or "nobody")
+            self._start_over()
+            self._runner.standing_by = True
+            _keep()
+
+    def _start_over(self) -> None:
+        self._runner.start_over(self._new_core(), self._new_writer(), _LOST)
+        for reflector in self._reflectors:
+            reflector.repeat()
+
+    def _tell_what_was_read(self) -> None:
+        state = self._runner.core.state
+        log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
+        log.info(told(topology(state.ledger.snapshot(), configured=state.ledger.configured)))
+
+
+def _keep() -> None:
+    """Tens of thousands of objects that stay: the collector need not walk them again and again."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

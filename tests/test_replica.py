@@ -1,0 +1,186 @@
+"""A replica on an API server that a test plays: it stands by, takes over, loses the Lease, and writes only between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx
+import pytest
+
+from extender.core.scheduler import Scheduler
+from extender.election import LeaderElection, Leadership, Lease
+from extender.kube.client import Kube
+from extender.kube.connection import StandbyError
+from extender.kube.writer import KubeWriter
+from extender.metrics import Metrics
+from extender.replica import Replica
+from extender.runner import Runner
+from extender.server import create_app
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+READY = {
+    "allocatable": {"nvidia.com/gpu": "8", "pods": "10"},
+    "conditions": [{"type": "Ready", "status": "True"}],
+}
+LISTS = {
+    "/api/v1/nodes": [{"metadata": {"name": "n0", "uid": "n0"}, "status": READY}],
+    "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": [],
+    "/api/v1/persistentvolumeclaims": [],
+}
+
+
+def pod(name: str) -> dict[str, Any]:
+    annotations = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+    container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    meta = {"name": name, "namespace": "team", "uid": name, "annotations": annotations}
+    return {"metadata": meta, "spec": {"schedulerName": "muster", "containers": [container]}, "status": {}}
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """What is looked at is the state of the same event loop: everybody else gets a turn between two looks."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - several parts bring it about, none of which has an event for it
+            await asyncio.sleep(0)
+
+
+class Played:
+    """One replica, the API server that it sees, and a client of its pages."""
+
+    def __init__(self, api: FakeApi, kube: Kube) -> None:
+        self.api = api
+        self.kube = kube
+        self.wall = 1000.0
+        self.leadership = Leadership("us", wall=lambda: self.wall)
+        kube._may_write = self.leadership.holds
+        self.runner = Runner(Scheduler(), KubeWriter(kube))
+        metrics = Metrics(lambda: self.runner.core.state, leads=self.runner.acting.is_set)
+        app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
+        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeWriter(kube))
+        self.election = LeaderElection(enabled=True)
+
+    def elect(self, holder: str) -> None:
+        self.leadership.seen(Lease(holder, self.wall, 15.0))
+
+    async def writes(self, method: str, count: int) -> list[str]:
+        """The paths of that many writes, which are waited for."""
+
+        def found() -> list[str]:
+            return [one.path for one in self.api.asked if one.method == method]
+
+        await eventually(lambda: len(found()) >= count)
+        return found()
+
+    async def until(self, acting: bool) -> None:
+        await eventually(lambda: (self.runner.acting.is_set(), self.runner.standing_by) == (acting, not acting))
+
+    async def bind(self, name: str) -> str:
+        body = {"PodName": name, "PodNamespace": "team", "PodUID": name, "Node": "n0"}
+        answer = await self.client.post("/bind", json=body)
+        return str(answer.json()["Error"])
+
+
+@asynccontextmanager
+async def replica(**flags: Any) -> AsyncIterator[Played]:
+    async with fake_api() as (api, kube):
+        for path, items in {**LISTS, "/api/v1/pods": [pod("p0"), pod("p1")], LEASES: []}.items():
+            api.on("GET", path, Answer(body={"metadata": {"resourceVersion": "1"}, "items": items}))
+            api.on("WATCH", path, watch(stays_open=True))
+        for name in ("p0", "p1"):
+            api.on("PATCH", f"/api/v1/namespaces/team/pods/{name}/status", OK)
+            api.on("POST", f"/api/v1/namespaces/team/pods/{name}/binding", OK)
+            api.on("GET", f"/api/v1/namespaces/team/pods/{name}", Answer(body=pod(name)))
+        played = Played(api, kube)
+        running = asyncio.create_task(
+            played.replica.run(LeaderElection(**{"enabled": True, **flags}), played.leadership)
+        )
+        try:
+            if flags.get("enabled", True):
+                # The Lease that this API server does not have has been looked for: from now on the test tells of it.
+                await eventually(lambda: ("WATCH", LEASES) in [(asked.method, asked.path) for asked in api.asked])
+            yield played
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await played.runner.drain()
+            await played.client.aclose()
+
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_replica_that_stands_by_is_ready_knows_the_gangs_and_writes_nothing() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        one.elect("them_1")
+        assert (await one.client.get("/readyz")).text == "ok, standing by\n"
+        assert [gang["name"] for gang in (await one.client.get("/gangs")).json()] == ["train"]
+        assert "muster_leader 0.0" in (await one.client.get("/metrics")).text
+        assert "stands by" in await one.bind("p0")
+        assert {asked.method for asked in one.api.asked} == {"GET", "WATCH"}
+
+
+async def test_without_leader_election_it_acts_as_soon_as_it_has_read_the_cluster() -> None:
+    async with replica(enabled=False) as one:
+        one.kube._may_write = lambda: True
+        await one.writes("PATCH", 2)
+        assert (await one.client.get("/readyz")).text == "ok\n"
+
+
+async def test_it_takes_over_with_everything_that_it_has_followed() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        one.elect("us_1")
+        assert sorted(await one.writes("PATCH", 2)) == [f"/api/v1/namespaces/team/pods/p{n}/status" for n in (0, 1)]
+        assert "muster_leader 1.0" in (await one.client.get("/metrics")).text
+        assert (await one.client.get("/readyz")).text == "ok\n"
+
+
+async def test_a_call_that_comes_before_the_news_of_the_election_waits_for_it() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        calling = asyncio.create_task(one.bind("p0"))
+        await asyncio.sleep(0)
+        one.elect("us_1")
+        await one.until(acting=True)
+        assert [*await asyncio.gather(calling, one.bind("p1"))] == ["", ""]
+
+
+async def test_whoever_loses_the_lease_fails_what_it_holds_and_writes_no_more() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        one.elect("us_1")
+        await one.writes("PATCH", 2)
+        held = asyncio.create_task(one.bind("p0"))
+        await eventually(lambda: bool(one.runner.core.state.calls))
+        one.elect("them_1")
+        assert "does not lead any more" in await asyncio.wait_for(held, 10)
+        await one.until(acting=False)
+        assert "stands by" in await one.bind("p1")
+        assert not [asked for asked in one.api.asked if asked.path.endswith("/binding")]
+        one.elect("us_2")
+        bound = await asyncio.gather(one.bind("p0"), one.bind("p1"))
+        assert [*bound] == ["", ""]
+
+
+async def test_a_write_that_is_asked_for_after_the_lease_ran_out_is_not_sent() -> None:
+    """The event loop may learn of it later than the clock does: what counts is the moment of the write."""
+    async with replica() as one:
+        await one.until(acting=False)
+        one.elect("us_1")
+        await one.until(acting=True)
+        before = len(one.api.asked)
+        one.leadership._until = 0.0  # ten seconds have passed without a renewal
+        with pytest.raises(StandbyError):
+            await one.kube.patch_status("team", "p0", "p0", {"nominatedNodeName": "n0"})
+        assert len([asked for asked in one.api.asked[before:] if asked.method == "PATCH"]) <= 2
