@@ -11,7 +11,19 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from benchmarks import contention, core, gang, memory, official, replay, report, throughput, waiting, writes
+from benchmarks import (
+    contention,
+    core,
+    fragmentation,
+    gang,
+    memory,
+    official,
+    replay,
+    report,
+    throughput,
+    waiting,
+    writes,
+)
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
@@ -129,6 +141,26 @@ def replay_command(
     """A trace under every scheduler that `muster simulate` knows. Needs no control plane; takes minutes."""
     try:
         replayed = replay.benchmark(f"replay-{trace_cluster}", trace, trace_cluster, cluster, load or [0.8, 1.1], seed)
+    except (InputError, OSError, UnicodeDecodeError) as error:
+        _stop(str(error))
+    run(replayed, output)
+
+
+@main.command("fragmentation")
+def fragmentation_command(
+    trace: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="CSV in the ElasticFlow layout.")],
+    trace_cluster: Annotated[str, typer.Option(help="Which of its clusters.")] = "cluster04",
+    cluster: Annotated[str, typer.Option(help="On which cluster.")] = "144 nodes x 4 GPUs in cliques of 18",
+    drained: Annotated[int, typer.Option(min=0, help="Nodes of each clique that take no pods.")] = 2,
+    load: Annotated[float, typer.Option(min=0.01, help="Offered load.")] = 0.8,
+    jobs: Annotated[int | None, typer.Option(min=2, help="The first so many jobs; all by default.")] = None,
+    seed: Annotated[int, typer.Option(help="For what is left to chance.")] = 0,
+    output: Output = None,
+) -> None:
+    """In how many more cliques than needed a trace's gangs are, by scheduler and policy. Needs no control plane."""
+    name = f"fragmentation-{trace_cluster}"
+    try:
+        replayed = fragmentation.benchmark(name, trace, trace_cluster, cluster, drained, load, jobs, seed)
     except (InputError, OSError, UnicodeDecodeError) as error:
         _stop(str(error))
     run(replayed, output)

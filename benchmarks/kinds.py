@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, memory, replay, throughput, waiting, writes
+from benchmarks import contention, core, fragmentation, gang, latency, memory, replay, throughput, waiting, writes
 from benchmarks.benchmark import Kind
 from benchmarks.record import Content, read_runs
 
@@ -18,6 +18,7 @@ KINDS: dict[str, Kind[Any]] = {
     "core": core.KIND,
     "memory": memory.KIND,
     "replay": replay.KIND,
+    "fragmentation": fragmentation.KIND,
     "writes": writes.KIND,
 }
 

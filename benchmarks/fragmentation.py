@@ -1,0 +1,248 @@
+"""A public trace on cliques of which some nodes are drained: in how many more of them gangs are than they need.
+
+Simulated, like ``replay.py``: what kube-scheduler alone does with the same jobs, what whole gangs get by first fit, and
+what each topology policy makes of it. The queue is the same for all of Muster's policies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Kind, Table
+from devcluster.progress import Progress
+from extender.config import load
+from extender.simulate.arrivals import Arrival, at_load
+from extender.simulate.baselines import PodByPod
+from extender.simulate.chance import Chance
+from extender.simulate.contest import misfits
+from extender.simulate.course import Course, Decider, Life, Terms
+from extender.simulate.outcome import outcome
+from extender.simulate.replay import Muster
+from extender.simulate.report import duration
+from extender.simulate.shape import GPU, InputError, gpus_of, nodes_of, pools_from
+from extender.simulate.trace import Layout, read_trace
+from extender.simulation import core
+from policies.model import CLIQUE, Node
+
+ALONE = {"kube-scheduler": True, "kube-scheduler-packed": False}
+"""Name -> whether it spreads pods over the nodes, or packs them."""
+POLICIES = ("first-fit", "best-fit", "balanced", "least-domains", "spread")
+SCHEDULERS = (*ALONE, *POLICIES)
+
+
+class Run(Struct, frozen=True):
+    """One scheduler. Gangs are jobs of several pods that started; ``needed`` and ``spanned`` are the cliques of all of
+    them together, at least and in fact, ``scattered`` the gangs in more than they need.
+
+    Of all pairs of GPUs of one gang ``pairs`` is how many there are, ``pairs_at_best`` how many of them could be in one
+    clique, ``pairs_inside`` how many were. At least and at best: with the cluster empty. Waiting is that of all jobs.
+    """
+
+    scheduler: str
+    gangs: int
+    needed: int
+    spanned: int
+    scattered: int
+    excess_at_most: int
+    pairs: int
+    pairs_at_best: int
+    pairs_inside: int
+    never_started: int
+    median_s: float | None
+    p95_s: float | None
+    held_gpu_hours: float
+    utilisation: float | None
+    cpu_s: float
+
+    @property
+    def excess(self) -> float:
+        """Mean over the gangs."""
+        return (self.spanned - self.needed) / max(self.gangs, 1)
+
+
+def benchmark(
+    name: str, trace: Path, trace_cluster: str, cluster: str, drained: int, offered: float, jobs: int | None, seed: int
+) -> Benchmark[Run]:
+    """A row of the table for each scheduler. Raises InputError or OSError for what cannot be used."""
+    content = trace.read_bytes()
+    nodes = with_drained(nodes_of(pools_from(cluster)), drained)
+    usable = [node for node in nodes if not node.unschedulable]
+    per_pod = max(gpus_of([node]) for node in nodes)
+    arrivals = read_trace(
+        content.decode().splitlines(), Layout(), cluster=trace_cluster, jobs=jobs, gpus_per_pod=per_pod
+    )
+    too_large = [one.name for one in misfits(arrivals, usable)]
+    arrivals = [one for one in arrivals if one.name not in too_large]
+    settings = {
+        "trace": [trace.name, trace_cluster, "SHA-256", sha256(content).hexdigest()[:12]],
+        "jobs": len(arrivals),
+        "left_out_as_too_large": len(too_large),
+        "gpus_per_pod": per_pod,
+        "cluster": [cluster],
+        "drained_in_each_clique": drained,
+        "usable_gpus": gpus_of(usable),
+        "load": offered,
+        "seed": seed,
+    }
+    scaled = at_load(arrivals, gpus_of(usable), offered)
+    steps = {scheduler: partial(_measure, scaled, nodes, scheduler, seed) for scheduler in SCHEDULERS}
+    return Benchmark(name, KIND, settings, steps)
+
+
+def with_drained(nodes: Sequence[Node], drained: int) -> list[Node]:
+    """The same nodes, so many of each clique cordoned. Raises InputError when a clique has no others."""
+    left = Counter({clique: drained for node in nodes if (clique := node.labels.get(CLIQUE)) is not None})
+    if not left:
+        raise InputError("the cluster has no cliques; say it like this: 144 nodes x 4 GPUs in cliques of 18")
+    found = []
+    for node in nodes:
+        clique = node.labels.get(CLIQUE, "")
+        found.append(replace(node, unschedulable=left[clique] > 0))
+        left[clique] -= 1
+    if all(node.unschedulable for node in found):
+        raise InputError(f"with {drained} nodes of each clique drained none is left")
+    return found
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """Where the gangs were, and what that cost in waiting."""
+    places = [
+        (
+            one.scheduler,
+            f"{one.gangs:,}",
+            f"{one.needed / max(one.gangs, 1):.2f}",
+            f"{one.excess:.2f}",
+            str(one.excess_at_most),
+            f"{100 * one.scattered / max(one.gangs, 1):.1f} %",
+            f"{100 * one.pairs_inside / max(one.pairs, 1):.1f} %",
+            f"{100 * one.pairs_at_best / max(one.pairs, 1):.1f} %",
+        )
+        for one in runs
+    ]
+    waits = [
+        (
+            one.scheduler,
+            str(one.never_started),
+            duration(one.median_s),
+            duration(one.p95_s),
+            f"{one.held_gpu_hours:,.0f}",
+            "-" if one.utilisation is None else f"{100 * one.utilisation:.1f} %",
+            f"{one.cpu_s:.0f} s",
+        )
+        for one in runs
+    ]
+    columns = (
+        "scheduler",
+        "gangs",
+        "cliques needed",
+        "cliques more than needed",
+        "at most",
+        "gangs in more than needed",
+    )
+    return [
+        Table("Where gangs of several pods are", (*columns, "GPU pairs in one clique", "at best"), places),
+        Table(
+            "What the jobs wait",
+            (
+                "scheduler",
+                "never started",
+                "median",
+                "95th percentile",
+                "GPU-hours held",
+                "utilisation",
+                "simulated in",
+            ),
+            waits,
+        ),
+    ]
+
+
+def problems(runs: Sequence[Run]) -> list[str]:
+    """A policy for topology that scatters more gangs than first fit does."""
+    reference = next((one.excess for one in runs if one.scheduler == "first-fit"), float("inf"))
+    return [
+        f"{one.scheduler}: {one.excess:.2f} cliques more than needed, and first-fit {reference:.2f}"
+        for one in runs
+        if one.scheduler in ("best-fit", "balanced", "least-domains") and one.excess > reference
+    ]
+
+
+KIND = Kind(Run, tables, problems)
+
+
+def _measure(arrivals: Sequence[Arrival], nodes: Sequence[Node], scheduler: str, seed: int, tell: Progress) -> Run:
+    total = len(arrivals)
+
+    def told(over: int) -> None:
+        if over % 256 == 0:
+            tell(f"{over:,} of {total:,} jobs")
+
+    begun = time.process_time()
+    course = Course(arrivals, Terms(), told)
+    course.play(_decider(course, nodes, scheduler, seed))
+    usable = [node for node in nodes if not node.unschedulable]
+    figures = outcome(scheduler, course, usable).figures
+    gangs = [life for life in course.lives if life.whole_s is not None and len(life.seats) > 1]
+    cliques = _Cliques(usable)
+    at_best, inside = list(map(cliques.at_best, gangs)), list(map(cliques.of, gangs))
+    more = [len(shares) - len(best) for shares, best in zip(inside, at_best, strict=True)]
+    return Run(
+        scheduler=scheduler,
+        gangs=len(gangs),
+        needed=sum(map(len, at_best)),
+        spanned=sum(map(len, inside)),
+        scattered=sum(one > 0 for one in more),
+        excess_at_most=max(more, default=0),
+        pairs=sum(_pairs([len(life.seats) * life.arrival.gpus]) for life in gangs),
+        pairs_at_best=sum(map(_pairs, at_best)),
+        pairs_inside=sum(map(_pairs, inside)),
+        never_started=figures.never_started,
+        median_s=figures.overall.median_s,
+        p95_s=figures.overall.p95_s,
+        held_gpu_hours=round(figures.held, 1),
+        utilisation=figures.utilisation,
+        cpu_s=round(time.process_time() - begun, 1),
+    )
+
+
+def _decider(course: Course, nodes: Sequence[Node], scheduler: str, seed: int) -> Decider:
+    if scheduler in ALONE:
+        usable = [node for node in nodes if not node.unschedulable]
+        return PodByPod(course, usable, Chance(seed).stream("kube-scheduler"), spread=ALONE[scheduler])
+    return Muster(course, nodes, core(load(None, topology_policy=scheduler)))
+
+
+class _Cliques:
+    """How many GPUs a gang has in each clique; a node in none is one by itself."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._offered = {node.name: dict(node.allocatable).get(GPU, 0) for node in nodes}
+        self._of = {node.name: node.labels.get(CLIQUE, node.name) for node in nodes}
+
+    def of(self, life: Life) -> list[int]:
+        return [pods * life.arrival.gpus for pods in Counter(self._of[name] for name in life.seats).values()]
+
+    def at_best(self, life: Life) -> list[int]:
+        """On the empty cluster: the roomiest cliques, each filled."""
+        return list(self._filled(life.arrival.gpus, len(life.seats)))
+
+    def _filled(self, gpus: int, pods: int) -> Iterator[int]:
+        slots: Counter[str] = Counter()
+        for name, offered in self._offered.items():
+            slots[self._of[name]] += offered // gpus
+        for _, room in slots.most_common():
+            if pods:
+                yield min(room, pods) * gpus
+                pods -= min(room, pods)
+
+
+def _pairs(shares: Iterable[int]) -> int:
+    return sum(share * (share - 1) // 2 for share in shares)
