@@ -58,10 +58,15 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
     runner = Runner(
+<<<<<<< work
+        core,
+        KubeWriter(kube, retried=metrics.retried),
+=======
         _new_core(settings),
         KubeWriter(kube),
+>>>>>>> ha
         writes_at_once=settings.writes_at_once,
-        count_write=lambda kind, outcome: metrics.writes.labels(kind, outcome).inc(),
+        observer=metrics,
     )
     metrics = Metrics(lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=runner.acting.is_set)
     replica = Replica(kube, runner, lambda: _new_core(settings), lambda: KubeWriter(kube))

@@ -19,6 +19,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Turned,
     Ungate,
     Wake,
 )
@@ -37,6 +38,7 @@ from extender.core.events import (
 )
 from extender.core.releases import RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
+from extender.core.turns import Turn
 from policies.model import Pod
 
 log = logging.getLogger("muster")
@@ -58,6 +60,19 @@ class Writer(Protocol):
     async def write_report(self, effect: Report) -> str | None: ...
 
 
+class Observer:
+    """Is shown what the runner does, for metrics; this one looks away."""
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        """A write to the API server has ended."""
+
+    def turned(self, turn: Turned) -> None:
+        """A gang has come to a turning point."""
+
+    def passed(self, seconds: float) -> None:
+        """An admission pass has ended that took so long, what came in between not counted."""
+
+
 class Runner:
     """Feeds the core and does what it asks. Everything runs on one event loop, so nothing here is locked."""
 
@@ -67,7 +82,7 @@ class Runner:
         writer: Writer,
         *,
         writes_at_once: int = 64,
-        count_write: Callable[[str, str], None] = lambda _kind, _outcome: None,
+        observer: Observer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -78,7 +93,7 @@ class Runner:
         self.standing_by = False
         """In sync with the cluster, and silent: another replica leads."""
         self._writer = writer
-        self._count_write = count_write
+        self._observer = observer or Observer()
         self._budget = Budget(writes_at_once)
         self._calls = count(1)
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
@@ -87,6 +102,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick: asyncio.TimerHandle | None = None
         self._tick_at: float | None = None
+        self._pass_s = 0.0
 
     def dispatch(self, event: Event) -> None:
         """Let the core see an event. An exception in it is a bug: the process must end and rebuild from the cluster."""
@@ -185,12 +201,21 @@ class Runner:
                 self._spawn(self._write("wake", self._writer.write_wake(effect)))
             case Evict():
                 self._spawn(self._write("eviction", self._writer.write_eviction(effect)))
-            case Report():
-                level = logging.WARNING if effect.warning else logging.INFO
-                log.log(level, "gang %s: %s: %s", effect.key, effect.code, effect.message)
-                self._spawn(self._write("report", self._writer.write_report(effect)))
+            case Turned() | Report():
+                self._tell(effect)
             case _:
                 assert_never(effect)
+
+    def _tell(self, effect: Turned | Report) -> None:
+        """One line of the log for each turning point, and for each reason that is reported."""
+        if isinstance(effect, Turned):
+            self._observer.turned(effect)
+            log.info("gang %s %s", effect.key, _told(effect), extra={"fields": _fields(effect)})
+            return
+        fields = {"gang": str(effect.key), "reason": effect.code, "members": effect.members, "bound": effect.bound}
+        level = logging.WARNING if effect.warning else logging.INFO
+        log.log(level, "gang %s: %s: %s", effect.key, effect.code, effect.message, extra={"fields": fields})
+        self._spawn(self._write("report", self._writer.write_report(effect)))
 
     async def _bind(self, effect: PostBinding) -> None:
         # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
@@ -199,7 +224,7 @@ class Runner:
             outcome, detail = await self._writer.write_binding(
                 effect, lambda: any(call in self._binds for call in effect.calls)
             )
-        self._count_write("binding", outcome.name.lower())
+        self._observer.wrote("binding", outcome.name.lower())
         self.dispatch(BindingPosted(effect.uid, outcome, detail))
 
     def _queue_nomination(self, effect: Nominate) -> None:
@@ -216,8 +241,13 @@ class Runner:
                 wishes[uid] = None
                 async with self._budget.turn(Lane.OTHER, effect.group):
                     detail = await self._writer.write_nomination(effect)
+<<<<<<< work
+                self._observer.wrote("nomination", "failed" if detail else "done")
+                if effect.node is not None and self._nominations[uid] is None:
+=======
                 self._count_write("nomination", "failed" if detail else "done")
                 if effect.node is not None and wishes[uid] is None:
+>>>>>>> ha
                     self.dispatch(Nominated(uid, effect.node, detail or ""))
         finally:
             del wishes[uid]
@@ -225,13 +255,13 @@ class Runner:
     async def _ungate(self, effect: Ungate) -> None:
         async with self._budget.turn(Lane.UNGATE, effect.group):
             detail = await self._writer.write_ungate(effect)
-        self._count_write("ungate", "failed" if detail else "done")
+        self._observer.wrote("ungate", "failed" if detail else "done")
         self.dispatch(Ungated(effect.uid, detail or ""))
 
     async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
         async with self._budget.turn(Lane.OTHER, kind):
             detail = await writing
-        self._count_write(kind, "failed" if detail else "done")
+        self._observer.wrote(kind, "failed" if detail else "done")
         if detail:
             log.warning("%s could not be written: %s", kind, detail)
 
@@ -259,4 +289,29 @@ class Runner:
 
     def _on_tick(self) -> None:
         self._tick, self._tick_at = None, None
+        before, _ = self.core.passes
+        began = time.perf_counter()
         self.dispatch(Tick())
+        after, walking = self.core.passes
+        if walking or after != before:
+            self._pass_s += time.perf_counter() - began
+        if after != before:
+            self._observer.passed(self._pass_s)
+            self._pass_s = 0.0
+
+
+def _told(turn: Turned) -> str:
+    """A turning point in words, after the gang's name."""
+    after = f"{turn.after_s:.1f} s after its first {'bind' if turn.turn is Turn.RELEASED else 'member'} was seen"
+    match turn.turn:
+        case Turn.FORGOTTEN:
+            return f"was forgotten ({turn.cause}): {turn.detail}"
+        case Turn.BROKEN:
+            return "was released in part: its release broke off"
+        case _:
+            return f"was {turn.turn}: {turn.size} members, {after}"
+
+
+def _fields(turn: Turned) -> dict[str, object]:
+    fields = {"gang": str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
+    return fields if turn.cause is None else fields | {"cause": str(turn.cause)}

@@ -111,6 +111,7 @@ class Verbs:
         self._require_ready()
         call, answer = self._runner.bind(wanted.uid, wanted.namespace, wanted.name, wanted.node, self._bind_timeout_s)
         if not answer.done():
+            self._metrics.holds.inc()
             watching = asyncio.ensure_future(self._give_up_when_gone(call, receive))
             try:
                 await asyncio.wait([answer])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from extender.core.turns import Cause, Turn
 from policies.model import GroupKey
 
 
@@ -92,7 +93,10 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang."""
+    """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
+
+    ``members`` exist, and ``bound`` of them have a node.
+    """
 
     key: GroupKey
     group_uid: str | None
@@ -100,6 +104,23 @@ class Report:
     code: str
     message: str
     warning: bool
+    members: int = 0
+    bound: int = 0
 
 
-Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A gang of ``size`` members has come to a turning point: for the log and the metrics, nothing is to be written.
+
+    ``after_s``: since its first member was seen; for RELEASED since the first of its binds came.
+    """
+
+    key: GroupKey
+    turn: Turn
+    size: int
+    after_s: float
+    cause: Cause | None = None
+    detail: str = ""
+
+
+Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report | Turned

@@ -70,6 +70,8 @@ class Gang:
     refused: dict[str, float] = field(default_factory=dict)
     """Nodes that kube-scheduler refused for a member -> the instant from which they may be tried again."""
     refusals: int = 0
+    seen_at: float | None = None
+    """The instant at which the first member of a gang that is yet to start was seen."""
     reason: Reason = NEW
     reason_since: float = 0.0
     told: Told = NOTHING

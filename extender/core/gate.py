@@ -13,6 +13,7 @@ from extender.core.roster import Stage
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.stock import Stock
+from extender.core.turns import Cause
 from policies.model import Pod
 
 
@@ -99,7 +100,7 @@ class Gate:
         if known and not gang.complete and not gang.releasing and gang.partial_since is None:
             needed = gang.min_member
             if needed is None or gang.reached(Stage.PROMISED) < needed:
-                self._promises.forget(gang, "a member was deleted before the gang could start", now)
+                self._promises.forget(gang, "a member was deleted before the gang could start", now, Cause.MEMBER_LOST)
         self._state.review(gang)
 
     def refused(self, gang: Gang, pod: Pod, now: float) -> None:
@@ -109,7 +110,7 @@ class Gate:
         if gang.releasing:
             self.member_lost(gang, pod.uid, now, why)
         else:
-            self._promises.forget(gang, why, now)
+            self._promises.forget(gang, why, now, Cause.NODE_REFUSED)
         # Only now: the room that was just given back is no news about the node.
         gang.refusals += 1
         until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
@@ -144,7 +145,7 @@ class Gate:
             held, needed = len(gang.holds), gang.min_member
             missing = ", ".join(sorted(self._names(uid for uid in gang.placement if uid not in gang.holds))[:3])
             why = f"only {held} of {needed} members reached bind before the deadline; missing: {missing}"
-            self._promises.forget(gang, why, now, penalty=True)
+            self._promises.forget(gang, why, now, Cause.HOLD_DEADLINE, penalty=True)
 
     def _expire_plan(self, gang: Gang, now: float) -> None:
         """A placement none of whose members is held has its time; what its gang waits for is not counted against it."""
@@ -153,7 +154,8 @@ class Gate:
         if gang.releasing or gang.carrying_out or now < gang.plan_deadline:
             self._state.set_timer(max(gang.plan_deadline, now + self._state.limits.report_s), gang.key)
         else:
-            self._promises.forget(gang, "kube-scheduler did not take up the placement in time", now, penalty=True)
+            why = "kube-scheduler did not take up the placement in time"
+            self._promises.forget(gang, why, now, Cause.PLAN_DEADLINE, penalty=True)
 
     def expire_unseen(self, now: float) -> None:
         for uid, (event, until) in list(self._state.unseen.items()):

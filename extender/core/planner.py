@@ -13,6 +13,7 @@ from extender.core.roster import Stage
 from extender.core.shape import Shape
 from extender.core.state import State
 from extender.core.steering import Steering
+from extender.core.turns import Turn
 from policies.ask import Sibling
 from policies.chosen import Policies
 from policies.model import Placement, Pod
@@ -132,6 +133,7 @@ class Planner:
         state = self._state
         self._steering.start(gang, members, nodes, now)
         if not gang.whole:
+            state.turned(gang, Turn.PLANNED, now)
             text = f"{len(nodes)} members have a node each; {self._steering.outlook}"
             state.explain(gang, Reason("Placed", text, warning=False), now)
         state.review(gang)

@@ -6,6 +6,7 @@ from extender.core.gang import Gang, Kept
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Steering
+from extender.core.turns import DEADLINES, Cause, Turn
 
 
 class Promises:
@@ -15,10 +16,12 @@ class Promises:
         self._state = state
         self._steering = steering
 
-    def forget(self, gang: Gang, why: str, now: float, *, penalty: bool = False) -> None:
+    def forget(self, gang: Gang, why: str, now: float, cause: Cause, *, penalty: bool = False) -> None:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state = self._state
         gang.note(now, f"forgotten: {why}")
+        if gang.placement or gang.holds:
+            state.turned(gang, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
             state.unassume(gang, uid)
             self._steering.stop(gang, uid)
@@ -32,6 +35,8 @@ class Promises:
             state.set_timer(gang.not_before, gang.key)
         if not gang.whole:
             state.explain(gang, Reason("Forgotten", why), now)
+            if cause in DEADLINES:
+                state.report(gang, now)
         state.review(gang)
 
     def keep(self, gang: Gang, uid: str) -> None:
@@ -65,7 +70,7 @@ class Promises:
             if gang.releasing:
                 gang.unsettled[node] = None
             else:
-                self.forget(gang, f"the room planned on node {node} was taken by another pod", now)
+                self.forget(gang, f"the room planned on node {node} was taken by another pod", now, Cause.ROOM_TAKEN)
 
     def lapse(self, gang: Gang, now: float) -> None:
         """Room that was kept for a replacement long enough is anybody's."""

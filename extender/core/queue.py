@@ -42,10 +42,15 @@ class Queue:
         self._state = state
         self._policy = policy
         self._planner = planner
+        self.passes = 0
         self._walk: Walk | None = None
         self._due: float | None = None
         self._rest_until = 0.0
         self._refresh_at = 0.0
+
+    @property
+    def walking(self) -> bool:
+        return self._walk is not None
 
     def wake(self) -> float | None:
         """The instant by which a Tick is wanted; at once while a walk is under way."""
@@ -127,6 +132,7 @@ class Queue:
             return len(chosen)
         self._rest_until = now + min(_REST_S * planner.vain, _REST_MAX_S)
         self._walk = None
+        self.passes += 1
         return LOOK
 
     def _in_order(self, keys: Iterable[GroupKey]) -> list[Gang]:

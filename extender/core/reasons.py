@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_PASSING = ("New", "Placed", "Holding", "Releasing")
+_PASSING = ("New", "Releasing")
 _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 
@@ -38,8 +38,6 @@ NOTHING = Told(Reason("", ""), 0.0, 0)
 def when_to_tell(reason: Reason, since: float, told: Told, lasts_s: float) -> float | None:
     """The instant for a report of a reason whose code has stood ``since``; None when there is nothing to tell."""
     if reason.code in _PASSING or reason == told.reason:
-        return None
-    if told is NOTHING and reason.code == "Running":
         return None
     at = since + lasts_s
     if reason.code != told.reason.code:

@@ -11,6 +11,7 @@ from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import Posting, State
 from extender.core.stock import Stock
+from extender.core.turns import Cause, Turn
 from policies.model import Stamp
 from policies.rules import keeps
 
@@ -46,15 +47,16 @@ class Releases:
             return self._state.explain(gang, Reason("Holding", held, warning=False), now)
         if now >= self.deadline(gang):
             why = "the gang became complete too late to bind it in time"
-            return self._promises.forget(gang, why, now, penalty=True)
+            return self._promises.forget(gang, why, now, Cause.HOLD_DEADLINE, penalty=True)
         if (spoiled := self._spoiled(gang)) is not None:
-            return self._promises.forget(gang, spoiled, now)
+            return self._promises.forget(gang, spoiled, now, Cause.LAST_LOOK)
         last = self._last(gang)
         if len(gang.holds) > 1:
             # The last Binding says that the release is whole, so a restart can tell a broken release from a lost pod.
             gang.final = last
         gang.release = gang.release or last
         gang.note(now, f"released with {len(gang.holds)} members")
+        self._state.turned(gang, Turn.RELEASED, now, since=gang.holds.first_arrived())
         self._state.explain(gang, Reason("Releasing", "its members are being bound", warning=False), now)
         return self._post_held(gang, len(gang.holds) == 1)
 
@@ -132,7 +134,8 @@ class Releases:
         if gang.final is not None:
             if not gang.roster.started:
                 gang.final = None
-                return self._promises.forget(gang, "none of the gang's Bindings was accepted", now, penalty=True)
+                why = "none of the gang's Bindings was accepted"
+                return self._promises.forget(gang, why, now, Cause.BINDINGS_REFUSED, penalty=True)
             uid, gang.final = gang.final, None
             whole = gang.reached(Stage.BOUND) + 1 >= (gang.min_member or 0)
             return self._post_member(gang, uid, ranks_of(gang, [uid])[uid], complete=whole)

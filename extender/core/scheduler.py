@@ -39,6 +39,7 @@ from extender.core.singles import Singles
 from extender.core.state import Limits, State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
+from extender.core.turns import Cause
 from extender.core.verdicts import GANG_WAITS, Verdicts
 from policies.ask import rows_of
 from policies.chosen import OURS, Policies
@@ -88,6 +89,11 @@ class Scheduler:
         gang = state.gang_of(pod)
         beside = rows_of([] if gang is None else gang.seats, view)
         return marks(pod, candidates, view, self._scoring, beside)
+
+    @property
+    def passes(self) -> tuple[int, bool]:
+        """How many admission passes have ended, and whether one is under way."""
+        return self._queue.passes, self._queue.walking
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
@@ -140,6 +146,9 @@ class Scheduler:
         state.synced = True
         for gang in list(state.gangs.values()):
             self._releases.recover(gang, now)
+            if gang.complete:
+                # It has started before: that was told then.
+                gang.seen_at, gang.told = None, gang.told.then(gang.reason, now)
         self._queue.recover(now)
         self._steering.clear()
 
@@ -171,6 +180,8 @@ class Scheduler:
 
     def _member_seen(self, gang: Gang, old: Pod | None, pod: Pod, now: float) -> None:
         state = self.state
+        if gang.seen_at is None and old is None and not gang.complete:
+            gang.seen_at = now
         if pod.node and (old is None or not old.node):
             self._gate.member_bound(gang, pod, now)
         if not pod.live and (old is None or old.live):
@@ -224,7 +235,9 @@ class Scheduler:
             if gang.releasing:
                 gang.unsettled[node] = None
             else:
-                self._promises.forget(gang, f"node {node} is gone, not ready or closed to the gang", now)
+                self._promises.forget(
+                    gang, f"node {node} is gone, not ready or closed to the gang", now, Cause.NODE_CHANGED
+                )
         self._promises.give_way(node, now)
 
     def _group_seen(self, group: PodGroup, now: float) -> None:
@@ -239,9 +252,9 @@ class Scheduler:
         gang.follow(group)
         if before is not None and before.uid != group.uid:
             gang.complete, gang.partial_since, gang.release = False, None, ""
-            self._promises.forget(gang, "its PodGroup was made anew", now)
+            self._promises.forget(gang, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
         elif group.deleting and not gang.releasing:
-            self._promises.forget(gang, "its PodGroup is being deleted", now)
+            self._promises.forget(gang, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
         else:
             self._releases.retry(gang, now)
         state.review(gang)
@@ -256,20 +269,22 @@ class Scheduler:
         if gang is not None and gang.group is not None:
             gang.follow(None)
             if not gang.releasing:
-                self._promises.forget(gang, "its PodGroup was deleted", now)
+                self._promises.forget(gang, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
             state.review(gang)
 
     def _nominated(self, event: Nominated, now: float) -> None:
         failed = self._steering.nominated(event, now)
         if failed is not None and not failed.releasing:
             name = failed.members[event.uid].name
-            self._promises.forget(failed, f"pod {name} could not be nominated: {event.detail}", now, penalty=True)
+            why = f"pod {name} could not be nominated: {event.detail}"
+            self._promises.forget(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _ungated(self, event: Ungated, now: float) -> None:
         failed = self._steering.ungated(event, now)
         if failed is not None and not failed.releasing:
             name = failed.members[event.uid].name
-            self._promises.forget(failed, f"pod {name} could not be ungated: {event.detail}", now, penalty=True)
+            why = f"pod {name} could not be ungated: {event.detail}"
+            self._promises.forget(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     @staticmethod
     def _reads_groups(gang: Gang) -> bool:

@@ -6,12 +6,13 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from extender.core.effects import AnswerBind, Effect, PostBinding, Report
+from extender.core.effects import AnswerBind, Effect, PostBinding, Report, Turned
 from extender.core.events import BindArrived
 from extender.core.gang import Gang
 from extender.core.ledger import Ledger
 from extender.core.news import News
 from extender.core.reasons import Reason, when_to_tell
+from extender.core.turns import Cause, Turn
 from policies.model import Dialect, GroupKey, Pod, PodGroup, Stamp
 
 _TIMERS_AT_ONCE = 256
@@ -260,10 +261,25 @@ class State:
                 gang.tell_timer = at
                 self.set_timer(at, gang.key)
             return
-        gang.told = gang.told.then(gang.reason, now)
-        group, member = gang.group.uid if gang.group else None, next(iter(gang.live), None)
-        named = (member.uid, member.name) if member else None
-        self.out.append(Report(gang.key, group, named, gang.reason.code, gang.reason.message, gang.reason.warning))
+        self.report(gang, now)
+
+    def report(self, gang: Gang, now: float) -> None:
+        """Report the gang's reason at once."""
+        reason = gang.reason
+        gang.told = gang.told.then(reason, now)
+        group, first = gang.group.uid if gang.group else None, min(gang.live, key=lambda pod: pod.rank, default=None)
+        member = (first.uid, first.name) if first else None
+        counts = len(gang.live), len(gang.bound)
+        self.out.append(Report(gang.key, group, member, reason.code, reason.message, reason.warning, *counts))
+
+    def turned(
+        self, gang: Gang, turn: Turn, now: float, *, since: float | None = None, cause: Cause | None = None,
+        detail: str = "",
+    ) -> None:  # fmt: skip
+        """The gang has come to a turning point; ``since`` is the instant that is counted from, unless its first one."""
+        began = gang.seen_at if since is None else since
+        size = gang.min_member or len(gang.live)
+        self.out.append(Turned(gang.key, turn, size, 0.0 if began is None else now - began, cause, detail))
 
     def _try_again_on(self, node: str) -> None:
         for key in self.refusing.pop(node, {}):

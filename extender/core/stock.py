@@ -8,6 +8,7 @@ from extender.core.promises import Promises
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
+from extender.core.turns import Cause, Turn
 
 
 class Stock:
@@ -60,12 +61,14 @@ class Stock:
             if pod is None or node not in gang.unsettled or uid in gang.doubtful:
                 continue
             if (unfit := self._state.unfit(pod, node)) is not None:
-                return self._promises.forget(gang, unfit, now)
+                return self._promises.forget(gang, unfit, now, Cause.NODE_CHANGED)
         if not gang.doubtful:
             gang.unsettled.clear()
 
     def _became_whole(self, gang: Gang, now: float) -> None:
-        gang.complete, gang.partial_since, gang.failures = True, None, 0
+        if not gang.complete:
+            self._state.turned(gang, Turn.STARTED, now)
+        gang.complete, gang.partial_since, gang.failures, gang.seen_at = True, None, 0, None
         gang.refusals = 0
         for uid in list(gang.kept):
             del gang.kept[uid]
@@ -80,6 +83,7 @@ class Stock:
         if gang.min_member is None:
             return  # nobody says what whole is, so nobody is evicted for not being it
         if gang.partial_since is None:
+            self._state.turned(gang, Turn.BROKEN, now)
             gang.partial_since = now
             self._state.set_timer(now + self._state.limits.partial_s, gang.key)
         count, needed = gang.reached(Stage.BOUND), gang.min_member

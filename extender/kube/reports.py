@@ -1,22 +1,41 @@
-"""A gang's reason in the two places where people look: an Event, and a condition of the PodGroup if there is one."""
+"""A gang's reason where people look: Events on its first member and on the PodGroup, and the PodGroup's status."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from extender.core.effects import Report
+from extender.core.effects import Evict, Report
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from policies.model import GroupKey
 
 CONDITION = "Scheduled"
+EVICTED = "Evicted"
+_PHASES = {"Running": "Scheduled", "Placed": "Scheduling", "Holding": "Scheduling", "Partial": "Scheduling"}
+_WAITS = "Pending"
+"""``status.phase``, in the words of the coscheduling plugin; gangs with any other reason are pending."""
 CONTROLLER = "muster.dev/extender"
 _LONGEST_NOTE = 1024  # bytes, a limit of the API
 _REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was reported last of a gang; ``since``: when its condition became what it is."""
+
+    regarding: tuple[str, ...]
+    code: str
+    message: str
+    since: str
+
+    @property
+    def runs(self) -> bool:
+        return self.code == "Running"
 
 
 class Reporter:
@@ -25,47 +44,62 @@ class Reporter:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._instance = socket.gethostname()[:128] or "muster"
-        self._told: dict[GroupKey, tuple[str, str, str]] = {}
+        self._told: dict[GroupKey, _Told] = {}
 
     async def tell(self, report: Report) -> None:
         """Raises ApiError; a namespace or PodGroup that is gone is not an error."""
-        regarding = _regarding(report)
-        if regarding is None:
+        regarding = list(_regarding(report))
+        told = self._next(report, tuple(one["uid"] for one in regarding))
+        if told is None or not regarding:
             return
-        said = (regarding["uid"], report.code, report.message)
-        if self._told.get(report.key) == said:
-            return
-        self._remember(report.key, said)
+        self._remember(report.key, told)
+        namespace = report.key.namespace
         try:
-            await self._unless_gone(self._kube.create_event(report.key.namespace, self._event(report, regarding)))
+            for one in regarding:
+                event = self._event(one, report.code, report.message, warning=report.warning)
+                await self._unless_gone(self._kube.create_event(namespace, event))
             if report.group_uid is not None:
-                await self._unless_gone(
-                    self._kube.patch_podgroup_status(
-                        report.key.namespace, report.key.name, report.group_uid, {"conditions": [_condition(report)]}
-                    )
-                )
+                status = _status(report, told.since)
+                patched = self._kube.patch_podgroup_status(namespace, report.key.name, report.group_uid, status)
+                await self._unless_gone(patched)
         except ApiError:
             self._told.pop(report.key, None)
             raise
 
-    def _remember(self, key: GroupKey, said: tuple[str, str, str]) -> None:
+    async def tell_evicted(self, pod: Evict) -> None:
+        """Say on the pod itself why it was evicted. Raises ApiError."""
+        regarding = _object("Pod", "v1", pod.namespace, pod.name, pod.uid)
+        event = self._event(regarding, EVICTED, pod.reason, warning=True)
+        await self._unless_gone(self._kube.create_event(pod.namespace, event))
+
+    def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
+        """What is to be remembered of it; None when just that was told last."""
+        last = self._told.get(report.key)
+        if last is not None and (last.regarding, last.code, last.message) == (uids, report.code, report.message):
+            return None
+        fresh = _Told(uids, report.code, report.message, instant("seconds"))
+        if last is not None and last.runs == fresh.runs:
+            return _Told(uids, report.code, report.message, last.since)
+        return fresh
+
+    def _remember(self, key: GroupKey, told: _Told) -> None:
         self._told.pop(key, None)
-        self._told[key] = said
+        self._told[key] = told
         if len(self._told) > _REMEMBERED:
             del self._told[next(iter(self._told))]
 
-    def _event(self, report: Report, regarding: dict[str, str]) -> dict[str, Any]:
+    def _event(self, regarding: dict[str, str], reason: str, text: str, *, warning: bool) -> dict[str, Any]:
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": _event_name(regarding["name"]), "namespace": report.key.namespace},
+            "metadata": {"name": _event_name(regarding["name"]), "namespace": regarding["namespace"]},
             "eventTime": instant("microseconds"),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
             "action": "Scheduling",
-            "type": "Warning" if report.warning else "Normal",
-            "reason": report.code,
-            "note": _note(report.message),
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "note": _note(text),
             "regarding": regarding,
         }
 
@@ -82,25 +116,29 @@ def instant(precision: str) -> str:
     return datetime.now(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
-def _regarding(report: Report) -> dict[str, str] | None:
-    """The PodGroup object, else one member; None when the gang has neither."""
+def _regarding(report: Report) -> Iterator[dict[str, str]]:
+    """The PodGroup object, and the first member; a gang may have either, both or neither."""
+    namespace, name = report.key.namespace, report.key.name
     if report.group_uid is not None:
-        kind, version, uid, name = "PodGroup", "scheduling.x-k8s.io/v1alpha1", report.group_uid, report.key.name
-    elif report.member is not None:
-        kind, version, (uid, name) = "Pod", "v1", report.member
-    else:
-        return None
-    return {"kind": kind, "apiVersion": version, "namespace": report.key.namespace, "name": name, "uid": uid}
+        yield _object("PodGroup", "scheduling.x-k8s.io/v1alpha1", namespace, name, report.group_uid)
+    if report.member is not None:
+        yield _object("Pod", "v1", namespace, report.member[1], report.member[0])
 
 
-def _condition(report: Report) -> dict[str, str]:
-    return {
+def _object(kind: str, version: str, namespace: str, name: str, uid: str) -> dict[str, str]:
+    return {"kind": kind, "apiVersion": version, "namespace": namespace, "name": name, "uid": uid}
+
+
+def _status(report: Report, since: str) -> dict[str, Any]:
+    condition = {
         "type": CONDITION,
         "status": "True" if report.code == "Running" else "False",
-        "lastTransitionTime": instant("seconds"),
+        "lastTransitionTime": since,
         "reason": report.code,
         "message": report.message,
     }
+    phase = _PHASES.get(report.code, _WAITS)
+    return {"phase": phase, "members": report.members, "scheduled": report.bound, "conditions": [condition]}
 
 
 def _event_name(name: str) -> str:

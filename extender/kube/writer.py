@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -20,10 +21,14 @@ PATIENCE_S = 10.0
 ATTEMPT_S = 5.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_KINDS: dict[type[object], str] = {Nominate: "nomination", Ungate: "ungate", Wake: "wake", Evict: "eviction"}
 
 
 class KubeWriter:
-    """The runner's Writer. ``clock`` is the one that deadlines are on; ``pause`` sleeps that many seconds."""
+    """The runner's Writer. ``clock`` is the one that deadlines are on; ``pause`` sleeps that many seconds.
+
+    ``retried`` is called with the kind of each write that is sent once more.
+    """
 
     def __init__(
         self,
@@ -31,10 +36,12 @@ class KubeWriter:
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        retried: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._kube = kube
         self._clock = clock
         self._pause = pause
+        self._retried = retried
         self._reporter = Reporter(kube)
 
     async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]:
@@ -55,6 +62,7 @@ class KubeWriter:
                 last = str(error)
                 if error.status != 429 and (outcome := await self._settle(effect, error)) is not None:
                     return outcome
+                self._retried("binding")
                 await self._wait(error, attempt, effect.deadline)
             else:
                 return Outcome.DONE, ""
@@ -90,12 +98,17 @@ class KubeWriter:
         return await self._patch_status(effect, {"conditions": [condition]})
 
     async def write_eviction(self, effect: Evict) -> str | None:
-        """Evict the pod, with the grace period it asks for. None when done or gone, else the error."""
-        return await self._persist(
+        """Evict the pod, with the grace period it asks for, and say why. None when done or gone, else the error."""
+        detail = await self._persist(
             effect,
             lambda: self._kube.evict(effect.namespace, effect.name, effect.uid),
             pointless=lambda node: node is None,
         )
+        if detail is None:
+            # What is done is done, whether or not somebody can be told.
+            with suppress(ApiError):
+                await self._reporter.tell_evicted(effect)
+        return detail
 
     async def write_report(self, effect: Report) -> str | None:
         """Tell a gang's reason where people look. None when done, else the error."""
@@ -156,6 +169,7 @@ class KubeWriter:
                     return None
                 if not (error.passing or error.status == 409) or self._clock() >= deadline:
                     return str(error)
+                self._retried(_KINDS[type(pod)])
                 await self._wait(error, attempt, deadline)
             else:
                 return None

@@ -15,6 +15,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Turned,
     Ungate,
     Wake,
 )
@@ -225,8 +226,8 @@ class Extender:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case AnswerFilter() | AnswerPreempt() | Report():
-                pass  # the first two are results of the call, the last is for people
+            case AnswerFilter() | AnswerPreempt() | Report() | Turned():
+                pass  # the first two are results of the call, the others are for people
             case AnswerBind(call, error):
                 self._answer(call, error)
             case PostBinding():

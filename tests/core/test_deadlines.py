@@ -125,9 +125,9 @@ def test_a_podgroup_that_is_written_on_without_a_change_that_matters_calls_for_n
     assert (script.core.next_wake() or script.now + 99) > script.now + 1
 
 
-def test_passing_states_are_not_reported() -> None:
+def test_passing_states_are_not_reported_and_the_start_is_once() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
     script.run(pods)
     script.advance(10)
-    assert not script.reports
+    assert script.reports == [("Running", "2 members are bound")]

@@ -222,11 +222,11 @@ def test_an_eviction_is_of_that_very_pod() -> None:
         lambda writer: writer.write_eviction(Evict("u", "team", "p", "never whole")),
     )
     assert result is None
-    assert api.bodies("POST")[-1]["deleteOptions"] == {"preconditions": {"uid": "u"}}
+    assert [body.get("deleteOptions") for body in api.bodies("POST")[:2]] == [{"preconditions": {"uid": "u"}}] * 2
 
 
 def report(code: str = "NoRoom", group_uid: str | None = None, message: str = "3 of 8 fit") -> Report:
-    return Report(GroupKey("team", "train"), group_uid, ("u", "p"), code, message, warning=True)
+    return Report(GroupKey("team", "train"), group_uid, ("u", "p"), code, message, warning=True, members=8, bound=3)
 
 
 def reported(setup: Callable[[FakeApi], None], *reports: Report) -> tuple[list[str | None], FakeApi]:
@@ -244,6 +244,35 @@ def test_a_reason_is_an_event_on_a_member() -> None:
     assert event["regarding"] == {"kind": "Pod", "apiVersion": "v1", "namespace": "team", "name": "p", "uid": "u"}
 
 
+def test_whoever_is_evicted_is_told_why_and_evicted_even_if_nobody_can_be_told() -> None:
+    for answer in (OK, refused(403, "Forbidden", "no")):
+
+        def setup(api: FakeApi, answer: Answer = answer) -> None:
+            api.on("POST", EVICTION, OK)
+            api.on("POST", EVENTS, answer)
+
+        result, api, _ = written(setup, lambda writer: writer.write_eviction(Evict("u", "team", "p", "never whole")))
+        assert result is None
+        event = api.bodies("POST")[-1]
+        assert (event["reason"], event["note"], event["regarding"]["uid"]) == ("Evicted", "never whole", "u")
+
+
+def test_writes_that_are_sent_again_are_counted_by_kind() -> None:
+    kinds: list[str] = []
+
+    async def scenario() -> None:
+        time = FakeTime()
+        async with fake_api() as (api, kube):
+            api.on("POST", BINDING, refused(429), OK)
+            api.on("PATCH", STATUS, refused(500), refused(500), OK)
+            writer = KubeWriter(kube, clock=time.clock, pause=time.pause, retried=kinds.append)
+            await writer.write_binding(BIND, lambda: True)
+            await writer.write_nomination(Nominate("u", "team", "p", "n1"))
+
+    asyncio.run(scenario())
+    assert kinds == ["binding", "nomination", "nomination"]
+
+
 def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
     def setup(api: FakeApi) -> None:
         api.on("POST", EVENTS, OK)
@@ -251,7 +280,9 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
 
     results, api = reported(setup, report(group_uid="g"), report("Running", group_uid="g"))
     assert results == [None, None]
-    assert api.bodies("POST")[0]["regarding"]["kind"] == "PodGroup"
+    assert [event["regarding"]["kind"] for event in api.bodies("POST")] == ["PodGroup", "Pod"] * 2
+    assert [body["status"]["phase"] for body in api.bodies("PATCH")] == ["Pending", "Scheduled"]
+    assert [(body["status"]["members"], body["status"]["scheduled"]) for body in api.bodies("PATCH")] == [(8, 3)] * 2
     conditions = [body["status"]["conditions"][0] for body in api.bodies("PATCH")]
     assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
         ("Scheduled", "False", "NoRoom"),

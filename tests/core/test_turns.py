@@ -1,0 +1,82 @@
+"""Turning points of a gang: each is told once, with how long it took and why, and restarts tell nothing twice."""
+
+from __future__ import annotations
+
+from extender.core.effects import Report, Turned
+from extender.core.turns import Cause, Turn
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+
+
+def turns(script: Script) -> list[tuple[str, str | None]]:
+    return [(one.turn.value, one.cause) for one in script.effects if isinstance(one, Turned)]
+
+
+def last(script: Script, turn: Turn) -> Turned:
+    return [one for one in script.effects if isinstance(one, Turned) and one.turn is turn][-1]
+
+
+def test_a_gang_is_planned_released_and_started_once_each() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"))
+    script.see(pods[:2])
+    script.advance(10)
+    script.see(pods[2])
+    script.bind(pods[0])
+    script.advance(2)
+    script.run(pods[1:])
+    assert turns(script) == [("planned", None), ("released", None), ("started", None)]
+    assert last(script, Turn.STARTED).size == 3
+    assert 12 < last(script, Turn.STARTED).after_s < 13, "from the first member on"
+    assert 2 <= last(script, Turn.RELEASED).after_s < 2.5, "from the first bind on"
+
+
+def test_a_deadline_is_told_at_once_and_counted_by_its_cause() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind(pods[0], expires_s=10)
+    script.advance(8.1)
+    assert turns(script)[-1] == ("forgotten", Cause.HOLD_DEADLINE)
+    assert any(code == "Forgotten" and "before the deadline" in text for code, text in script.reports)
+    script.advance(30)
+    assert ("forgotten", Cause.PLAN_DEADLINE) in turns(script)
+
+
+def test_a_lost_node_and_taken_room_are_causes_of_their_own() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.drop(script.planned(pods[0]))
+    assert ("forgotten", Cause.NODE_CHANGED) in turns(script)
+    script.see(single("thief", gpus=8, node=script.planned(pods[0]), scheduler="other"))
+    assert ("forgotten", Cause.ROOM_TAKEN) in turns(script)
+
+
+def test_what_was_never_planned_is_not_forgotten() -> None:
+    script = Script(*cluster("a: 1x8"), *gang("train", 2))
+    script.gone(next(iter(script.pods.values())))
+    assert turns(script) == []
+
+
+def test_a_placement_that_is_carried_out_slowly_is_told() -> None:
+    script = Script(*cluster("a: 2x8"), *gang("train", 2))
+    script.advance(3)
+    assert [code for code, _ in script.reports] == ["Placed"]
+
+
+def test_reports_count_members() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.run(pods)
+    script.advance(3)
+    (report,) = [one for one in script.effects if isinstance(one, Report)]
+    assert (report.code, report.members, report.bound) == ("Running", 2, 2)
+
+
+def test_after_a_restart_nothing_is_told_of_gangs_that_run() -> None:
+    pods = gang("train", 2)
+    before = Script(*cluster("a: 2x8"), *pods)
+    before.run(pods)
+    after = Script(*cluster("a: 2x8"), *before.pods.values())
+    after.advance(10)
+    assert after.reason("train") == "Running"
+    assert (after.reports, turns(after)) == ([], [])
