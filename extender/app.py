@@ -57,19 +57,20 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         )
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
+    metrics = Metrics(
+        lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=lambda: runner.acting.is_set()
+    )
+
+    def new_writer() -> KubeWriter:
+        return KubeWriter(kube, retried=metrics.retried)
+
     runner = Runner(
-<<<<<<< work
-        core,
-        KubeWriter(kube, retried=metrics.retried),
-=======
         _new_core(settings),
-        KubeWriter(kube),
->>>>>>> ha
+        new_writer(),
         writes_at_once=settings.writes_at_once,
         observer=metrics,
     )
-    metrics = Metrics(lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=runner.acting.is_set)
-    replica = Replica(kube, runner, lambda: _new_core(settings), lambda: KubeWriter(kube))
+    replica = Replica(kube, runner, lambda: _new_core(settings), new_writer)
     app = create_app(
         runner, metrics, bind_timeout_s=settings.bind_timeout_s, max_body=settings.max_body_mib * 1024 * 1024
     )

@@ -5,7 +5,7 @@ Worked out when /metrics is asked for. What labels contradict is told beside it:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -19,7 +19,7 @@ from policies.snapshot import Level, Snapshot
 class Comparison(Collector):
     """Counted when asked for, like all that the state knows."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Callable[[], State]) -> None:
         self._state = state
 
     def describe(self) -> Iterable[Metric]:
@@ -27,7 +27,8 @@ class Comparison(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        gangs, view = self._state.gangs.values(), self._state.ledger.snapshot()
+        state = self._state()
+        gangs, view = state.gangs.values(), state.ledger.snapshot()
         yield GaugeMetricFamily(
             "muster_stranded_gpus",
             "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "

@@ -46,7 +46,6 @@ class Metrics(Observer):
             "muster_api_writes", "Writes to the API server by kind and outcome.", ["kind", "outcome"],
             registry=self._registry,
         )  # fmt: skip
-<<<<<<< work
         self.retries = Counter(
             "muster_api_write_retries", "Writes to the API server that were sent once more, by kind.", ["kind"],
             registry=self._registry,
@@ -61,10 +60,7 @@ class Metrics(Observer):
         )
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
-        self._registry.register(_Gangs(state))
-=======
         self._registry.register(_Gangs(state, leads))
->>>>>>> ha
         self._registry.register(_Placement(state, bandwidth_ratio))
         self._registry.register(Comparison(state))
 
@@ -173,20 +169,14 @@ class _Gangs(Collector):
         for code, count in sorted(tally.items()):
             by_state.add_metric([code], count)
         yield by_state
-<<<<<<< work
-        yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(self._state.ledger.nodes))
-        yield GaugeMetricFamily("muster_pods", "Pods of the cluster.", value=len(self._state.pods))
-        yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(self._state.calls))
-        yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(self._state.synced))
-        yield _advised(self._state)
-=======
+        yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(state.ledger.nodes))
+        yield GaugeMetricFamily("muster_pods", "Pods of the cluster.", value=len(state.pods))
         yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.calls))
         yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(state.synced))
         yield GaugeMetricFamily(
             "muster_leader", "1 while this replica acts, 0 while it stands by.", value=self._leads()
         )
         yield _advised(state)
->>>>>>> ha
 
 
 class _Placement(Collector):

@@ -241,13 +241,8 @@ class Runner:
                 wishes[uid] = None
                 async with self._budget.turn(Lane.OTHER, effect.group):
                     detail = await self._writer.write_nomination(effect)
-<<<<<<< work
                 self._observer.wrote("nomination", "failed" if detail else "done")
-                if effect.node is not None and self._nominations[uid] is None:
-=======
-                self._count_write("nomination", "failed" if detail else "done")
                 if effect.node is not None and wishes[uid] is None:
->>>>>>> ha
                     self.dispatch(Nominated(uid, effect.node, detail or ""))
         finally:
             del wishes[uid]

@@ -17,7 +17,7 @@ BLOCK = "cloud.google.com/gce-topology-block"
 
 
 def told(script: Script, name: str, **labels: str) -> float:
-    text = Metrics(script.core.state).render().decode()
+    text = Metrics(lambda: script.core.state).render().decode()
     samples = [sample for family in parsed(text) for sample in family.samples if sample.name == name]
     return next(sample.value for sample in samples if sample.labels == labels)
 
