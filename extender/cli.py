@@ -28,7 +28,7 @@ def serve(
     from extender import app
 
     settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
-    logs.set_up(settings.log_level)
+    logs.set_up(settings.log_level, settings.log_format)
     try:
         code = app.run(settings)
     except app.StartError as error:

@@ -113,6 +113,7 @@ class Settings(BaseSettings):
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
     max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
+    log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 
     @classmethod

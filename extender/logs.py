@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
+from typing import Any
 
 LONGEST_LINE = 4096
 """Characters of a record that are written."""
@@ -28,6 +31,24 @@ class OneLine(logging.Formatter):
         return "\n".join([printable(said), *("    " + printable(line) for line in lines)])
 
 
+class Json(logging.Formatter):
+    """One JSON object to a record: ``time`` (RFC 3339), ``level``, ``message``, and the fields of a turning point.
+
+    A traceback is in ``exception``, line breaks escaped: nothing is ever written on a second line.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": printable(record.getMessage()),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)[:LONGEST_LINE]
+        return json.dumps(said, default=str)
+
+
 def printable(text: str) -> str:
     """The text in one line and without control characters, at most ``LONGEST_LINE`` characters and a mark."""
     if len(text) > LONGEST_LINE:
@@ -37,8 +58,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def set_up(level: str) -> None:
-    """Write what is at least that important to stderr. ``level``: debug, info, warning or error."""
+def set_up(level: str, form: str = "text") -> None:
+    """Write what is at least that important to stderr.
+
+    ``level``: debug, info, warning or error; ``form``: text or json.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(Json() if form == "json" else OneLine())
     logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import pytest
 
-from extender.logs import LONGEST_LINE, OneLine
+from extender.logs import LONGEST_LINE, Json, OneLine
 
 FORGED = "x\n2026-01-01 00:00:00,000 INFO gang team/train: Running"
 COLOURS = "\x1b[31mred\x1b]0;title\x07"
@@ -58,3 +59,17 @@ def test_no_line_of_a_traceback_looks_like_a_record(log: logging.Logger, written
 def test_a_line_has_an_end(log: logging.Logger, written: io.StringIO) -> None:
     log.info("%s", "y" * 1_000_000)
     assert len(written.getvalue()) < LONGEST_LINE + 10
+
+
+def test_json_is_one_object_to_a_line_with_the_fields_of_the_record(log: logging.Logger, written: io.StringIO) -> None:
+    log.handlers[0].setFormatter(Json())
+    log.info("gang %s", FORGED, extra={"fields": {"gang": FORGED, "turn": "planned", "size": 8}})
+    try:
+        raise ValueError(COLOURS)
+    except ValueError:
+        log.exception("failed")
+    first, second = (json.loads(line) for line in written.getvalue().splitlines())
+    assert (first["level"], first["turn"], first["size"], first["gang"]) == ("info", "planned", 8, FORGED)
+    assert first["time"].endswith("+00:00")
+    assert "ValueError" in second["exception"]
+    assert "\x1b" not in written.getvalue()
