@@ -138,7 +138,7 @@ def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> 
         return
     level = snapshot.levels[required]
     room = np.sum([np.minimum(rooms(role, required, snapshot.levels), role.count) for role in roles], axis=0)
-    for code in np.argsort(-room, kind="stable")[:_DOMAINS].tolist():
+    for code in [code for code in np.argsort(-room, kind="stable")[:_DOMAINS].tolist() if room[code]]:
         inside = level.codes == code
         yield Domain(level.names[code], np.flatnonzero(inside)), Domain("", np.flatnonzero(~inside))
 
@@ -177,7 +177,7 @@ def _fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sc
 
 def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
     """A node of the domain that has the most room among these nodes: those who require the level go there."""
-    rooms = np.bincount(codes[rows] + 1, room[rows])
+    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
     rooms[:1] = -1
     best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
     return int(rows[best[0]]) if len(best) else 0

@@ -306,3 +306,12 @@ def test_the_roles_of_a_training_job_are_members_of_their_own_although_both_coun
     script.run(pods)
     assert script.reason("job") == "Running"
     assert ranks(script, pods) == ["0", "1", "2", "3"]
+
+
+def test_a_domain_that_has_lost_its_last_node_holds_nobody() -> None:
+    workers = asking(gang("job", 4, min_member=2), IN_CLIQUE)
+    pods = [*workers[:3], replace(workers[3], requests=requests(4))]
+    script = Script(*cluster("a: 2x8", "b: 1x8"))
+    script.drop("b-0")
+    script.see(pods)
+    assert homes(script, pods).count("a") == 2
