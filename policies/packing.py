@@ -9,7 +9,7 @@ from policies.api import NOBODY
 from policies.model import Pod, Requests
 from policies.snapshot import Amounts, Counts, Level, Rows, Snapshot
 
-_BROKEN, _BROKEN_AROUND, _NODE_BROKEN, _FULL, _NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
+BROKEN, BROKEN_AROUND, NODE_BROKEN, FULL, NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
 """What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
 
 
@@ -29,7 +29,7 @@ class Packing:
         node = fullness(used[:, rows], offered[:, rows])
         if not snapshot.levels:
             return np.ceil(50 * (node > 0) + 50 * node).astype(np.int64)
-        total = _NODE_BROKEN * (node > 0) + _NODE_FULL * node
+        total = NODE_BROKEN * (node > 0) + NODE_FULL * node
         for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
             # The code -1 finds the last one.
             domains = np.append(fullness(*domain_sums(level, used, offered)), 1.0)[level.codes[rows]]
@@ -41,9 +41,9 @@ class Packing:
 def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What each level adds when it is broken, and when it is full."""
     halves = 0.5 ** np.arange(levels)
-    farther = halves[1:] / halves[1:].sum() * _BROKEN_AROUND
-    broken = np.concatenate(([_BROKEN], farther)) if levels > 1 else np.array([_BROKEN + _BROKEN_AROUND])
-    return broken, halves / halves.sum() * _FULL
+    farther = halves[1:] / halves[1:].sum() * BROKEN_AROUND
+    broken = np.concatenate(([BROKEN], farther)) if levels > 1 else np.array([BROKEN + BROKEN_AROUND])
+    return broken, halves / halves.sum() * FULL
 
 
 def kinds(requests: Requests) -> tuple[str, ...]:

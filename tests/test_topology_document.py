@@ -1,4 +1,4 @@
-"""docs/topology.md: its policy works and is as short as it says, its table has every preset, its example reads so."""
+"""docs/topology.md and advisory.md: the policy works and is as short as it says, and the tables say what there is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from extender.catalogue import policy
+from extender.core.advice import Mode
+from extender.metrics import Metrics
+from policies import packing
 from policies.levels import PRESETS
+from tests.builders import cluster, gang
+from tests.core.script import Script
 
-TEXT = (Path(__file__).parent.parent / "docs" / "topology.md").read_text()
+DOCUMENT = Path(__file__).parent.parent / "docs" / "topology.md"
+TEXT = DOCUMENT.read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -46,3 +53,27 @@ def test_every_preset_is_in_the_table_with_its_levels_in_order(preset: str) -> N
 @pytest.mark.parametrize("name", re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| (?:the|-)", TEXT, re.MULTILINE))
 def test_every_policy_of_the_table_can_be_chosen(name: str) -> None:
     assert callable(policy(name, "domains").domains)
+
+
+@pytest.mark.parametrize("name", ["topology", "advisory"])
+def test_every_metric_that_is_named_is_told_with_the_labels_that_are_named(name: str) -> None:
+    script = Script(*cluster("a: 2x8"), *gang("train", 3), mode=Mode.ADVISE)
+    samples = [one for family in parsed(Metrics(lambda: script.core.state).render().decode()) for one in family.samples]
+    rows = re.findall(
+        r"^\| `(muster_\w+)(?:\{(.*?)\})?` \|", DOCUMENT.with_name(f"{name}.md").read_text(), re.MULTILINE
+    )
+    assert rows
+    for metric, labels in rows:
+        asked = [part.partition("=") for part in labels.split(",") if part]
+        told = [one.labels for one in samples if one.name == metric]
+        assert any(
+            all(label in seen and (not equals or seen[label] == value.strip('"')) for label, equals, value in asked)
+            for seen in told
+        ), f"{metric}{{{labels}}} is not told: {told}"
+
+
+def test_the_scores_of_the_document_are_those_of_the_policy() -> None:
+    table = TEXT.partition("## Single pods")[2].partition("In use is")[0]
+    points = [int(points) for points in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
+    assert points == [packing.BROKEN, packing.BROKEN_AROUND, packing.NODE_BROKEN, packing.FULL, packing.NODE_FULL]
+    assert sum(points) == 100
