@@ -16,6 +16,7 @@ from benchmarks import (
     core,
     fragmentation,
     gang,
+    levels,
     memory,
     official,
     replay,
@@ -64,6 +65,19 @@ def throughput_command(
 ) -> None:
     """How many gang pods a second get bound, and what a pod costs every process."""
     run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
+
+
+@main.command("levels")
+def levels_command(
+    nodes: Nodes = 1000,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs of pods with one GPU each.")] = 188,
+    size: Size = 8,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds of both setups in turn; the table shows medians.")] = 3,
+    patience: Patience = 300,
+    output: Output = None,
+) -> None:
+    """What three topology levels cost: throughput with them against first fit without any."""
+    run(levels.benchmark(nodes, gangs, size, repeat, patience), output)
 
 
 @main.command("gang")

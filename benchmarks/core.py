@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import memory_mib
-from benchmarks.stage import CLIQUE, GPU, GPUS_PER_NODE, NODES_PER_CLIQUE, clique_of
+from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, domains_of
 from devcluster.progress import Progress
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.scheduler import Scheduler
@@ -31,9 +31,6 @@ from policies.topology import BestFit
 
 SMALL, LARGE = 8, 512
 ROUNDS = {SMALL: 50, LARGE: 10}
-BLOCK, ZONE = "example.com/block", "example.com/zone"
-LEVELS = levels_from([f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"])
-NODES_PER_BLOCK, NODES_PER_ZONE = 10 * NODES_PER_CLIQUE, 100 * NODES_PER_CLIQUE
 PASSES = 5
 BIG_NODES, BIG_GPUS = 4, 16
 """Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
@@ -89,7 +86,7 @@ class Core:
     """A core under a clock of its own, whose work is timed."""
 
     def __init__(self, policies: Policies = OURS) -> None:
-        self._core = Scheduler(policies=policies, levels=LEVELS)
+        self._core = Scheduler(policies=policies, levels=levels_from(LEVELS))
         self._now = 0.0
 
     def feed(self, events: Iterable[Event]) -> float:
@@ -188,8 +185,7 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
 
 def _cluster(nodes: int) -> Iterator[Event]:
     for number in range(nodes):
-        block, zone = f"block-{number // NODES_PER_BLOCK}", f"zone-{number // NODES_PER_ZONE}"
-        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, {CLIQUE: clique_of(number), BLOCK: block, ZONE: zone}))
+        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, domains_of(number)))
         for index in range(_taken(number)):
             name = f"bound-{number}-{index}"
             yield PodSeen(Pod(f"uid-{name}", "default", name, _requests(1), node=f"node-{number}", phase="Running"))

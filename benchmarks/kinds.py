@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import contention, core, fragmentation, gang, latency, memory, replay, throughput, waiting, writes
+from benchmarks import (
+    contention,
+    core,
+    fragmentation,
+    gang,
+    latency,
+    levels,
+    memory,
+    replay,
+    throughput,
+    waiting,
+    writes,
+)
 from benchmarks.benchmark import Kind
 from benchmarks.record import Content, read_runs
 
 KINDS: dict[str, Kind[Any]] = {
     "throughput": throughput.KIND,
+    "levels": levels.KIND,
     "gang": gang.KIND,
     "contention": contention.KIND,
     "waiting": waiting.KIND,

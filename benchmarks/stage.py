@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +21,10 @@ from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from devcluster.progress import Progress, silent
 
-CLIQUE = "nvidia.com/gpu.clique"
+CLIQUE, BLOCK, ZONE = "nvidia.com/gpu.clique", "example.com/block", "example.com/zone"
 NODES_PER_CLIQUE = 16
+LEVELS = [f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"]
+"""For the setting `topology_levels` of nodes that are in ``domains_of``."""
 GPUS_PER_NODE = 8
 GPU = "nvidia.com/gpu"
 YOUTH_S = 30.0
@@ -61,11 +63,16 @@ looking at every node; neither keeps gangs together. nominate, pin-domain, pin-n
 class Stage:
     """A control plane of its own for one run; kube-scheduler runs only after ``start_scheduler``.
 
-    ``settings`` go over those of the extender that Muster ships.
+    ``settings`` go over those of the extender that Muster ships. ``labels`` are those of a node by its number.
     """
 
     def __init__(
-        self, mode: Mode, nodes: int, progress: Progress = silent, settings: dict[str, Any] | None = None
+        self,
+        mode: Mode,
+        nodes: int,
+        progress: Progress = silent,
+        settings: dict[str, Any] | None = None,
+        labels: Callable[[int], dict[str, str]] | None = None,
     ) -> None:
         self.mode = mode
         self.muster: RunningMuster | None = None
@@ -73,6 +80,7 @@ class Stage:
         self._progress = progress
         self._steering = {} if mode in (Mode.NOMINATE, Mode.UNGATED) else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
+        self._labels = labels or (lambda number: {CLIQUE: clique_of(number)})
         self._cluster = Cluster(progress)
         self._scheduler: Scheduler | None = None
 
@@ -93,9 +101,7 @@ class Stage:
     def _prepare(self) -> None:
         self.api = self._cluster.api
         self._progress(f"adding {self._nodes} nodes")
-        self.node_names = self._cluster.add_nodes(
-            self._nodes, gpus=GPUS_PER_NODE, labels=lambda number: {CLIQUE: clique_of(number)}
-        )
+        self.node_names = self._cluster.add_nodes(self._nodes, gpus=GPUS_PER_NODE, labels=self._labels)
         if self.mode.alone:
             return
         self._progress("starting Muster")
@@ -182,6 +188,12 @@ def clique_of(node: int | str) -> str:
     """The clique of a node, by its number or its name."""
     number = node if isinstance(node, int) else int(node.rpartition("-")[2])
     return f"fabric.{number // NODES_PER_CLIQUE}"
+
+
+def domains_of(number: int) -> dict[str, str]:
+    """The labels of a node at three levels: ten cliques make a block, ten blocks a zone."""
+    clique = number // NODES_PER_CLIQUE
+    return {CLIQUE: clique_of(number), BLOCK: f"block-{clique // 10}", ZONE: f"zone-{clique // 100}"}
 
 
 def pod(name: str, mode: Mode, *, gpus: int = 0, cpu: str = "1", **spec: Any) -> Object:

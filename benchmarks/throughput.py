@@ -48,8 +48,13 @@ class Run(Struct, frozen=True):
 
 def measure(nodes: int, count: int, size: int, patience_s: float, mode: Mode, number: int, progress: Progress) -> Run:
     """One mode on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
-    total = count * size
-    with Stage(mode, nodes, progress) as stage:
+    return measure_on(Stage(mode, nodes, progress), count, size, patience_s, number, progress)
+
+
+def measure_on(made: Stage, count: int, size: int, patience_s: float, number: int, progress: Progress) -> Run:
+    """The same on a stage that was made, and not entered yet."""
+    total, mode = count * size, made.mode
+    with made as stage:
         stage.pause("muster")
         progress(f"creating {total} pods")
         stage.create(gangs(count, size, mode))

@@ -1,0 +1,88 @@
+"""What three topology levels cost: throughput with them, against first fit on nodes without any label, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks import throughput
+from benchmarks.benchmark import Benchmark, Kind, Table, middle
+from benchmarks.stage import LEVELS, Mode, Stage, domains_of
+from devcluster.progress import Progress
+
+
+class Setup(StrEnum):
+    """First fit without levels, the reference; and best fit with three of them, on the same nodes with labels."""
+
+    NONE = "first fit, no levels"
+    THREE = "best fit, three levels"
+
+
+class Run(Struct, frozen=True):
+    setup: Setup
+    figures: throughput.Run
+
+
+def benchmark(nodes: int, count: int, size: int, repeat: int, patience_s: float) -> Benchmark[Run]:
+    steps = {
+        f"{setup}, round {number}": partial(_measure, nodes, count, size, patience_s, setup, number)
+        for number in range(1, repeat + 1)
+        # Each goes first in every other round.
+        for setup in (Setup if number % 2 else reversed(Setup))
+    }
+    settings = {"nodes": nodes, "gangs": count, "size": size, "mode": [Mode.NOMINATE], "repeat": repeat}
+    return Benchmark(f"levels-{nodes}", KIND, settings, steps)
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    rows = []
+    for setup in Setup:
+        own = [one.figures for one in runs if one.setup is setup]
+        if own:
+            row = (
+                f"{middle([one.pods_per_s for one in own]):.0f}",
+                "-" if (against := ratio(runs, setup)) is None else f"{against:.2f}",
+                *(f"{middle([one.cpu_ms.get(name, 0) for one in own]):.2f}" for name in ("extender", "kube-scheduler")),
+                f"{middle([sum(one.cpu_ms.values()) for one in own]):.2f}",
+                f"{middle([one.cliques_per_gang for one in own]):.2f}",
+                str(max(one.partial for one in own)),
+            )
+            rows.append((setup.value, *row))
+    columns = (
+        *("setup", "pods/s", "x first fit", "extender, ms of a core per pod", "kube-scheduler", "all processes"),
+        *("cliques per gang", "partial at the end"),
+    )
+    return [Table("Throughput with and without levels", columns, rows)]
+
+
+def ratio(runs: Sequence[Run], setup: Setup = Setup.THREE) -> float | None:
+    """The median over the rounds of the speed by that of first fit in the same round."""
+    reference = {one.figures.round: one.figures.pods_per_s for one in runs if one.setup is Setup.NONE}
+    own = [one.figures for one in runs if one.setup is setup and one.figures.round in reference]
+    return middle([one.pods_per_s / reference[one.round] for one in own]) if own else None
+
+
+def problems(runs: Sequence[Run]) -> list[str]:
+    """Gangs in part under either setup, and gangs in several cliques where the cliques are known."""
+    found = [f"{one.setup}: {one.figures.partial} gangs are bound in part" for one in runs if one.figures.partial]
+    return found + [
+        f"{one.setup}: a gang lies in {one.figures.cliques_at_most} cliques instead of {one.figures.cliques_needed}"
+        for one in runs
+        if one.setup is Setup.THREE and one.figures.cliques_at_most > one.figures.cliques_needed
+    ]
+
+
+KIND = Kind(Run, tables, problems)
+
+
+def _measure(
+    nodes: int, count: int, size: int, patience_s: float, setup: Setup, number: int, progress: Progress
+) -> Run:
+    if setup is Setup.THREE:
+        stage = Stage(Mode.NOMINATE, nodes, progress, {"topology_levels": LEVELS}, domains_of)
+    else:
+        stage = Stage(Mode.NOMINATE, nodes, progress, {"topology_policy": "first-fit"}, lambda _: {})
+    return Run(setup, throughput.measure_on(stage, count, size, patience_s, number, progress))

@@ -1,0 +1,58 @@
+"""What the benchmark of levels makes of its rounds."""
+
+from __future__ import annotations
+
+from benchmarks import levels
+from benchmarks.levels import Run, Setup
+from benchmarks.stage import BLOCK, CLIQUE, ZONE, Mode, domains_of
+from tests.test_benchmarks import run_of
+
+
+def run(setup: Setup, number: int, pods_per_s: float, cliques: int = 1) -> Run:
+    return Run(setup, run_of(Mode.NOMINATE, number, pods_per_s=pods_per_s, cliques_at_most=cliques))
+
+
+ROUNDS = [
+    run(Setup.NONE, 1, 200.0, cliques=3),
+    run(Setup.THREE, 1, 180.0),
+    run(Setup.THREE, 2, 100.0),
+    run(Setup.NONE, 2, 100.0, cliques=2),
+    run(Setup.NONE, 3, 100.0),
+    run(Setup.THREE, 3, 50.0),
+]
+
+
+def test_speeds_are_compared_within_a_round_and_the_middle_ratio_tells() -> None:
+    assert levels.ratio(ROUNDS) == 0.9
+    assert levels.ratio(ROUNDS[:1]) is None
+    (table,) = levels.tables(ROUNDS)
+    assert [row[:3] for row in table.rows] == [
+        ("first fit, no levels", "100", "1.00"),
+        ("best fit, three levels", "100", "0.90"),
+    ]
+
+
+def test_several_cliques_are_a_problem_only_where_they_are_known() -> None:
+    assert levels.problems(ROUNDS) == []
+    assert levels.problems([run(Setup.THREE, 1, 100.0, cliques=2)]) == [
+        "best fit, three levels: a gang lies in 2 cliques instead of 1"
+    ]
+
+
+def test_each_setup_goes_first_in_every_other_round() -> None:
+    steps = list(levels.benchmark(100, 10, 8, 2, 60.0).steps)
+    assert steps == [
+        "first fit, no levels, round 1",
+        "best fit, three levels, round 1",
+        "best fit, three levels, round 2",
+        "first fit, no levels, round 2",
+    ]
+
+
+def test_domains_nest() -> None:
+    labels = [domains_of(number) for number in range(3200)]
+    assert len({one[CLIQUE] for one in labels}) == 200
+    for near, far in ((CLIQUE, BLOCK), (BLOCK, ZONE)):
+        pairs = {(one[near], one[far]) for one in labels}
+        assert len(pairs) == len({one[near] for one in labels}), "each is in one domain farther out"
+    assert len({one[ZONE] for one in labels}) == 2
