@@ -49,7 +49,9 @@ class Promises:
         state = self._state
         charge = state.ledger.charges.get(uid) if uid in gang.placement else None
         state.unassume(gang, uid)
-        self._steering.settle(gang, uid)
+        self._steering.stop(gang, uid)
+        # The others may have waited for this one's nomination.
+        self._steering.ungate(gang)
         started = gang.roster.started or gang.posting
         if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s

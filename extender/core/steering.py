@@ -105,7 +105,7 @@ class Steering:
                 self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(gang, pod, node)))
 
     def settle(self, gang: Gang, uid: str) -> None:
-        """A member is bound or lost, and is led nowhere any more: the others may have waited for its nomination."""
+        """A member is bound, and is led nowhere any more: the others may have waited for its nomination."""
         for index in (gang.nominated, gang.unconfirmed, gang.unshown, gang.ungating):
             index.pop(uid, None)
         self.ungate(gang)

@@ -52,6 +52,20 @@ def test_a_member_that_is_bound_keeps_no_gate_on_and_its_late_nomination_takes_n
     assert script.planned(second)
 
 
+def test_a_member_refused_in_the_middle_of_a_release_keeps_no_room_by_its_nomination() -> None:
+    """Even one that is still being written: the newest wish for a pod is the one that counts."""
+    first, second = pods = gang("train", 2, min_member=1)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind(first)
+    assert list(script.bindings) == [first.uid]
+    node = script.planned(second)
+    script.effects.clear()
+    script.change(script.pods[second.uid], nominated_node=None, refusal="0/2 nodes are available: 2 InterPodAffinity")
+    wishes = [effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == second.uid]
+    assert node
+    assert wishes[:1] == [None]
+
+
 def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
