@@ -53,10 +53,11 @@ def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
     if role.home is None:
         code = int(np.lexsort((level.rank, -found))[0]) if len(found) else -1
         domains = int((level.tally(np.ones(len(level.codes), dtype=np.int64))[0] > 0).sum())
-        text += f": {_many(domains, level.name)}"
+        text += f": {_domains(domains, level)}"
         if code < 0 or not found[code]:
-            none = f"a slice of {rules.slice_size}" if rules.slice_size else "one"
-            text += f", none has room for {none}{_contradictions(level)}"
+            if domains:
+                text += f", none has room for {f'a slice of {rules.slice_size}' if rules.slice_size else 'one'}"
+            text += _unlabelled(role, level, snapshot) + _contradictions(level)
             return Miss(text, Domain("", np.zeros(0, dtype=np.intp)), kinds(role.requests))
         text += f", best has {_free(role, int(found[code]))} ({level.names[code]})"
     else:
@@ -65,7 +66,8 @@ def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
     domain = level.domain(code)
     sliced = rules.slice_size and rules.required is None
     text += _sliced(role, found, want) if sliced else _short(role, want - int(found[code]), domain, snapshot)
-    return Miss(text + _contradictions(level), domain, kinds(role.requests))
+    text += _unlabelled(role, level, snapshot) + _contradictions(level)
+    return Miss(text, domain, kinds(role.requests))
 
 
 def _level(role: Role) -> int | None:
@@ -98,6 +100,21 @@ def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
 def _sliced(role: Role, found: Counts, want: int) -> str:
     size = role.rules.slice_size
     return f"; room for {int(found.sum()) // size} of {_many(-(-want // size), 'slice')} in all"
+
+
+def _domains(count: int, level: Level) -> str:
+    if not count:
+        return "no node has this label"
+    return f"{_many(count, 'domain')} of {level.name}" if level.name[-1].isdigit() else _many(count, level.name)
+
+
+def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
+    """Nodes that would do if somebody labelled them."""
+    outside = level.codes < 0
+    if not outside.any():
+        return ""
+    count = int((snapshot.room(role.requests, role.pods[0].selection)[outside] > 0).sum())
+    return f"; {_many(count, 'node')} with room in none, for want of this label" if count else ""
 
 
 def _contradictions(level: Level) -> str:

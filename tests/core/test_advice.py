@@ -156,3 +156,18 @@ def test_whatever_happens_no_bind_is_held_and_the_state_stays_sound(seed: int) -
                 script.advance(dice.choice([0.1, 5, 40]))
     assert not script.core.state.calls
     assert not [effect for effect in script.effects if isinstance(effect, Nominate | Evict)]
+
+
+def test_the_scores_alone_lead_a_gang_to_where_it_was_planned() -> None:
+    """kube-scheduler binds each member to a node with the best score; ties and its own scores are taken against us."""
+    pods = gang("train", 4)
+    here = cluster("a: 5x8", "b: 7x8", "c: 3x8")
+    script = advising(*here, *busy("a-0 b-0 b-1", 8), *pods)
+    names = [node.name for node in here]
+    for pod in pods:
+        taken = {one.node for one in script.pods.values() if one.node}
+        free = [name for name in reversed(names) if name not in taken]
+        marks = script.core.prioritize(pod, free)
+        script.bind(pod, free[marks.index(max(marks))])
+        script.post_all()
+    assert {name[0] for name in script.bound(pods)} == {"a"}, "the tightest clique that holds all four"

@@ -315,3 +315,14 @@ def test_a_domain_that_has_lost_its_last_node_holds_nobody() -> None:
     script.drop("b-0")
     script.see(pods)
     assert homes(script, pods).count("a") == 2
+
+
+def test_nodes_with_room_that_lack_the_label_are_told_of() -> None:
+    pods = asking(gang("train", 3), IN_CLIQUE)
+    script = Script(*cluster("a: 2x8", "-: 4x8"), *pods, *busy("n-0", 8))
+    assert "1 node short; 3 nodes with room in none, for want of this label; 5 of 6 nodes" in script.message("train")
+    script = Script(*cluster("-: 4x8"), *pods)
+    assert (
+        "required nvidia.com/gpu.clique for 3 x 8 GPUs: no node has this label; "
+        "4 nodes with room in none, for want of this label; " in script.message("train")
+    )
