@@ -19,6 +19,7 @@ from msgspec import Struct
 from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
 from extender.config import load
+from extender.given import core
 from extender.simulate.arrivals import Arrival, at_load
 from extender.simulate.baselines import PodByPod
 from extender.simulate.chance import Chance
@@ -29,13 +30,13 @@ from extender.simulate.replay import Muster
 from extender.simulate.report import duration
 from extender.simulate.shape import GPU, InputError, gpus_of, nodes_of, pools_from
 from extender.simulate.trace import Layout, read_trace
-from extender.simulation import core
-from policies.model import CLIQUE, Node
+from policies.model import CLIQUE, Node, Topology
 
 ALONE = {"kube-scheduler": True, "kube-scheduler-packed": False}
 """Name -> whether it spreads pods over the nodes, or packs them."""
 POLICIES = ("first-fit", "best-fit", "balanced", "least-domains", "spread")
-SCHEDULERS = (*ALONE, *POLICIES)
+REQUIRED = "best-fit, clique required"
+SCHEDULERS = (*ALONE, *POLICIES, REQUIRED)
 
 
 class Run(Struct, frozen=True):
@@ -217,7 +218,8 @@ def _decider(course: Course, nodes: Sequence[Node], scheduler: str, seed: int) -
     if scheduler in ALONE:
         usable = [node for node in nodes if not node.unschedulable]
         return PodByPod(course, usable, Chance(seed).stream("kube-scheduler"), spread=ALONE[scheduler])
-    return Muster(course, nodes, core(load(None, topology_policy=scheduler)))
+    settings = load(None) if scheduler == REQUIRED else load(None, topology_policy=scheduler)
+    return Muster(course, nodes, core(settings), Topology(required=CLIQUE) if scheduler == REQUIRED else Topology())
 
 
 class _Cliques:

@@ -38,6 +38,9 @@ def test_gangs_are_counted_with_the_cliques_that_they_need_and_have(trace: Path)
         assert (run.gangs, run.needed, run.spanned, run.scattered) == (3, 4, 4, 0), "only the largest needs two cliques"
         assert (run.pairs, run.pairs_at_best, run.pairs_inside) == (2 * 28 + 120, 4 * 28, 4 * 28)
         assert run.never_started == 0
+    # Those of 16 cannot be in a clique of 8: they wait for ever, and the others are where they were.
+    (required,) = played(trace, "best-fit, clique required")
+    assert (required.gangs, required.scattered, required.never_started) == (2, 0, 1)
     (spread,) = played(trace, "spread")
     assert (spread.spanned, spread.scattered, spread.excess_at_most) == (6, 2, 1)
     assert spread.pairs_inside == 2 * 12 + 2 * 28

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from extender.simulate.course import Life
 from extender.simulate.shape import GPU
-from policies.model import GANG_GATE, Dialect, GroupRef, Pod
+from policies.model import GANG_GATE, Dialect, GroupRef, Pod, Topology
 
 NAMESPACE = "default"
 
 
-def pods_of(life: Life) -> list[Pod]:
+NOTHING_ASKED = Topology()
+
+
+def pods_of(life: Life, topology: Topology = NOTHING_ASKED) -> list[Pod]:
     """Gated, without a node, in rank order; the same each time."""
     one = life.arrival
     ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
@@ -25,6 +28,7 @@ def pods_of(life: Life) -> list[Pod]:
             gates=(GANG_GATE,),
             owner=str(life.number),
             index=index,
+            topology=topology,
             group=ref,
         )
         for index in range(one.pods)

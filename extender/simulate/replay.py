@@ -11,21 +11,27 @@ from dataclasses import replace
 from extender.core.scheduler import Scheduler
 from extender.simulate.carrier import Carrier
 from extender.simulate.course import Course, Life
-from extender.simulate.pods import pods_of
-from policies.model import Node, Pod
+from extender.simulate.pods import NOTHING_ASKED, pods_of
+from policies.model import Node, Pod, Topology
 
 
 class Muster:
-    """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once."""
+    """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once.
 
-    def __init__(self, course: Course, nodes: Sequence[Node], core: Scheduler) -> None:
+    ``topology`` is what every job asks of the levels.
+    """
+
+    def __init__(
+        self, course: Course, nodes: Sequence[Node], core: Scheduler, topology: Topology = NOTHING_ASKED
+    ) -> None:
         self._course = course
+        self._topology = topology
         self._lives: dict[str, Life] = {}
         self._carrier = Carrier(core, course.clock, self._bound)
         self._carrier.begin(nodes)
 
     def submitted(self, life: Life) -> None:
-        for pod in pods_of(life):
+        for pod in pods_of(life, self._topology):
             self._lives[pod.uid] = life
             self._carrier.see(pod)
 
