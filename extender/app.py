@@ -72,7 +72,11 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     )
     replica = Replica(kube, runner, lambda: _new_core(settings), new_writer)
     app = create_app(
-        runner, metrics, bind_timeout_s=settings.bind_timeout_s, max_body=settings.max_body_mib * 1024 * 1024
+        runner,
+        metrics,
+        bind_timeout_s=settings.bind_timeout_s,
+        max_body=settings.max_body_mib * 1024 * 1024,
+        max_candidates=settings.max_candidates,
     )
     server = _Server(
         uvicorn.Config(

@@ -112,7 +112,12 @@ class Settings(BaseSettings):
         LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
-    max_body_mib: int = Field(64, ge=1, description="Larger request bodies are refused.")
+    max_body_mib: int = Field(16, ge=1, le=1024, description="Larger request bodies are refused.")
+    max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
+    max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
+    max_waiting_gangs: int = Field(
+        5_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
+    )
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 
@@ -188,6 +193,8 @@ class Settings(BaseSettings):
             plan_s=self.plan_timeout_s,
             partial_s=self.partial_grace_s,
             evict_partial=self.evict_partial,
+            members=self.max_gang_members,
+            waiting=self.max_waiting_gangs,
         )
 
 

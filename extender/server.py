@@ -11,16 +11,23 @@ from extender.explain.explanation import Explanation, explain
 from extender.metrics import Metrics
 from extender.runner import Runner
 from extender.topology import TopologyView, topology
-from extender.verbs import Receive, Scope, Send, Verbs
+from extender.verbs import MAX_CANDIDATES, Receive, Scope, Send, Verbs
 from extender.views import GangView, view
 from policies.model import GroupKey
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def create_app(runner: Runner, metrics: Metrics, *, bind_timeout_s: float, max_body: int) -> App:
+def create_app(
+    runner: Runner,
+    metrics: Metrics,
+    *,
+    bind_timeout_s: float,
+    max_body: int,
+    max_candidates: int = MAX_CANDIDATES,
+) -> App:
     """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes."""
-    verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body)
+    verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
     pages = _pages(runner, metrics)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

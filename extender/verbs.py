@@ -20,6 +20,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+MAX_CANDIDATES = 50_000
 _STARTING = "Muster is starting and has not read the cluster yet; kube-scheduler will try again"
 _STANDING_BY = (
     "this replica of Muster stands by: its kube-scheduler does not hold the Lease; kube-scheduler will try again"
@@ -40,14 +41,23 @@ class TooLargeError(Exception):
 class Verbs:
     """Answers ``POST /filter``, ``/prioritize``, ``/preempt`` and ``/bind``; every failure is told in a 200's body.
 
-    ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes.
+    ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes, ``max_candidates`` in nodes.
     """
 
-    def __init__(self, runner: Runner, metrics: Metrics, *, bind_timeout_s: float, max_body: int) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        metrics: Metrics,
+        *,
+        bind_timeout_s: float,
+        max_body: int,
+        max_candidates: int = MAX_CANDIDATES,
+    ) -> None:
         self._runner = runner
         self._metrics = metrics
         self._bind_timeout_s = bind_timeout_s
         self._max_body = max_body
+        self._max_candidates = max_candidates
         self._answers = {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
         self._failures: dict[str, Callable[[str], bytes]] = {
             "filter": wire.encode_filter_error,
@@ -63,6 +73,9 @@ class Verbs:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             return await _reply(send, b"kube-scheduler calls this with POST\n", status=405, kind=b"text/plain")
+        if any(name == b"origin" for name, _ in scope["headers"]):
+            # A page in the browser of somebody who forwards the port must not bind pods.
+            return await _reply(send, b"not for browsers\n", status=403, kind=b"text/plain")
         verb = scope["path"][1:]
         started = time.perf_counter()
         try:
@@ -86,7 +99,7 @@ class Verbs:
 
     def _filter(self, body: bytes) -> bytes:
         request = wire.decode_filter(body)
-        self._require_ready()
+        self._require_ready(len(request.candidates))
         answer = self._runner.filter(request.pod, request.candidates)
         if answer is None:
             raise UnavailableError(_STARTING)
@@ -95,13 +108,13 @@ class Verbs:
     def _prioritize(self, body: bytes) -> bytes:
         """For pods without a plan; one with a plan has a single node left, and kube-scheduler does not ask."""
         request = wire.decode_filter(body)
-        self._require_ready()
+        self._require_ready(len(request.candidates))
         marks = self._runner.core.prioritize(request.pod, request.candidates)
         return wire.encode_priorities(dict(zip(request.candidates, marks, strict=True)))
 
     def _preempt(self, body: bytes) -> bytes:
         request = wire.decode_preempt(body)
-        self._require_ready()
+        self._require_ready(len(request.victims))
         answer = self._runner.preempt(request.pod, request.victims)
         return wire.encode_preempt(answer.victims if answer else {}, request)
 
@@ -130,7 +143,9 @@ class Verbs:
         except TimeoutError:
             raise UnavailableError(_STANDING_BY) from None
 
-    def _require_ready(self) -> None:
+    def _require_ready(self, candidates: int = 0) -> None:
+        if candidates > self._max_candidates:
+            raise wire.WireError(f"the request names {candidates} nodes, and max_candidates is {self._max_candidates}")
         if not self._runner.core.state.synced or self._runner.failed.is_set():
             raise UnavailableError(_STARTING)
 
@@ -140,13 +155,13 @@ async def _body(scope: Scope, receive: Receive, limit: int) -> bytes:
     if stated.isdigit() and int(stated) > limit:
         raise TooLargeError
     message = await receive()
-    body: bytes = message.get("body", b"")
+    body = bytearray(message.get("body", b""))
     while message.get("more_body") and len(body) <= limit:
         message = await receive()
         body += message.get("body", b"")
     if len(body) > limit:
         raise TooLargeError
-    return body
+    return bytes(body)
 
 
 async def _reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = b"application/json") -> None:

@@ -17,10 +17,14 @@ from msgspec import Raw, Struct, field, inspect
 from extender.core.effects import AnswerFilter
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.objects import AnyObject, Meta, PodObject
+from extender.logs import printable
 from policies.model import Pod
 
 ArgsT = TypeVar("ArgsT")
 RequestT = TypeVar("RequestT")
+
+LONGEST_FOLDED = 4 << 20
+"""Bytes of a document whose keys are folded: that takes the whole of it apart, which costs many times its size."""
 
 LONGEST_ERROR = 1024
 """Characters of an error text that are sent: kube-scheduler copies it into the pod's condition and into an event."""
@@ -162,6 +166,8 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         try:
             return request(msgspec.json.decode(body, type=args))
         except (msgspec.ValidationError, WireError):
+            if len(body) > LONGEST_FOLDED:
+                raise
             folded = _folded(msgspec.json.decode(body), inspect.type_info(args))
             return request(msgspec.json.decode(msgspec.json.encode(folded), type=args))
     except WireError:
@@ -255,4 +261,4 @@ def _filter_result(
 
 
 def _sendable(text: str) -> str:
-    return text[:LONGEST_ERROR].encode("utf-8", "replace").decode()
+    return printable(text[:LONGEST_ERROR].encode("utf-8", "replace").decode())[:LONGEST_ERROR]

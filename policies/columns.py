@@ -84,8 +84,14 @@ class Column:
     def put(self, row: int, node: Node) -> None:
         """Take over the node of a row; the row after the last one may be given, too."""
         if row >= len(self._codes):
-            self._codes = np.concatenate([self._codes, np.full(max(16, len(self._codes)), -1, dtype=np.intp)])
+            self.padded(len(self._codes) + max(16, len(self._codes)))
         self._codes[row] = self._code(node)
+
+    def padded(self, count: int) -> Column:
+        """The same, with at least so many rows: those that are new have no value."""
+        if (more := count - len(self._codes)) > 0:
+            self._codes = np.concatenate([self._codes, np.full(more, -1, dtype=np.intp)])
+        return self
 
     def codes(self, count: int) -> Codes:
         """Of the first ``count`` rows; a view."""

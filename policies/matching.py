@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from policies.columns import Column, Fact, Field, Label, Mask, OneOf, Predicate, Standing
 from policies.model import Node, Requirement, Selection, Taint, Toleration
 
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
 
 
@@ -72,7 +73,8 @@ def _predicate(requirement: Requirement) -> Predicate:
         case "In":
             return OneOf(values)
         case "NotIn":
-            return lambda value: value not in values
+            named = frozenset(values)
+            return lambda value: value not in named
         case "Exists":
             return lambda value: value is not None
         case "DoesNotExist":
@@ -84,9 +86,9 @@ def _predicate(requirement: Requirement) -> Predicate:
 
 
 def _compares(requirement: Requirement, value: str | None) -> bool:
-    # Only what Go's ParseInt reads: Python's int would also take "1_000".
-    numbers = [int(text) for text in (value or "", *requirement.values[:1]) if re.fullmatch(r"[+-]?[0-9]+", text)]
-    if len(numbers) != 2:
+    # Only what Go's ParseInt reads: Python's int would also take "1_000", and raise for some thousands of digits.
+    numbers = [int(text) for text in (value or "", *requirement.values[:1]) if _INTEGER.fullmatch(text)]
+    if len(numbers) != 2 or not all(-(1 << 63) <= number < 1 << 63 for number in numbers):
         return False
     left, right = numbers
     return left > right if requirement.operator == "Gt" else left < right

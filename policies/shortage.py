@@ -12,6 +12,7 @@ from policies.model import Pod, Requests
 from policies.packing import kinds
 from policies.snapshot import Counts, Domain, Level, Snapshot
 from policies.terrain import rooms
+from policies.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _contradictions(level: Level) -> str:
 
 def _scarce(requests: Requests) -> str:
     named = [(name, amount) for name, amount in requests if "/" in name]
-    text = ", ".join(
+    text = listed(
         f"{amount} {'GPU' + 's' * (amount != 1) if name.endswith('/gpu') else name}" for name, amount in named
     )
     return text or _words(requests)
@@ -138,8 +139,7 @@ def _many(count: int, thing: str) -> str:
 
 
 def _words(requests: Requests) -> str:
-    named = [_amount(name, amount) for name, amount in requests]
-    return ", ".join(text for text, (name, _) in zip(named, requests, strict=True) if name != "pods") or "a pod"
+    return listed(_amount(name, amount) for name, amount in requests if name != "pods") or "a pod"
 
 
 def _amount(name: str, amount: int) -> str:

@@ -62,7 +62,7 @@ def _demand(state: State, gang: Gang) -> Iterator[str]:
     if gang.demand is None:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in gang.roster.schedulers):
-        trouble = trouble_of(gang, state.schedulers, state.unbound_claim)
+        trouble = trouble_of(gang, state)
         if gang.demand.trouble != trouble:
             yield f"its trouble is taken for {gang.demand.trouble}, and is {trouble}"
         free = tuple(pod.uid for pod in gang.roster.unplaced() if not pod.foreign_gates)

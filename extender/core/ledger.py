@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,7 +43,13 @@ class Ledger:
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
         self.changes += 1
-        if self._table.put(node):
+        known = tuple(self._table.resources)
+        new = self._table.put(node)
+        if fresh := tuple(self._table.resources)[len(known) :]:
+            for charge in self.charges.values():
+                if not new or charge.node != node.name:
+                    self._take(replace(charge, requests=tuple(one for one in charge.requests if one[0] in fresh)), 1)
+        if new:
             for charge in self._on_node.get(node.name, {}).values():
                 self._take(charge, 1)
 
@@ -142,7 +148,8 @@ class Ledger:
         for charge in self.charges.values():
             if (row := view.rows.get(charge.node)) is not None:
                 for name, amount in charge.requests:
-                    free[view.resources[name], row] -= amount
+                    if (line := view.resources.get(name)) is not None:
+                        free[line, row] -= amount
         assert np.array_equal(free, view.free), "free amounts differ from the charges"  # noqa: S101
 
     def _take(self, charge: Charge, sign: int) -> None:
@@ -152,6 +159,6 @@ class Ledger:
         if row is None:
             return
         for name, amount in charge.requests:
-            # The line first: a resource that is new makes the array anew.
-            line = self._table.line(name)
-            self._table.free[line, row] -= sign * amount
+            # What no node offers has no line: anybody can write names of resources into a pod, without end.
+            if (line := self._table.resources.get(name)) is not None:
+                self._table.free[line, row] -= sign * amount

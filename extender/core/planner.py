@@ -85,7 +85,7 @@ class Planner:
         state = self._state
         if not any(name in state.schedulers for name in gang.roster.schedulers):
             return Demand()
-        if (trouble := problem(gang, state.schedulers, state.unbound_claim)) is not None:
+        if (trouble := problem(gang, state)) is not None:
             return Demand(trouble)
         members = [pod for pod in gang.roster.unplaced() if not pod.foreign_gates]
         # What a gang that has its quorum still lacks is placed one by one.

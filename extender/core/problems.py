@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Iterable
 from extender.core.gang import Gang
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
+from extender.core.state import State
 from policies.model import Dialect, Pod, Topology
+from policies.words import listed
 
 
-def problem(gang: Gang, schedulers: Collection[str], claim_bound: Callable[[Pod], str | None]) -> Reason | None:
-    """The first thing that somebody has to mend or that has to happen; None when the gang can be planned.
-
-    ``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None.
-    """
+def problem(gang: Gang, state: State) -> Reason | None:
+    """The first thing that somebody has to mend or that has to happen; None when the gang can be planned."""
     return (
-        _contradiction(gang, schedulers)
+        _contradiction(gang, state.schedulers)
         or _no_quorum_stated(gang)
-        or _unsupported(gang, claim_bound)
+        or _too_many(gang, state)
+        or _unsupported(gang, state.unbound_claim)
         or _gated(gang)
         or _too_few(gang)
     )
@@ -65,7 +65,21 @@ def _no_quorum_stated(gang: Gang) -> Reason | None:
     return Reason("MinMemberMissing", "no member says muster.dev/min-member: the size of the gang is never guessed")
 
 
+def _too_many(gang: Gang, state: State) -> Reason | None:
+    """More than the settings allow. What has started goes on."""
+    if gang.complete or gang.roster.started:
+        return None
+    most, size = state.limits.members, max(len(gang.live), gang.min_member or 0)
+    if size > most:
+        return Reason("TooManyMembers", f"it has {size} members or wants as many, and a gang may have {most}")
+    if state.crowd.keeps_out(gang.key):
+        waiting = f"{state.limits.waiting} gangs of namespace {gang.key.namespace} that came before it wait already"
+        return Reason("TooManyGangs", f"{waiting}: it is looked at when one of them has started or is gone")
+    return None
+
+
 def _unsupported(gang: Gang, claim_bound: Callable[[Pod], str | None]) -> Reason | None:
+    """``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None."""
     for pod in gang.roster.odd.values():
         if pod.node:
             continue
@@ -83,7 +97,7 @@ def _gated(gang: Gang) -> Reason | None:
     gated = [pod for pod in gang.roster.odd.values() if pod.foreign_gates]
     if not gated or gang.complete:
         return None
-    gates = ", ".join(sorted({gate for pod in gated for gate in pod.foreign_gates}))
+    gates = listed(sorted({gate for pod in gated for gate in pod.foreign_gates}))
     return Reason("Gated", f"{len(gated)} of {len(gang.live)} members are gated by {gates}", warning=False)
 
 
@@ -95,5 +109,5 @@ def _too_few(gang: Gang) -> Reason | None:
 
 
 def _disagreement(what: str, values: Iterable[object]) -> Reason:
-    named = ", ".join(sorted("none" if value is None else str(value) for value in values))
+    named = listed(sorted("none" if value is None else str(value) for value in values))
     return Reason("Contradiction", f"its members have different {what}: {named}")

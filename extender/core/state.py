@@ -6,42 +6,18 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from extender.core.crowd import Crowd
 from extender.core.effects import AnswerBind, Effect, PostBinding, Report, Turned
 from extender.core.events import BindArrived
 from extender.core.gang import Gang
 from extender.core.ledger import Ledger
+from extender.core.limits import Limits as Limits
 from extender.core.news import News
 from extender.core.reasons import Reason, when_to_tell
 from extender.core.turns import Cause, Turn
 from policies.model import Dialect, GroupKey, Pod, PodGroup, Stamp
 
 _TIMERS_AT_ONCE = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The core's durations, in seconds, and how much it does at once.
-
-    ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
-    first held request expires. ``plan_s``: a placement none of whose members reaches bind by then is planned anew.
-    ``unseen_s``: how long a bind may wait for its pod to show up in the watch. ``partial_s``: how long a half-released
-    gang keeps room for replacements before its bound members are evicted (``evict_partial``). ``report_s``: a reason is
-    reported when it has lasted that long. ``refresh_s``: the numbers in the reasons of those who wait are at most that
-    old. ``slice_units``: what one Tick does of an admission pass, in the planner's units of about 5 microseconds; the
-    placing of a gang is never split.
-    """
-
-    coalesce_s: float = 0.005
-    post_margin_s: float = 2.0
-    post_member_s: float = 0.01
-    plan_s: float = 20.0
-    unseen_s: float = 1.5
-    partial_s: float = 60.0
-    retry_max_s: float = 30.0
-    report_s: float = 2.0
-    refresh_s: float = 30.0
-    slice_units: int = 1000
-    evict_partial: bool = True
 
 
 @dataclass(slots=True)
@@ -83,6 +59,7 @@ class State:
     """Singles that were refused for the sake of promised room."""
     reopened: dict[str, None] = field(default_factory=dict)
     """Nodes where a promise has ended since they were last looked at for those who were kept out."""
+    crowd: Crowd = field(default_factory=Crowd)
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advice``)."""
     synced: bool = False
@@ -235,11 +212,14 @@ class State:
             self.gangs.pop(gang.key, None)
         if gang.roster.lacks:
             self.waiting[gang.key] = None
+            self.crowd.come(gang.key, self.limits.waiting)
             if gang.demand is None and not gang.releasing:
                 self.stale[gang.key] = None
         else:
             self.waiting.pop(gang.key, None)
             self.stale.pop(gang.key, None)
+            if (following := self.crowd.leave(gang.key)) is not None:
+                self.gangs[following].demand = self.stale[following] = None
 
     def explain(self, gang: Gang, reason: Reason, now: float) -> None:
         """Make this the gang's one current reason. It is reported once it has lasted (``tell``)."""

@@ -31,6 +31,8 @@ class Table:
         self._names: list[str] = []
         self._rank: Rows | None = None
         self._columns: dict[Fact, Column] = {}
+        self._labels: dict[str, None] = {}
+        """Every label key that some node has had."""
         self._masks: dict[Selection, Mask] = {}
 
     def put(self, node: Node) -> bool:
@@ -119,6 +121,7 @@ class Table:
 
     def _note(self, row: int, node: Node) -> None:
         self.nodes[node.name] = node
+        self._labels.update(dict.fromkeys(node.labels))
         for column in self._columns.values():
             column.put(row, node)
         self._changed()
@@ -140,6 +143,9 @@ class Table:
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
+        if isinstance(fact, Label) and fact.key not in self._labels:
+            # Anybody can write such keys into a pod, without end: nothing is kept of them.
+            return Column(fact, ()).padded(len(self._names))
         column = self._columns.get(fact)
         if column is None or len(column.values) > 2 * len(self._names) + 64:
             column = self._columns[fact] = Column(fact, (self.nodes[name] for name in self._names))

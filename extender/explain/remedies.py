@@ -35,6 +35,8 @@ SAID = {
     "Contradiction": "members that agree: mend the pod template and make the pods anew",
     "ResourceClaims": "pods without resourceClaims: ask for devices as extended resources (nvidia.com/gpu)",
     "VolumeNotBound": "a volume for that claim before the gang starts: a class with volumeBindingMode Immediate",
+    "TooManyMembers": "a smaller gang, or a larger max_gang_members in Muster's settings",
+    "TooManyGangs": "nothing: it is looked at when one that came before it has started or is gone",
     "Gated": "whoever set that gate has to take it off; Muster takes off its own",
     "UnknownTopology": "a level that exists (muster domains lists them), or topology_levels in Muster's settings",
     "Partial": "replacements for the members that were lost: the room that they had is kept for a while",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from extender.core.events import ClaimSeen
@@ -20,9 +21,18 @@ from extender.kube.objects import (
     PodStatus,
     Volume,
 )
+from extender.kube.plain import plain, quoted
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.wishes import topology_of, topology_problem
 from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
+
+MOST_CONDITIONS = 128
+MOST_VALUES = 1024
+"""That a pod may set for its nodes, in its selector, required affinity and tolerations together."""
+
+TOO_CHOOSY = (
+    f"it has more than {MOST_CONDITIONS} node selectors, affinity terms and tolerations, or {MOST_VALUES} values"
+)
 
 
 class UnreadableError(ValueError):
@@ -33,25 +43,26 @@ def pod_from(obj: PodObject) -> Pod:
     """Raises UnreadableError without a UID, name or namespace, or for an amount or instant that cannot be read."""
     meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
     uid, namespace, name = _identity(meta, "pod")
+    group, selection = group_of(meta), _selection(spec)
     return Pod(
         uid=uid,
         namespace=namespace,
         name=name,
         requests=_readable(f"pod {namespace}/{name}", spec),
-        scheduler=spec.scheduler_name or "",
+        scheduler=plain(spec.scheduler_name or ""),
         created=_instant(meta.creation_timestamp),
         priority=spec.priority or 0,
-        node=spec.node_name or None,
-        nominated_node=(status.nominated_node_name or None) if status else None,
+        node=plain(spec.node_name or "") or None,
+        nominated_node=plain((status.nominated_node_name if status else None) or "") or None,
         phase=(status.phase if status else None) or "Pending",
         deleting=bool(meta.deletion_timestamp),
-        gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
+        gates=tuple(plain(gate.name or "") for gate in spec.scheduling_gates or ()),
         owner=next((owner.uid or "" for owner in meta.owner_references or () if owner.controller), ""),
         index=index_of(meta),
         series=series_of(meta),
-        selection=_selection(spec),
+        selection=selection or Selection(),
         topology=topology_of(meta),
-        group=group_of(meta),
+        group=replace(group, problem=TOO_CHOOSY) if group is not None and selection is None else group,
         refusal=_refusal((status.conditions if status else None) or ()),
         stamp=stamp_of(meta),
         native_group=spec.scheduling_group is not None,
@@ -111,6 +122,9 @@ def _identity(meta: Meta, kind: str) -> tuple[str, str, str]:
     if not meta.name or not meta.namespace or not meta.uid:
         absent = next(word for word, value in _identifying(meta) if not value)
         raise UnreadableError(f"the {kind} has no {absent}")
+    for word, value in _identifying(meta):
+        if value and plain(value) != value:
+            raise UnreadableError(f"the {kind} has the {word} {quoted(value)}, which is none")
     return meta.uid, meta.namespace, meta.name
 
 
@@ -145,9 +159,15 @@ def _instant(text: str | None) -> float:
     raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
 
 
-def _selection(spec: PodSpec) -> Selection:
+def _selection(spec: PodSpec) -> Selection | None:
+    """None when it is too much to look at: each part costs a look at every node."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required if node_affinity else None
+    terms = (required.node_selector_terms if required else None) or ()
+    asked = [one for term in terms for one in (*(term.match_expressions or ()), *(term.match_fields or ()))]
+    parts = len(spec.node_selector or ()) + len(asked) + len(spec.tolerations or ())
+    if max(parts, len(terms)) > MOST_CONDITIONS or sum(len(one.values or ()) for one in asked) > MOST_VALUES:
+        return None
     return Selection(
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         affinity=None
@@ -178,7 +198,7 @@ def _refusal(conditions: Iterable[Condition]) -> str | None:
 def _claims(pod_name: str, volumes: Iterable[Volume]) -> Iterator[str]:
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
-            yield volume.persistent_volume_claim.claim_name or ""
+            yield plain(volume.persistent_volume_claim.claim_name or "")
         elif volume.ephemeral is not None:
             # Kubernetes names the claim that it makes for an ephemeral volume after both.
-            yield f"{pod_name}-{volume.name or ''}"
+            yield plain(f"{pod_name}-{volume.name or ''}")

@@ -12,6 +12,7 @@ import re
 
 from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.objects import Meta
+from extender.kube.plain import quoted
 from extender.kube.wishes import topology_problem
 from policies.model import Dialect, GroupRef, Stamp
 
@@ -27,6 +28,7 @@ BAD_SIZE = f"{MIN_MEMBER} is not a positive whole number"
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_LONGEST_UID = 128
 
 
 def group_of(meta: Meta) -> GroupRef | None:
@@ -40,7 +42,7 @@ def group_of(meta: Meta) -> GroupRef | None:
         return None
     dialect = Dialect.ANNOTATION if foreign is None else Dialect.COSCHEDULING
     if not _is_name(name):
-        return GroupRef(_shown(name), dialect, problem=BAD_NAME)
+        return GroupRef(quoted(name), dialect, problem=BAD_NAME)
     if _differ(annotated, labelled) or _differ(foreign_annotated, foreign_labelled):
         return GroupRef(name, dialect, problem=TWO_NAMES)
     if _differ(own, foreign):
@@ -56,7 +58,8 @@ def stamp_of(meta: Meta) -> Stamp | None:
     """What Muster's Binding wrote on the pod, or None."""
     annotations = meta.annotations or {}
     gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
-    if not gang or not release:
+    # Anybody can write these on a pod, too: what is no UID is not kept.
+    if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
         return None
     return Stamp(gang, release, annotations.get(RELEASE_COMPLETE) == "true")
 
@@ -84,9 +87,3 @@ def _differ(one: str | None, other: str | None) -> bool:
 
 def _is_name(name: str) -> bool:
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
-
-
-def _shown(name: str) -> str:
-    """A name that no object can have, fit for logs, events and URLs: printable ASCII, quoted, short."""
-    shown = ascii(name)
-    return shown if len(shown) <= 66 else shown[:62] + "..." + shown[0]

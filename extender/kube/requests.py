@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.kube.objects import Amounts, Container, PodSpec, Resources
+from extender.kube.plain import plain
 from extender.kube.quantity import milli, whole
 from policies.model import Requests
+
+MOST = 1 << 55
+"""What any amount is taken for that is larger. No machine has so much (32 PiB), and the sums over the pods of a node
+stay within 64 bits, whatever their authors ask for: the API server checks each amount, and not what they come to."""
 
 
 def requests_of(spec: PodSpec) -> Requests:
     """Containers, init containers, sidecars, pod-level resources and overhead, plus one of "pods".
 
-    cpu in millicores, everything else in its base unit, sorted by name, zeros left out. Raises ValueError for an
-    amount that is not a quantity.
+    cpu in millicores, everything else in its base unit, sorted by name, zeros left out, none above ``MOST``. Raises
+    ValueError for an amount that is not a quantity, or a negative one.
     """
     total = _containers(spec.containers or (), spec.init_containers or ())
     for name, amount in _amounts(spec.resources).items():
@@ -22,7 +27,7 @@ def requests_of(spec: PodSpec) -> Requests:
             total[name] = amount
     _add(total, amounts_of(spec.overhead or {}))
     total["pods"] = 1
-    return tuple(sorted((name, amount) for name, amount in total.items() if amount))
+    return tuple(sorted((name, min(amount, MOST)) for name, amount in total.items() if amount))
 
 
 def amounts_of(amounts: Amounts) -> dict[str, int]:
@@ -30,10 +35,16 @@ def amounts_of(amounts: Amounts) -> dict[str, int]:
     read = {}
     for name, amount in amounts.items():
         try:
-            read[name] = milli(amount) if name == "cpu" else whole(amount)
+            read[plain(name)] = _not_negative(milli(amount) if name == "cpu" else whole(amount))
         except ValueError as error:
-            raise ValueError(f"{name[:80]}: {error}") from None
+            raise ValueError(f"{plain(name)[:80]}: {error}") from None
     return read
+
+
+def _not_negative(amount: int) -> int:
+    if amount < 0:
+        raise ValueError(f"{amount} is negative")
+    return amount
 
 
 def _containers(containers: Iterable[Container], init_containers: Iterable[Container]) -> dict[str, int]:

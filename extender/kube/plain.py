@@ -1,0 +1,18 @@
+"""Words that the author of a pod chooses and the API server does not check, made fit for reasons, events and logs."""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[ -~]{0,253}")
+
+
+def plain(text: str) -> str:
+    """The text itself if it is printable ASCII no longer than a name can be, else ``quoted``, which no name is."""
+    return text if _PLAIN.fullmatch(text) else quoted(text)
+
+
+def quoted(text: str) -> str:
+    """Printable ASCII in quotes, with escapes, at most 66 characters."""
+    shown = ascii(text[:100])
+    return shown if len(shown) <= 66 and len(text) <= 100 else shown[:62] + "..." + shown[0]

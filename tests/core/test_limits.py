@@ -1,0 +1,142 @@
+"""Whoever creates more than there should be is told so, and holds up nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.ledger import Ledger
+from extender.core.state import Limits
+from policies.model import GroupKey, Node, Pod, Requirement, Selection, Toleration
+from tests.builders import cluster, coscheduled, gang, node, podgroup, requests
+from tests.core.script import Script
+
+FEW = Limits(members=3, waiting=2)
+
+
+def in_namespace(namespace: str, pods: list[Pod]) -> list[Pod]:
+    return [replace(pod, namespace=namespace, uid=f"{namespace}-{pod.uid}") for pod in pods]
+
+
+def test_gangs_beyond_the_limit_of_their_namespace_wait_for_a_place() -> None:
+    first, second, third = (gang(name, 2) for name in ("first", "second", "third"))
+    script = Script(*cluster("a: 1x8"), *first, *second, *third, limits=FEW)
+    assert [script.reason(name) for name in ("first", "second", "third")] == ["NoRoom", "NoRoom", "TooManyGangs"]
+    assert "2 gangs of namespace default that came before it wait already" in script.message("third")
+    script.gone(*second)
+    assert script.reason("third") == "NoRoom"
+
+
+def test_a_gang_that_starts_makes_place_for_the_next() -> None:
+    gangs = [gang(name, 2) for name in ("first", "second", "third")]
+    script = Script(*cluster("a: 1x8"), limits=FEW)
+    script.see(*gangs)
+    script.see(*cluster("b: 3x8"))
+    script.run(gangs[0])
+    assert script.gang("first").complete
+    assert script.reason("third") != "TooManyGangs"
+
+
+def test_another_namespace_is_not_held_up() -> None:
+    crowd = [in_namespace("greedy", gang(f"job{n}", 2)) for n in range(10)]
+    script = Script(*cluster("a: 1x8"), limits=FEW)
+    script.see(*crowd, gang("modest", 2))
+    assert script.reason("modest") == "NoRoom", "it was looked at"
+    assert sum(script.core.state.crowd.keeps_out(GroupKey("greedy", f"job{n}")) for n in range(10)) == 8
+
+
+def test_the_limit_is_nothing_to_a_gang_that_runs() -> None:
+    running = gang("running", 2)
+    script = Script(*cluster("a: 2x8"), *running, limits=FEW)
+    script.run(running)
+    script.see(gang("next", 2), gang("last", 2), gang("late", 2))
+    script.gone(running[0])
+    again = replace(running[0], uid="again", name="again")
+    script.see(again)
+    assert script.planned(again), "its replacement is planned although two others wait"
+
+
+@pytest.mark.parametrize("pods", [gang("train", 4), gang("train", 2, min_member=4)], ids=["pods", "minMember"])
+def test_a_gang_of_too_many_members_is_not_planned(pods: list[Pod]) -> None:
+    script = Script(*cluster("a: 8x8"), *pods, limits=FEW)
+    assert script.reason("train") == "TooManyMembers"
+    assert script.message("train") == "it has 4 members or wants as many, and a gang may have 3"
+    assert not any(map(script.planned, pods))
+
+
+def test_a_gang_that_has_shrunk_is_planned() -> None:
+    pods = gang("train", 4, min_member=2)
+    script = Script(*cluster("a: 8x8"), *pods, limits=FEW)
+    assert script.reason("train") == "TooManyMembers"
+    script.gone(pods[0])
+    assert all(map(script.planned, pods[1:]))
+
+
+def test_a_pod_group_that_wants_too_many_says_so() -> None:
+    _, pods = coscheduled("mpi", 2)
+    script = Script(*cluster("a: 8x8"), podgroup("mpi", 1_000_000), *pods, limits=FEW)
+    assert script.reason("mpi") == "TooManyMembers"
+
+
+def test_a_reason_names_a_few_of_many() -> None:
+    pods = [replace(pod, scheduler=f"scheduler-{i}") for i, pod in enumerate(gang("train", 40))]
+    script = Script(*cluster("a: 2x8"), *pods, *gang("train", 1, min_member=40, life="x"))
+    assert script.message("train").endswith("scheduler-11 and 36 more")
+
+
+def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
+    """Anybody can write thousands of them into pods, and each would be an array over all nodes."""
+    ledger = Ledger()
+    for one in cluster("a: 4x8"):
+        ledger.set_node(one)
+    view = ledger.snapshot()
+    terms = tuple((Requirement(f"example.com/{n}", "DoesNotExist", ()),) for n in range(100))
+    before = len(ledger._table._columns)
+    assert view.eligible(Selection(affinity=terms)).all()
+    assert len(ledger._table._columns) <= before + 1
+    for n in range(100):
+        ledger.charge(f"uid-{n}", "a-0", ((f"example.com/{n}", 1 << 55), ("pods", 1)), assumed=False)
+    assert len(ledger.snapshot().resources) == len(view.resources)
+    ledger.validate()
+
+
+def test_a_resource_that_a_node_offers_later_was_used_all_along() -> None:
+    ledger = Ledger()
+    ledger.set_node(node("a"))
+    asked = (("example.com/odd", 3), ("pods", 1))
+    ledger.charge("on-a", "a", asked, assumed=False)
+    ledger.charge("on-b", "b", asked, assumed=False)
+    ledger.set_node(Node("b", (("example.com/odd", 8), ("pods", 10))))
+    ledger.validate()
+    assert ledger.room("b")["example.com/odd"] == 5
+    ledger.set_node(Node("a", (("example.com/odd", 4), ("pods", 10))))
+    ledger.validate()
+    assert ledger.room("a")["example.com/odd"] == 1
+
+
+def test_numbers_in_an_affinity_are_those_that_go_reads() -> None:
+    small = node("small", labels={"size": "7"})
+    for digits, expected in (("6", True), ("7", False), ("9" * 5000, False), ("-" + "9" * 5000, False), ("٣", False)):
+        ledger = Ledger()
+        ledger.set_node(small)
+        asks = Selection(affinity=((Requirement("size", "Gt", (digits,)),),))
+        assert ledger.admits("small", asks) is expected
+        assert bool(ledger.snapshot().eligible(asks)[0]) is expected
+
+
+def test_a_pod_may_ask_for_more_than_64_bits_can_count() -> None:
+    huge = (("cpu", 1 << 55), ("nvidia.com/gpu", 1 << 55), ("pods", 1))
+    greedy = [replace(pod, requests=huge) for pod in gang("greedy", 2)]
+    bound = replace(gang("bound", 1)[0], requests=huge, node="a-0")
+    script = Script(*cluster("a: 2x8"), *greedy, bound)
+    assert script.reason("greedy") == "NoRoom"
+    assert not script.core.state.ledger.fits("a-0", requests(1))
+    assert script.core.state.ledger.fits("a-1", requests(1))
+
+
+def test_tolerations_without_end_are_looked_at_once() -> None:
+    patient = Selection(tolerations=tuple(Toleration(f"key-{n}", "Exists", "", "") for n in range(128)))
+    ledger = Ledger()
+    ledger.set_node(node("a"))
+    assert ledger.snapshot().eligible(patient).all()

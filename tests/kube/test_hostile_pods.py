@@ -1,0 +1,113 @@
+"""What a pod's author can have the API server accept, and what becomes of it here: words, numbers and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.kube.convert import MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY, UnreadableError, pod_from
+from extender.kube.objects import PodObject
+from extender.kube.requests import MOST
+from policies.model import Pod, Selection
+
+FORGED = "team-b/train\n2026-01-01 00:00:00,000 INFO gang team-b/train: Running\x1b[31m"
+GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+
+
+def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
+    metadata = {"name": "p", "namespace": "team", "uid": "u", "annotations": annotations or {}}
+    return pod_from(msgspec.convert({"metadata": metadata, "spec": spec}, PodObject))
+
+
+def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"matchExpressions": [one]} for one in expressions]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def test_free_text_of_a_pod_becomes_printable_and_short() -> None:
+    """The API server takes any text for these: neither field is checked there."""
+    for text in (FORGED, "\u202e", "x" * 100_000, "é"):
+        claims = [{"name": "v", "persistentVolumeClaim": {"claimName": text}}]
+        found = pod(GANG, schedulerName=text, volumes=claims, schedulingGates=[{"name": text}])
+        for word in (found.scheduler, *found.claims, *found.gates):
+            assert word.isprintable()
+            assert word.isascii()
+            assert len(word) < 70
+            assert word.startswith("'")
+
+
+def test_names_stay_as_they_are() -> None:
+    name = "a" * 253
+    assert pod(GANG, schedulerName=name, nodeName=name).scheduler == name
+
+
+@pytest.mark.parametrize("name", [FORGED, "../../secrets", "Train", "a" * 254, "", "tr ain", "٣"])
+def test_a_group_that_cannot_be_a_name_is_a_problem_and_printable(name: str) -> None:
+    group = pod(GANG | {"muster.dev/pod-group": name}).group
+    assert group is not None
+    assert group.problem is not None
+    assert group.name.isprintable()
+    assert len(group.name) < 70
+
+
+def test_a_pod_cannot_name_a_group_of_another_namespace() -> None:
+    found = pod(GANG | {"muster.dev/pod-group": "team-b/train"})
+    assert found.group is not None
+    assert found.group.problem is not None
+    assert found.group_key is not None
+    assert found.group_key.namespace == "team"
+
+
+def test_amounts_are_summed_up_within_bounds() -> None:
+    """The API server checks each of them, not the sum, and 64 bits are all that there is."""
+    huge = {"resources": {"requests": {"memory": "8Ei", "nvidia.com/gpu": "9223372036854775807", "cpu": "9E"}}}
+    amounts = dict(pod(GANG, containers=[huge] * 3, overhead={"memory": "8Ei"}).requests)
+    assert amounts == {"memory": MOST, "nvidia.com/gpu": MOST, "cpu": MOST, "pods": 1}
+
+
+def test_an_amount_below_zero_is_refused() -> None:
+    with pytest.raises(UnreadableError, match="negative"):
+        pod(containers=[{"resources": {"requests": {"memory": "-8Ei"}}}])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"affinity": affinity(*[{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS + 1)])},
+        {"affinity": affinity({"key": "k", "operator": "NotIn", "values": ["v"] * (MOST_VALUES + 1)})},
+        {"nodeSelector": {f"k{n}": "v" for n in range(MOST_CONDITIONS + 1)}},
+        {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS + 1)]},
+    ],
+    ids=["expressions", "values", "selectors", "tolerations"],
+)
+def test_conditions_without_end_keep_a_gang_waiting_and_nobody_else(spec: dict[str, Any]) -> None:
+    choosy = pod(GANG, **spec)
+    assert choosy.group is not None
+    assert choosy.group.problem == TOO_CHOOSY
+    assert choosy.selection == Selection()
+    assert pod(**spec).group is None, "a pod of no gang is kube-scheduler's"
+
+
+def test_many_conditions_are_fine() -> None:
+    exists = [{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS)]
+    found = pod(GANG, affinity=affinity(*exists))
+    assert found.group is not None
+    assert found.group.problem is None
+    assert found.selection.affinity is not None
+    assert len(found.selection.affinity) == MOST_CONDITIONS
+
+
+def test_a_forged_stamp_of_any_length_is_not_kept() -> None:
+    stamps = {"muster.dev/gang-uid": "x" * 200_000, "muster.dev/release": "y"}
+    assert pod(GANG | stamps).stamp is None
+
+
+@pytest.mark.parametrize("field", ["name", "namespace", "uid"])
+def test_an_object_whose_name_is_none_is_skipped(field: str) -> None:
+    """The API server makes or checks these; whatever answers in its place may not."""
+    metadata = {"name": "p", "namespace": "team", "uid": "u", field: FORGED}
+    with pytest.raises(UnreadableError) as caught:
+        pod_from(msgspec.convert({"metadata": metadata}, PodObject))
+    assert str(caught.value).isprintable()
