@@ -1,0 +1,197 @@
+"""A Muster without a cluster that is fed hostile documents, and what must hold of it whatever they are."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.events import NodeSeen, Outcome, PodGone, Tick
+from extender.core.invariants import validate
+from extender.core.scheduler import Scheduler
+from extender.kube.convert import UnreadableError
+from extender.kube.resources import GROUPS, PODS, Resource
+from extender.logs import OneLine
+from extender.metrics import Metrics
+from extender.runner import Runner
+from extender.verbs import Message, Scope, Verbs
+from policies.model import Node
+from tests.fuzz.hostile import NODES, ZONE, Hostile
+
+VERBS = ("filter", "prioritize", "preempt", "bind")
+LONGEST_REASON = 2000
+MOST_SERIES = 400
+_EXPOSED = re.compile(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="[A-Za-z0-9_.+/-]*",?)+\})? [0-9.e+-]+')
+
+
+class Yielding:
+    """A writer to an API server that does everything at once."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self.bound: dict[str, str] = {}
+
+    async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]:
+        if not still_wanted():
+            return Outcome.REFUSED, "given up"
+        self.bound[effect.uid] = effect.node
+        return Outcome.DONE, ""
+
+    async def write_nomination(self, effect: Nominate) -> str | None:
+        return None
+
+    async def write_ungate(self, effect: Ungate) -> str | None:
+        return None
+
+    async def write_wake(self, effect: Wake) -> str | None:
+        return None
+
+    async def write_eviction(self, effect: Evict) -> str | None:
+        return None
+
+    async def write_report(self, effect: Report) -> str | None:
+        self.reports.append(effect)
+        return None
+
+
+class Target:
+    """One Muster, four nodes, and a clock that ``attack`` moves. ``inputs`` counts the documents that it was fed."""
+
+    def __init__(self, seed: int) -> None:
+        self.inputs = 0
+        self._random = Random(seed)  # noqa: S311 - to be repeated
+        self._hostile = Hostile(self._random)
+        self._now = 0.0
+        self._log = io.StringIO()
+        self._handler = logging.StreamHandler(self._log)
+        self._handler.setFormatter(OneLine())
+        self._core = Scheduler()
+        self._writer = Yielding()
+        self._runner = Runner(self._core, self._writer, clock=lambda: self._now)
+        self._metrics = Metrics(lambda: self._core.state)
+        self._verbs = Verbs(self._runner, self._metrics, bind_timeout_s=30, max_body=1 << 20)
+
+    async def attack(self, steps: int) -> None:
+        """Feed it that many documents, and look at it afterwards. Raises AssertionError for whatever must not be."""
+        logger = logging.getLogger("muster")
+        logger.addHandler(self._handler)
+        try:
+            for i, name in enumerate(NODES):
+                labels = {ZONE: "ab"[i // 2], "nvidia.com/gpu.clique": f"c{i // 2}"}
+                self._runner.dispatch(NodeSeen(Node(name, (("nvidia.com/gpu", 8), ("pods", 110)), labels=labels)))
+            self._runner.act()
+            for _ in range(steps):
+                await self._step()
+                assert not self._runner.failed.is_set(), self._log.getvalue()
+            for _ in range(5):
+                await self._wait(30.0)
+            self._check()
+        finally:
+            logger.removeHandler(self._handler)
+            await self._runner.drain()
+
+    async def _step(self) -> None:
+        self.inputs += 1
+        match self._random.randrange(10):
+            case 0 | 1 | 2 | 3:
+                self._show_pod(self._hostile.pod(self._random.randint(0, 9)))
+            case 4:
+                self._show(GROUPS, self._hostile.group(self._random.randint(0, 3)))
+            case 5:
+                uid = f"uid-{self._random.randint(0, 9)}"
+                self._writer.bound.pop(uid, None)
+                self._runner.dispatch(PodGone(uid))
+            case _:
+                await self._ask(self._random.choice(VERBS))
+        await self._wait(self._random.choice((0.0, 0.01, 0.1, 5.0)))
+
+    def _show_pod(self, document: Any) -> None:
+        """Who is bound stays where it is, whatever its author writes: so much the API server sees to."""
+        bound = self._writer.bound
+        match document:
+            case {"metadata": {"uid": str(uid)}, "spec": {"nodeName": str() | None as node, **spec}}:
+                if at := bound.get(uid) or node:
+                    bound[uid] = at
+                self._show(PODS, {**document, "spec": {**spec, "nodeName": at}})
+
+    def _show(self, resource: Resource[Any], document: Any) -> None:
+        """As the reflector does with what the watch shows."""
+        raw = json.dumps(document).encode("utf-8", "replace")
+        try:
+            _, value = resource.read(msgspec.Raw(raw))
+        except (msgspec.MsgspecError, UnreadableError) as error:
+            logging.getLogger("muster").warning("%s is skipped: %s", resource.path, error)
+        else:
+            self._runner.dispatch(resource.seen(value))
+
+    async def _ask(self, verb: str) -> None:
+        body = self._hostile.body(verb)
+        arriving: list[Message] = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+        answer: list[Message] = []
+
+        async def receive() -> Message:
+            return arriving.pop(0) if len(arriving) > 1 else arriving[0]
+
+        async def send(message: Message) -> None:
+            answer.append(message)
+
+        headers = [(b"content-type", b"application/json")]
+        scope: Scope = {"type": "http", "method": "POST", "path": f"/{verb}", "headers": headers}
+        await self._verbs(scope, receive, send)
+        start, content = answer
+        assert start["status"] in (200, 400, 413), (verb, body, start)
+        _check_answer(verb, json.loads(content["body"]), body)
+
+    async def _wait(self, seconds: float) -> None:
+        """Let time pass, with the Ticks that are due, and the writes that were asked for."""
+        self._now += seconds
+        for _ in range(50):
+            at = self._core.next_wake()
+            if at is None or at > self._now:
+                break
+            self._runner.dispatch(Tick())
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def _check(self) -> None:
+        assert not self._runner.failed.is_set(), self._log.getvalue()
+        state = self._core.state
+        validate(state)
+        for gang in state.gangs.values():
+            assert {pod.namespace for pod in gang.members.values()} <= {gang.key.namespace}, gang.key
+            assert gang.reason.message.isprintable(), gang.reason
+            assert len(gang.reason.message) <= LONGEST_REASON, gang.reason
+        for report in self._writer.reports:
+            assert report.message.isprintable(), report
+            assert str(report.key).isprintable(), report
+        for line in self._log.getvalue().split("\n"):
+            assert line.isprintable(), repr(line)
+            assert re.match(r"    |\d{4}-\d\d-\d\d |$", line), repr(line)
+        exposed = self._metrics.render().decode().splitlines()
+        assert len(exposed) < MOST_SERIES, len(exposed)
+        for line in exposed:
+            assert _EXPOSED.fullmatch(line), line
+
+
+def _check_answer(verb: str, answer: Any, body: bytes) -> None:
+    """It has the shape that kube-scheduler can read without harm."""
+    match verb:
+        case "prioritize":
+            assert all(type(one["Score"]) is int and 0 <= one["Score"] <= 10 for one in answer), (answer, body)
+        case "preempt":
+            victims = answer["NodeNameToMetaVictims"]
+            assert all(pod["UID"] for one in victims.values() for pod in one["Pods"]), (answer, body)
+        case _:
+            assert len(answer["Error"]) <= 1024, (answer, body)
+            assert answer["Error"].isprintable(), (answer, body)
+            if verb == "filter":
+                assert isinstance(answer["NodeNames"], list), (answer, body)
+                assert answer["FailedNodes"] == {}, (answer, body)
