@@ -1,0 +1,62 @@
+"""Every metric that Muster can tell, with its labels: what the documents, alerts and dashboards are held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from prometheus_client.core import Metric
+
+from extender.core.effects import Turned
+from extender.core.turns import Cause, Turn
+from extender.metrics import Metrics
+from policies.model import GroupKey
+from tests.builders import cluster, gang
+from tests.core.script import Script
+
+
+@dataclass(frozen=True)
+class Described:
+    """One metric. ``name`` is the one that is queried, but for a histogram's suffixes."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names that a query can use."""
+        return (
+            tuple(f"{self.name}_{end}" for end in ("bucket", "sum", "count"))
+            if self.kind == "histogram"
+            else (self.name,)
+        )
+
+
+def used() -> Metrics:
+    """The metrics of an extender to which everything has happened once."""
+    running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
+    script = Script(*cluster("a: 3x8", "b: 1x8"), *running, *gang("wait", 9))
+    metrics = Metrics(lambda: script.core.state)
+    metrics.answered("filter", "ok", 0.001)
+    metrics.wrote("binding", "done")
+    metrics.retried("binding")
+    metrics.passed(0.01)
+    for turn in Turn:
+        cause = Cause.HOLD_DEADLINE if turn is Turn.FORGOTTEN else None
+        metrics.turned(Turned(GroupKey("team", "train"), turn, 8, 1.0, cause))
+    return metrics
+
+
+def described() -> dict[str, Described]:
+    """By name, as of an extender to which everything has happened once."""
+    found = {}
+    for family in used().families():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found[name] = Described(name, family.type, _labels(family), family.documentation)
+    return found
+
+
+def _labels(family: Metric) -> tuple[str, ...]:
+    named = dict.fromkeys(label for sample in family.samples for label in sample.labels)
+    return tuple(label for label in named if label != "le")

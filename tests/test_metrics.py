@@ -1,0 +1,108 @@
+"""Metrics: named by convention, without names of people's objects, and counted from what happens to gangs."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from extender.core.effects import Turned
+from extender.core.turns import Cause, Turn
+from extender.metrics import Metrics, size_of
+from extender.scrape import metrics_page
+from policies.model import Dialect, GroupKey, GroupRef
+from tests.builders import cluster, gang
+from tests.core.script import Script
+from tests.metrics import Described, described, used
+
+DOCUMENT = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def value(metrics: Metrics, sample: str) -> float:
+    lines = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines() if not line.startswith("#"))
+    return float(lines[sample])
+
+
+def turn(what: Turn, *, size: int = 8, after_s: float = 1.0, cause: Cause | None = None) -> Turned:
+    return Turned(GroupKey("team", "train"), what, size, after_s, cause)
+
+
+@pytest.mark.parametrize("metric", described().values(), ids=lambda metric: metric.name)
+def test_names_follow_the_convention(metric: Described) -> None:
+    assert re.fullmatch(r"muster_[a-z]+(_[a-z]+)*", metric.name)
+    if metric.kind == "counter":
+        assert metric.name.endswith("_total")
+    if metric.kind == "histogram":
+        assert metric.name.endswith("_seconds")
+    assert metric.text.endswith("."), metric.text
+
+
+def test_the_document_has_every_metric_as_it_is() -> None:
+    rows = [
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels) or '-'} | {one.text} |"
+        for one in described().values()
+    ]
+    table = "\n".join(rows)
+    assert table in DOCUMENT, f"docs/metrics.md should have this table:\n{table}"
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_the_document_has_every_cause(cause: Cause) -> None:
+    assert f"| `{cause}` |" in DOCUMENT
+
+
+def test_turning_points_are_counted() -> None:
+    metrics = Metrics(lambda: Script().core.state)
+    metrics.turned(turn(Turn.PLANNED))
+    metrics.turned(turn(Turn.FORGOTTEN, cause=Cause.PLAN_DEADLINE))
+    metrics.turned(turn(Turn.FORGOTTEN, cause=Cause.NODE_REFUSED))
+    metrics.turned(turn(Turn.RELEASED, after_s=2.0))
+    metrics.turned(turn(Turn.STARTED, size=16, after_s=40.0))
+    metrics.turned(turn(Turn.BROKEN))
+    assert value(metrics, "muster_gang_plans_total") == 1
+    assert value(metrics, 'muster_gang_replans_total{cause="node-refused"}') == 1
+    assert value(metrics, 'muster_gang_deadlines_total{deadline="plan"}') == 1
+    assert value(metrics, 'muster_gang_deadlines_total{deadline="hold"}') == 0, "known before it happens"
+    assert value(metrics, "muster_gang_hold_seconds_sum") == 2
+    assert value(metrics, 'muster_gang_wait_seconds_bucket{le="30.0",size="9-64"}') == 0
+    assert value(metrics, 'muster_gang_wait_seconds_bucket{le="60.0",size="9-64"}') == 1
+    assert value(metrics, "muster_gang_broken_releases_total") == 1
+
+
+@pytest.mark.parametrize(
+    ("members", "name"), [(0, "1"), (1, "1"), (2, "2-8"), (8, "2-8"), (9, "9-64"), (512, "65-512"), (4096, "513+")]
+)
+def test_gangs_are_counted_by_classes_of_sizes(members: int, name: str) -> None:
+    assert size_of(members) == name
+
+
+def test_no_name_of_anybodys_object_is_told() -> None:
+    pods = gang("secret-project", 2)
+    (odd,) = gang("odd", 1)
+    odd = replace(odd, group=GroupRef("'hidden\\x1b'", Dialect.ANNOTATION, problem="the name is none"))
+    script = Script(*cluster("secret-rack: 3x8"), *pods, odd)
+    told = Metrics(lambda: script.core.state).render().decode()
+    assert not re.search(r"secret|hidden|default/", told)
+
+
+@pytest.mark.anyio
+async def test_the_open_port_has_the_metrics_and_nothing_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with metrics_page(used(), listener), httpx.AsyncClient(base_url=url, trust_env=False) as client:
+            page = await client.get("/metrics")
+            assert "muster_gang_plans_total 1.0" in page.text
+            assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+            for path in ("/gangs", "/topology", "/bind", "/", "/metrics/x", "/explain/a/b"):
+                assert (await client.get(path)).status_code == 404
+            assert (await client.post("/bind", content=b"{}")).status_code == 404
+            assert (await client.post("/metrics", content=b"x" * 10_000)).status_code == 405

@@ -1,0 +1,118 @@
+"""The alerts and the dashboard that ship ask for nothing but metrics and labels that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.metrics import described
+
+FOLDER = Path(__file__).parent.parent / "manifests" / "components" / "monitoring"
+FUNCTIONS = {"sum", "min", "max", "rate", "increase", "histogram_quantile", "absent", "vector"}
+WORDS = {"by", "and", "or", "unless", "on", "ignoring"}
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    return [one for one in found if one["type"] != "row"]
+
+
+def queries() -> Iterator[str]:
+    yield from (rule["expr"] for rule in rules())
+    yield from (target["expr"] for panel in panels() for target in panel["targets"])
+
+
+def asked(query: str) -> tuple[dict[str, set[str]], set[str]]:
+    """The metrics of a query with the labels that are matched on each, and the labels that it groups by."""
+    text = re.sub(r"\[[^\]]*\]", "", query)
+    grouped = {label.strip() for inner in re.findall(r"\bby\s*\(([^)]*)\)", text) for label in inner.split(",")}
+    text = re.sub(r"\bby\s*\([^)]*\)", "", text)
+    metrics: dict[str, set[str]] = {}
+    for name, _, matchers in re.findall(r"\b([A-Za-z_]\w*)\b\s*(\{([^}]*)\})?", re.sub(r"\w+\s*\(", "(", text)):
+        if name not in WORDS:
+            metrics.setdefault(name, set()).update(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers))
+    return metrics, grouped - {"le"}
+
+
+def problems(query: str) -> list[str]:
+    """What in a query does not exist; empty when all of it does."""
+    known = {series: one for one in described().values() for series in one.series}
+    metrics, grouped = asked(query)
+    odd = [f"function {name}" for name in re.findall(r"(\w+)\s*\(", query) if name not in FUNCTIONS | WORDS]
+    odd += [f"metric {name}" for name in metrics if name not in known]
+    for name, labels in metrics.items():
+        if name in known:
+            odd += [f"label {label} of {name}" for label in labels - set(known[name].labels)]
+            odd += [f"label {label} of {name}" for label in grouped - set(known[name].labels)]
+    return odd if metrics else [*odd, "no metric at all"]
+
+
+@pytest.mark.parametrize("query", dict.fromkeys(queries()))
+def test_every_query_asks_for_what_exists(query: str) -> None:
+    assert problems(query) == []
+    assert query.count("(") == query.count(")")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "rate(muster_gang_plans[5m])",
+        'muster_gangs{status="Running"}',
+        "sum by (verbs) (rate(muster_verb_calls_total[5m]))",
+        "histogram_quantile(0.9, rate(muster_gang_wait_seconds[5m]))",
+        "avg(muster_synced)",
+        "1 > 0",
+    ],
+)
+def test_a_query_that_asks_for_what_is_not_there_is_noticed(wrong: str) -> None:
+    assert problems(wrong)
+
+
+def test_every_metric_is_looked_at_by_the_dashboard() -> None:
+    shown = {name for panel in panels() for target in panel["targets"] for name in asked(target["expr"])[0]}
+    unseen = [one.name for one in described().values() if not shown & set(one.series)]
+    assert unseen == []
+
+
+def test_every_alert_says_what_to_do() -> None:
+    for rule in rules():
+        assert re.fullmatch(r"Muster[A-Za-z]+", rule["alert"])
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"]["summary"].endswith(".")
+        assert len(rule["annotations"]["description"]) > 40
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names)) > 8
+
+
+def test_panels_neither_overlap_nor_lack_an_explanation() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        assert panel["description"].endswith("."), panel["title"]
+    assert max(x for x, _ in taken) < 24
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_the_port_that_is_opened_is_the_one_that_is_served() -> None:
+    patch = yaml.safe_load((FOLDER / "metrics-port.yaml").read_text())["spec"]["template"]
+    (container,) = patch["spec"]["containers"]
+    (port,) = container["ports"]
+    policy = yaml.safe_load((FOLDER / "network-policy.yaml").read_text())
+    assert container["env"] == [{"name": "MUSTER_METRICS_PORT", "value": str(port["containerPort"])}]
+    assert patch["metadata"]["annotations"]["prometheus.io/port"] == str(port["containerPort"])
+    assert [one["port"] for one in policy["spec"]["ingress"][0]["ports"]] == [port["containerPort"]]
