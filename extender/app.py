@@ -1,0 +1,174 @@
+"""The composition root: builds the parts of one running extender, connects them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+import uvloop
+
+from extender.config import Settings, TlsFiles
+from extender.core.scheduler import Scheduler
+from extender.election import Leadership
+from extender.kube.client import Kube
+from extender.kube.writer import KubeWriter
+from extender.metrics import Metrics
+from extender.replica import Replica
+from extender.runner import Runner
+from extender.scrape import metrics_page
+from extender.server import create_app
+from extender.tls import Credentials, TlsError, only
+
+log = logging.getLogger("muster")
+
+# One connection per held bind: a burst of thousands must not be refused at the door.
+_BACKLOG = 8192
+# kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one.
+_KEEP_ALIVE_S = 150
+
+
+class StartError(Exception):
+    """The extender cannot start; the message says what to do."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
+    # Nearly everything is freed by its reference count; cycles can wait, and a collection in a filter call cannot.
+    gc.set_threshold(50_000, 20, 50)
+    listener = _listen(settings.listen_host, settings.listen_port)
+    # Every address of the pod: the page bears no names, and changes nothing.
+    scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop, listener:
+        return loop.run(_serve(settings, listener, scraped))
+
+
+async def _serve(settings: Settings, listener: socket.socket, scraped: socket.socket | None) -> int:
+    credentials = _credentials(settings.tls)
+    election = settings.leader_election
+    leadership = Leadership(election.identity)
+    try:
+        kube = await Kube.connect(
+            settings.kubeconfig,
+            connections=2 * settings.writes_at_once + 8,
+            may_write=leadership.holds if election.enabled else lambda: True,
+        )
+    except (OSError, ValueError) as error:
+        raise StartError(f"no credentials for the API server: {error}") from None
+    metrics = Metrics(
+        lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=lambda: runner.acting.is_set()
+    )
+
+    def new_writer() -> KubeWriter:
+        return KubeWriter(kube, retried=metrics.retried)
+
+    runner = Runner(
+        _new_core(settings),
+        new_writer(),
+        writes_at_once=settings.writes_at_once,
+        observer=metrics,
+    )
+    replica = Replica(kube, runner, lambda: _new_core(settings), new_writer)
+    app = create_app(
+        runner,
+        metrics,
+        bind_timeout_s=settings.bind_timeout_s,
+        max_body=settings.max_body_mib * 1024 * 1024,
+        max_candidates=settings.max_candidates,
+    )
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http=only(settings.tls_client_names),
+            ws="none",
+            loop="none",
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=5,
+            backlog=_BACKLOG,
+            access_log=False,
+            log_config=None,  # its loggers are in our log, then
+            log_level="warning",
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+        )
+    )
+    server.config.load()
+    server.config.ssl = None if credentials is None else credentials.context
+    host, port = listener.getsockname()[:2]
+    names = ", ".join(settings.scheduler_names)
+    log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(kube.close)
+        if scraped is not None:
+            await stack.enter_async_context(metrics_page(metrics, scraped))
+        tasks = [
+            asyncio.create_task(replica.run(election, leadership)),
+            asyncio.create_task(_stop_when_told(server, runner)),
+        ]
+        if credentials is not None:
+            tasks.append(asyncio.create_task(credentials.follow()))
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await runner.drain()
+    return 1 if runner.failed.is_set() else 0
+
+
+def _new_core(settings: Settings) -> Scheduler:
+    return Scheduler(
+        settings.scheduler_names,
+        settings.limits,
+        settings.policies,
+        settings.steering,
+        settings.levels,
+        settings.mode,
+    )
+
+
+async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
+    """SIGTERM, Ctrl-C, or a core that cannot go on. Held binds are failed first, or the server would wait for them."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(runner.failed.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    await runner.drain()
+    server.should_exit = True
+
+
+def _credentials(files: TlsFiles | None) -> Credentials | None:
+    try:
+        return None if files is None else Credentials(files)
+    except TlsError as error:
+        raise StartError(f"cannot serve HTTPS: {error}") from None
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are handled by the application: it has binds to fail before the server stops."""
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another listen_port") from None
+    listener.listen(_BACKLOG)
+    return listener
