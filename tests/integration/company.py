@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from tests.integration.tollgate import TollGate
 from tests.scenarios import Scenario
 from tests.scenarios.scenario import Ending, at_rest, ending
 from tests.scenarios.stage import LONGEST_BACKOFF_S, PRIORITIES, Setting
+from tests.scenarios.walk import Step
 
 
 class Company:
@@ -37,15 +39,22 @@ class Company:
 
     def play(self, scenario: Scenario) -> Ending:
         """Play it, and return its ending: the one that is written, or what there is when patience has run out."""
-        if scenario.setting != self._setting:
-            self._dismiss()
-            self._hire(scenario.setting)
-        with RealStage(self._cluster, self._muster, self._tollgate) as stage:
+        with self._stage(scenario.setting) as stage:
             scenario.play(stage)
-            try:
-                return stage.wait(lambda: ending(stage), lambda seen: seen == scenario.ending and at_rest(stage))
-            except TimeoutError:
-                return ending(stage)
+            return _come_to(scenario.ending, stage, brief=False)
+
+    def walk(self, steps: Iterable[Step]) -> Iterator[tuple[Step, Ending]]:
+        """Do what was drawn elsewhere. With each step comes how everything stands after it, as above."""
+        with self._stage(Setting()) as stage:
+            for step in steps:
+                step.act(stage)
+                yield step, _come_to(step.ending, stage, brief=True)
+
+    def _stage(self, setting: Setting) -> RealStage:
+        if setting != self._setting:
+            self._dismiss()
+            self._hire(setting)
+        return RealStage(self._cluster, self._muster, self._tollgate)
 
     def _hire(self, setting: Setting) -> None:
         if setting.muster:
@@ -61,3 +70,10 @@ class Company:
         if self._alone is not None:
             self._alone.terminate()
         self._muster = self._alone = self._setting = None
+
+
+def _come_to(expected: Ending, stage: RealStage, *, brief: bool) -> Ending:
+    try:
+        return stage.wait(lambda: ending(stage, brief=brief), lambda seen: seen == expected and at_rest(stage))
+    except TimeoutError:
+        return ending(stage, brief=brief)

@@ -41,6 +41,7 @@ class RealStage:
         self._muster = muster
         self._tollgate = tollgate
         self._nodes: list[str] = []
+        self._added = 0
 
     def __enter__(self) -> Self:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -70,7 +71,8 @@ class RealStage:
     # What users and operators do.
 
     def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
-        prefix = f"{self.namespace}-{len(self._nodes)}-node"
+        prefix = f"{self.namespace}-{self._added}-node"
+        self._added += count
         labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
         added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels)
         self._nodes += added

@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.gate.pass_through()
-        answer = json.dumps({"nodenames": question["nodenames"]}).encode()
+        answer = json.dumps({"NodeNames": question["NodeNames"]}).encode()
         try:
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))

@@ -23,13 +23,10 @@ def pod(name: str, *, gpus: int = 8, gates: Sequence[str] = (), **spec: Any) -> 
 
 def member(name: str, gang: str, size: int | None, *, topology: str = "", **facts: Any) -> Object:
     """A pod that names its gang in annotations. ``topology``: the level that it requires."""
-    annotations = {"muster.dev/pod-group": gang}
-    if size is not None:
-        annotations["muster.dev/min-member"] = str(size)
-    if topology:
-        annotations["muster.dev/required-topology"] = topology
     one = pod(name, **facts)
-    one["metadata"]["annotations"] = annotations
+    one["metadata"]["annotations"] = {"muster.dev/pod-group": gang} | _wish(topology)
+    if size is not None:
+        one["metadata"]["annotations"]["muster.dev/min-member"] = str(size)
     return one
 
 
@@ -43,9 +40,10 @@ def gated(name: str, size: int, **facts: Any) -> list[Object]:
     return gang(name, size, gates=(GANG_GATE,), **facts)
 
 
-def labelled(name: str, group: str, **facts: Any) -> Object:
-    """A pod that names a PodGroup object."""
+def labelled(name: str, group: str, *, topology: str = "", **facts: Any) -> Object:
+    """A pod that names a PodGroup object. ``topology`` as above."""
     one = pod(name, **facts)
+    one["metadata"]["annotations"] = _wish(topology)
     one["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
     return one
 
@@ -64,3 +62,7 @@ def whole(pods: Iterable[Pod], gangs: Iterable[str], size: int) -> list[str]:
     """Those of the gangs that have so many bound members."""
     seen = list(pods)
     return [name for name in gangs if len(bound(seen, name)) >= size]
+
+
+def _wish(topology: str) -> dict[str, str]:
+    return {"muster.dev/required-topology": topology} if topology else {}

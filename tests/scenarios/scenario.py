@@ -47,8 +47,8 @@ def scenario(*ending: str, setting: Setting | None = None) -> Callable[[Callable
     return enter
 
 
-def ending(stage: Stage) -> Ending:
-    """How everything stands now, in words that are the same on every stage."""
+def ending(stage: Stage, *, brief: bool = False) -> Ending:
+    """How everything stands now, in words that are the same on every stage. ``brief``: every reason in a word."""
     pods, gangs = stage.pods(), stage.gangs()
     members: dict[str, list[Pod]] = {}
     lines: Counter[tuple[str, str]] = Counter()
@@ -58,18 +58,20 @@ def ending(stage: Stage) -> Ending:
         else:
             members.setdefault(pod.group.name, []).append(pod)
     for name, those in members.items():
-        lines[_role(name), _outcome(stage, name, those, gangs.get(name))] += 1
+        lines[
+            _role(name), _outcome(stage, those) + _reason(stage, gangs.get(name), brief=brief or _role(name) != name)
+        ] += 1
     told = [f"{role}{f' x {count}' if count > 1 else ''}: {how}" for (role, how), count in lines.items()]
     held = sum(gang.held for gang in gangs.values())
     return tuple(sorted(told + ([f"{held} binds are held"] if held else [])))
 
 
 def at_rest(stage: Stage) -> bool:
-    """No gang is on its way: each runs, or waits for a reason."""
-    return not any(gang.state in _MOVING for gang in stage.gangs().values())
+    """No gang is on its way: its members run, or wait for a reason."""
+    return not any(gang.state in _MOVING and gang.bound < gang.members for gang in stage.gangs().values())
 
 
-def _outcome(stage: Stage, name: str, members: list[Pod], gang: GangView | None) -> str:
+def _outcome(stage: Stage, members: list[Pod]) -> str:
     live = [pod for pod in members if not pod.terminal]
     bound = [pod.node for pod in live if pod.node]
     text = f"{len(bound)} of {len(live)} bound"
@@ -80,14 +82,14 @@ def _outcome(stage: Stage, name: str, members: list[Pod], gang: GangView | None)
         text += f", {gates} gated"
     if ended := len(members) - len(live):
         text += f", {ended} succeeded"
-    return text + _reason(stage, name, gang)
+    return text
 
 
-def _reason(stage: Stage, name: str, gang: GangView | None) -> str:
+def _reason(stage: Stage, gang: GangView | None, *, brief: bool) -> str:
     """Why it waits; of those that are interchangeable only in a word, for numbers depend on who was first."""
     if gang is None or gang.state == "Running":
         return ""
-    if _role(name) != name:
+    if brief:
         return f", {gang.state}"
     said = gang.message.replace(f"{stage.namespace}.", "").replace(stage.namespace, "the namespace")
     return f", {gang.state}: {said}"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios import SCENARIOS, Scenario
-from tests.scenarios.scenario import at_rest, ending
+from tests.scenarios.scenario import Ending, at_rest, ending
+from tests.scenarios.stage import Setting
 from tests.scenarios.table import COLLAPSED, table
+from tests.scenarios.walk import Walk
 from tests.simulation.stage import CollapsedStage, SimulatedStage
 from tests.simulation.virtual import VirtualStage
 
@@ -24,6 +26,16 @@ def test_in_the_simulator_it_ends_as_it_is_written(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", COLLAPSED, ids=str)
 def test_as_muster_simulate_collapses_it_it_ends_as_it_is_written(scenario: Scenario) -> None:
     play(scenario, CollapsedStage(scenario.setting))
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_how_long_things_take_does_not_change_how_a_random_walk_goes(seed: int) -> None:
+    one, other = walk(seed, SimulatedStage(1, Setting())), walk(seed, SimulatedStage(2, Setting()))
+    assert one == other
+
+
+def walk(seed: int, stage: SimulatedStage) -> list[tuple[str, Ending]]:
+    return [(step.told, step.ending) for step in Walk(seed, stage, lambda: stage.let(60)).steps(15)]
 
 
 def play(scenario: Scenario, stage: VirtualStage) -> None:

@@ -75,6 +75,7 @@ class VirtualStage:
         self._scheduler = scheduler
         self._numbers = count(1)
         self._cliques: dict[str, str] = {}
+        self._added = 0
 
     @property
     def cliques(self) -> Mapping[str, str]:
@@ -88,8 +89,8 @@ class VirtualStage:
     # What users and operators do.
 
     def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
-        first = len(self._api.nodes)
-        added = [f"{self.namespace}-{first}-node-{i}" for i in range(count)]
+        added = [f"{self.namespace}-{self._added}-node-{i}" for i in range(count)]
+        self._added += count
         labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
         resources = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
         for name in added:
