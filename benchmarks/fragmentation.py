@@ -19,6 +19,7 @@ from msgspec import Struct
 from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
 from extender.config import load
+from extender.given import core
 from extender.simulate.arrivals import Arrival, at_load
 from extender.simulate.baselines import PodByPod
 from extender.simulate.chance import Chance
@@ -29,7 +30,6 @@ from extender.simulate.replay import Muster
 from extender.simulate.report import duration
 from extender.simulate.shape import GPU, InputError, gpus_of, nodes_of, pools_from
 from extender.simulate.trace import Layout, read_trace
-from extender.simulation import core
 from policies.model import CLIQUE, Node, Topology
 
 ALONE = {"kube-scheduler": True, "kube-scheduler-packed": False}

@@ -16,6 +16,7 @@ from msgspec import Struct
 from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
 from extender.config import load
+from extender.given import core
 from extender.simulate import report
 from extender.simulate.arrivals import Arrival, at_load
 from extender.simulate.contest import Baseline, Case, run
@@ -23,7 +24,6 @@ from extender.simulate.course import Terms
 from extender.simulate.outcome import Figures
 from extender.simulate.shape import gpus_of, nodes_of, pools_from
 from extender.simulate.trace import Layout, read_trace
-from extender.simulation import core
 from policies.model import Node
 
 MUSTER = "muster"

@@ -96,12 +96,16 @@ def snapshot(
     """
     from extender import whatif
     from extender.kube.snapshot import SnapshotError
+    from extender.output import STANDARD_OUTPUT, OutputError
 
     settings = _settings(config)
     try:
-        typer.echo(whatif.capture(output, kubeconfig, settings, anonymous=anonymise))
-    except SnapshotError as error:
+        told = whatif.capture(output, kubeconfig, settings, anonymous=anonymise)
+    except (SnapshotError, OutputError) as error:
         _stop(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    typer.echo(told, err=output == STANDARD_OUTPUT)
 
 
 def _trust(settings: Settings) -> ssl.SSLContext | bool:

@@ -3,53 +3,43 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-import yaml
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
-from extender.config import Settings, SettingsError, load
-from extender.core.scheduler import Scheduler
-from extender.core.state import Limits
-from extender.simulate.arrivals import Arrival, at_load, offered_load, window_s
-from extender.simulate.contest import Case, Tell, misfits, run
-from extender.simulate.course import Terms
+from extender.config import Settings, SettingsError
+from extender.given import ONE_INPUT, amended, case_of, from_scenario, from_trace, settings_of
+from extender.output import STANDARD_OUTPUT, Output, OutputError, check_apart
+from extender.progress import progress
+from extender.simulate.arrivals import LONGEST_S
+from extender.simulate.contest import run
 from extender.simulate.page import page
-from extender.simulate.report import Input, Table, as_json, tables
-from extender.simulate.scenario import read_scenario
-from extender.simulate.shape import InputError, Pool, gpus_of, nodes_of, pools_from, words
+from extender.simulate.report import Table, as_json, tables
+from extender.simulate.shape import InputError
 from extender.simulate.trace import Layout, read_trace
 from extender.simulate.whatif import tables as snapshot_tables
 
 main = typer.Typer(name="muster simulate", add_completion=False, pretty_exceptions_enable=False)
 
 _ELASTICFLOW = Layout()
-_NEVER_S = 1e12
 _BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """What is to be simulated, wherever it came from."""
-
-    title: str
-    arrivals: list[Arrival]
-    pools: list[Pool]
-    terms: Terms
+_LOAD_AT_MOST, _PRICE_AT_MOST = 1000.0, 1e6
+_INPUTS = ("trace", "scenario", "snapshot")
+_OF_SNAPSHOTS = ("snapshot", "config", "policy", "scheduler_name", "json_")
+_OF_TRACES = (
+    "jobs", "trace_cluster", "gpus_per_pod",
+    "submit_column", "duration_column", "gpus_column", "cluster_column", "priority_column",
+)  # fmt: skip
 
 
 @main.command()
 def simulate(
+    context: typer.Context,
     trace: Annotated[Path | None, typer.Option(help="Jobs: a CSV file with a heading.")] = None,
     scenario: Annotated[Path | None, typer.Option(help="Jobs, and a cluster: a YAML file (docs/simulate.md).")] = None,
     snapshot: Annotated[
@@ -63,7 +53,10 @@ def simulate(
         typer.Option(help="kube-scheduler, kube-scheduler-packed, fifo, muster, ideal; repeat it to compare."),
     ] = None,
     load_: Annotated[
-        float | None, typer.Option("--load", min=0.01, help="Stretch the arrivals to this offered load; 0.8 is 80 %.")
+        float | None,
+        typer.Option(
+            "--load", min=0.01, max=_LOAD_AT_MOST, help="Stretch the arrivals to this offered load; 0.8 is 80 %."
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs of the trace.")] = None,
     trace_cluster: Annotated[str | None, typer.Option(help="Only the jobs of this cluster of the trace.")] = None,
@@ -73,11 +66,16 @@ def simulate(
     cluster_column: Annotated[str, typer.Option(help="What --trace-cluster chooses by.")] = _ELASTICFLOW.cluster,
     priority_column: Annotated[str, typer.Option(help="Priority, if there is one.")] = _ELASTICFLOW.priority,
     gpus_per_pod: Annotated[int, typer.Option(min=1, help="A larger job becomes several pods of so many GPUs.")] = 8,
-    start: Annotated[float | None, typer.Option(min=0, help="Seconds from a whole gang to its work.")] = None,
-    give_up: Annotated[
-        float | None, typer.Option(min=1, help="Seconds that members wait for the others before all fail.")
+    start: Annotated[
+        float | None, typer.Option(min=0, max=LONGEST_S, help="Seconds from a whole gang to its work.")
     ] = None,
-    until: Annotated[float | None, typer.Option(min=1, help="Seconds after which the observation ends.")] = None,
+    give_up: Annotated[
+        float | None,
+        typer.Option(min=1, max=LONGEST_S, help="Seconds that members wait for the others before all fail."),
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Muster's settings file (YAML).")] = None,
     policy: Annotated[
         list[str] | None,
@@ -89,49 +87,53 @@ def simulate(
     seed: Annotated[
         int, typer.Option(help="For what is left to chance: kube-scheduler's ties, and how patient members are.")
     ] = 0,
-    price: Annotated[float, typer.Option(min=0, help="USD per GPU-hour.")] = 3.67,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    price: Annotated[float, typer.Option(min=0, max=_PRICE_AT_MOST, help="USD per GPU-hour.")] = 3.67,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the figures there; - is standard output.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with pictures there.")] = None,
 ) -> None:
     """Replay jobs, or a cluster as it is, through the code that decides in production, under a virtual clock.
 
     Exit code 0: simulated. 2: the input cannot be used.
     """
-    terminal = Console() if sys.stdout.isatty() else Console(width=160)
+    terminal = _terminal(aside=json_ == STANDARD_OUTPUT)
+
+    def tell(text: str) -> None:
+        terminal.print(text, highlight=False, markup=False)
+
+    inputs = {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
     try:
-        _check(trace, scenario, snapshot, (json_, html))
-        settings, changed = _settings(config, policy or [], scheduler_name)
+        _check_options(context)
+        check_apart({"--json": json_, "--html": html}, inputs)
+        figures, picture = (Output(path) if path is not None else None for path in (json_, html))
+        settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
-            return _show_snapshot(snapshot, {"muster": settings} | changed, json_, terminal)
+            return _show_snapshot(snapshot, settings, figures, terminal)
         layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
         read = partial(read_trace, layout=layout, cluster=trace_cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
-        given = _from_trace(trace, read, trace_cluster) if trace is not None else _from_scenario(scenario)
-        given = _amended(given, cluster, start, give_up, until)
-        about, case = _case(given, load_, seed, {"muster": settings} | changed, terminal)
-        names = scheduler or [*_BY_DEFAULT, *changed]
-        with _progress(len(case.arrivals), len(names)) as tell:
-            outcomes = run(case, names, tell)
-    except (InputError, SettingsError) as error:
+        given = from_trace(trace, read, trace_cluster) if trace is not None else from_scenario(scenario)
+        given = amended(given, cluster, {"start_s": start, "give_up_s": give_up, "until_s": until})
+        about, case = case_of(given, load_, seed, settings, tell)
+        changed = [name for name in settings if name != "muster"]
+        names = list(dict.fromkeys([*(scheduler or _BY_DEFAULT), *changed]))
+        with progress(len(case.arrivals), len(names)) as over:
+            outcomes = run(case, names, over)
+        tell(f"{about.jobs}; {about.cluster}")
+        for table in tables([one.figures for one in outcomes], price):
+            tell(f"\n{table.title}")
+            terminal.print(on_terminal(table))
+        if figures is not None:
+            figures.write(_encoded(as_json(about, outcomes, price)))
+        if picture is not None:
+            picture.write(page(about, outcomes, price).encode())
+    except (InputError, OutputError, SettingsError) as error:
         _stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    terminal.print(f"{about.jobs}; {about.cluster}", highlight=False, markup=False)
-    for table in tables([one.figures for one in outcomes], price):
-        terminal.print(on_terminal(table))
-    _write(json_, lambda: json.dumps(as_json(about, outcomes, price), indent=1) + "\n")
-    _write(html, lambda: page(about, outcomes, price))
-
-
-def core(settings: Settings) -> Scheduler:
-    """Muster with these settings. Nobody reads reasons in the middle of a replay: they are not kept up to date."""
-    limits: Limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
-    # The pods of a replay say that they are Muster's, whatever its profiles are called.
-    return Scheduler(("muster",), limits, settings.policies, settings.steering, settings.levels)
 
 
 def on_terminal(table: Table) -> RichTable:
-    # Names from outside may have brackets, which are no markup.
-    shown = RichTable(*map(escape, table.columns), title=escape(table.title), title_justify="left")
+    """Without its title. Names from outside may have brackets, which are no markup."""
+    shown = RichTable(*map(escape, table.columns))
     for number, column in enumerate(shown.columns):
         column.justify = "right" if number and not table.words else "left"
     for row in table.rows:
@@ -139,7 +141,7 @@ def on_terminal(table: Table) -> RichTable:
     return shown
 
 
-def _show_snapshot(path: Path, settings: dict[str, Settings], json_: Path | None, terminal: Console) -> None:
+def _show_snapshot(path: Path, settings: dict[str, Settings], figures: Output | None, terminal: Console) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
     from extender import whatif
     from extender.kube.snapshot import SnapshotError
@@ -158,133 +160,42 @@ def _show_snapshot(path: Path, settings: dict[str, Settings], json_: Path | None
         highlight=False,
     )
     for table in snapshot_tables(found):
+        terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"), highlight=False, markup=False)
         if table.rows:
             terminal.print(on_terminal(table))
-        else:
-            terminal.print(f"{table.title}: none", highlight=False, markup=False)
-    _write(json_, lambda: whatif.as_json(found))
+    if figures is not None:
+        figures.write(_encoded(whatif.as_values(found)))
 
 
-def _check(trace: Path | None, scenario: Path | None, snapshot: Path | None, outputs: Sequence[Path | None]) -> None:
-    """What can be said at once, and not in two minutes."""
-    if sum(one is not None for one in (trace, scenario, snapshot)) != 1:
-        raise InputError("give one of --trace, --scenario and --snapshot")
-    if snapshot is not None and outputs[1] is not None:
-        raise InputError("a snapshot has no page: --html needs --trace or --scenario")
-    for path in outputs:
-        if path is not None and not path.parent.is_dir():
-            raise InputError(f"there is no directory {path.parent}")
+def _check_options(context: typer.Context) -> None:
+    """One input, and no option that would be ignored with it. Raises InputError."""
+    given = {
+        param.name: param.opts[0]
+        for param in context.command.params
+        if param.name
+        and (source := context.get_parameter_source(param.name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+    inputs = [name for name in _INPUTS if name in given]
+    if len(inputs) != 1:
+        raise InputError(ONE_INPUT)
+    for name, option in given.items():
+        if "snapshot" in given and name not in _OF_SNAPSHOTS:
+            raise InputError(f"{option} goes with --trace or --scenario, and not with --snapshot")
+        if "snapshot" not in given and name == "scheduler_name":
+            raise InputError(f"{option} goes with --snapshot")
+        if "trace" not in given and name in _OF_TRACES:
+            raise InputError(f"{option} goes with --trace")
 
 
-def _settings(
-    config: Path | None, changes: Sequence[str], scheduler_names: Sequence[str] | None
-) -> tuple[Settings, dict[str, Settings]]:
-    """The settings, and by a name that tells the difference those with the changes. Raises SettingsError."""
-    names = tuple(scheduler_names) if scheduler_names else None
-    settings = load(config, scheduler_names=names)
-    if not changes:
-        return settings, {}
-    values = {}
-    for change in changes:
-        name, equals, value = change.partition("=")
-        if not equals:
-            raise InputError(f"--policy {change}: say it like topology_policy=NAME")
-        values[name.strip()] = yaml.safe_load(value)
-    return settings, {f"muster, {', '.join(changes)}": load(config, scheduler_names=names, **values)}
+def _terminal(*, aside: bool) -> Console:
+    """Where people read: the error output if standard output is for the figures."""
+    terminal = Console(stderr=aside)
+    return terminal if terminal.is_terminal else Console(stderr=aside, width=160)
 
 
-def _from_trace(path: Path, read: Callable[..., list[Arrival]], cluster: str | None) -> Jobs:
-    arrivals = read(_text(path).splitlines())
-    title = f"{len(arrivals):,} jobs of {path.name}" + (f", {cluster}" if cluster else "")
-    return Jobs(title, arrivals, [], Terms())
-
-
-def _from_scenario(path: Path | None) -> Jobs:
-    if path is None:
-        raise InputError("give one of --trace, --scenario and --snapshot")
-    found = read_scenario(_text(path))
-    return Jobs(f"Scenario {path.stem}", found.arrivals, found.pools, found.terms)
-
-
-def _amended(given: Jobs, cluster: str, start: float | None, give_up: float | None, until: float | None) -> Jobs:
-    """With what the command line says about the cluster and the terms."""
-    pools = pools_from(cluster) if cluster else given.pools
-    if not pools:
-        raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
-    terms = given.terms
-    terms = replace(
-        terms,
-        start_s=terms.start_s if start is None else start,
-        give_up_s=terms.give_up_s if give_up is None else give_up,
-        until_s=terms.until_s if until is None else until,
-    )
-    return replace(given, pools=pools, terms=terms)
-
-
-def _case(
-    given: Jobs, load_: float | None, seed: int, cores: dict[str, Settings], terminal: Console
-) -> tuple[Input, Case]:
-    nodes, arrivals = nodes_of(given.pools), given.arrivals
-    if left_out := misfits(arrivals, nodes):
-        first = f"{left_out[0].name} of {left_out[0].needed} pods with {left_out[0].gpus} GPUs"
-        if len(left_out) == len(arrivals):
-            raise InputError(f"no job fits into the empty cluster: neither {first}")
-        told = f"{len(left_out)} jobs are left out: the empty cluster cannot start them, such as {first}"
-        terminal.print(told, highlight=False, markup=False)
-        names = {one.name: None for one in left_out}
-        arrivals = [one for one in arrivals if one.name not in names]
-    gpus = gpus_of(nodes)
-    arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
-    terms = given.terms
-    about = Input(
-        jobs=given.title,
-        cluster=words(given.pools),
-        load=offered_load(arrivals, gpus),
-        window_s=window_s(arrivals),
-        start_s=terms.start_s,
-        give_up_s=terms.give_up_s,
-        seed=seed,
-    )
-    makers = {name: partial(core, settings) for name, settings in cores.items()}
-    return about, Case(arrivals, nodes, terms, seed, makers)
-
-
-@contextmanager
-def _progress(jobs: int, schedulers: int) -> Iterator[Tell]:
-    """On the error output: a bar where somebody can see it move, else a line for each scheduler."""
-    console = Console(stderr=True)
-    columns: Any = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=jobs * schedulers)
-        begun: list[str] = []
-
-        def tell(name: str, over: int) -> None:
-            if over == 0:
-                begun.append(name)
-                bar.update(task, description=escape(name))
-                if not console.is_terminal:
-                    console.print(f"{name} ({len(begun)} of {schedulers})", highlight=False, markup=False)
-            elif over % 64 == 0:
-                bar.update(task, completed=jobs * (len(begun) - 1) + over)
-
-        yield tell
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text") from None
-
-
-def _write(path: Path | None, content: Callable[[], str]) -> None:
-    if path is not None:
-        try:
-            path.write_text(content())
-        except OSError as error:
-            _stop(f"{path}: {error.strerror}")
+def _encoded(values: dict[str, object]) -> bytes:
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
 
 
 def _stop(message: str) -> NoReturn:

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from extender.config import Settings
 from extender.core.scheduler import Scheduler
 from extender.kube.client import Kube
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
+from extender.output import Output
 from extender.simulate.whatif import Verdict, decide
 
 
-def capture(output: Path, kubeconfig: Path | None, settings: Settings, *, anonymous: bool) -> str:
-    """Write the snapshot; returns a sentence on what is in it. Raises SnapshotError."""
+def capture(path: Path, kubeconfig: Path | None, settings: Settings, *, anonymous: bool) -> str:
+    """Write the snapshot; returns a sentence on what is in it. Raises SnapshotError, OutputError."""
+    output = Output(path)
     taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
     told = f"{len(file.nodes)} nodes, {len(file.pods)} pods, {len(file.pod_groups)} PodGroups"
     if anonymous:
         anonymise(file, [level.key for level in settings.levels])
         told += ", without their names"
-    try:
-        output.write_bytes(encode(file))
-    except OSError as error:
-        raise SnapshotError(f"{output}: {error.strerror}") from None
-    return f"{output}: {told}"
+    output.write(encode(file))
+    return f"{path}: {told}"
 
 
 def read(path: Path) -> ClusterFacts:
@@ -39,6 +36,8 @@ def read(path: Path) -> ClusterFacts:
         return decode(path.read_bytes())
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from None
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}") from None
 
 
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
@@ -48,9 +47,9 @@ def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verd
     ]
 
 
-def as_json(found: list[Verdict]) -> str:
-    told: list[dict[str, Any]] = [asdict(one) for one in found]
-    return json.dumps({"verdicts": told}, indent=1) + "\n"
+def as_values(found: list[Verdict]) -> dict[str, object]:
+    """For programs."""
+    return {"verdicts": [asdict(one) for one in found]}
 
 
 def _core(one: Settings) -> Scheduler:

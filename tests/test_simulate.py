@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
     alone, muster = found["kube-scheduler"], found["muster"]
     assert (alone["completed"], muster["completed"]) == (0, 2)
     assert alone["held"] == pytest.approx(32.0)
+    assert (alone["held_in_vain"], alone["rendezvous"]) == (pytest.approx(32.0), 0)
     assert alone["makespan_s"] is None
     assert muster["held"] == pytest.approx(0.0, abs=0.01)
     assert muster["productive"] == pytest.approx(31.11, abs=0.01)
@@ -97,6 +101,7 @@ def test_when_one_job_gives_up_the_other_one_runs(tmp_path: Path) -> None:
     alone = found["kube-scheduler"]
     assert alone["completed"] == 2
     assert 32 * 600 / 3600 <= alone["held"] <= 32 * 660 / 3600, "both held half the cluster until the first gave up"
+    assert alone["held_in_vain"] == pytest.approx(alone["rendezvous"]), "one of them in vain"
 
 
 def test_a_job_that_has_waited_in_vain_too_often_has_failed(tmp_path: Path) -> None:
@@ -117,6 +122,71 @@ jobs:
     assert (muster["completed"], muster["held"]) == (2, 0)
 
 
+def test_a_mark_at_the_beginning_quotes_and_foreign_line_ends_do_no_harm(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_bytes(b'\xef\xbb\xbf"submission_time", duration,num_gpu\r\n"50","10",8\r\n0,20,16\r\n')
+    found = figures(tmp_path, "--trace", trace, "--cluster", "2 nodes x 8 GPUs", "--scheduler", "muster")["muster"]
+    assert (found["jobs"], found["completed"]) == (2, 2)
+
+
+def test_gpus_alone_decide_where_a_node_has_more_of_them_than_pods(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("cluster: 1 node x 256 GPUs\njobs: [{name: wide, pods: 200, gpus: 1, duration_s: 9}]")
+    found = figures(tmp_path, "--scenario", scenario)
+    assert {name: one["completed"] for name, one in found.items()} == dict.fromkeys(found, 1)
+
+
+def test_a_policy_is_compared_beside_the_schedulers_that_are_named(tmp_path: Path) -> None:
+    args = (
+        "--scenario",
+        TWO_JOBS,
+        "--scheduler",
+        "fifo",
+        "--scheduler",
+        "fifo",
+        "--policy",
+        "topology_policy=balanced",
+    )
+    assert list(figures(tmp_path, *args)) == ["fifo", "muster, topology_policy=balanced"]
+
+
+def test_figures_on_standard_output_are_nothing_but_json() -> None:
+    ended = CliRunner().invoke(main, ["--scenario", str(TWO_JOBS), "--json", "-", "--scheduler", "muster"])
+    assert [one["scheduler"] for one in json.loads(ended.stdout)["schedulers"]] == ["muster"]
+    assert "GPU-hours held by gangs that never became complete" in ended.stderr
+
+
+def test_an_interrupted_run_leaves_no_file_and_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("extender.simulation.run", interrupted)
+    code, said = simulate("--scenario", TWO_JOBS, "--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
+    assert (code, "Traceback" in said) == (130, False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    rows = [
+        f"a,{97 * number % 1000},{500 + 131 * number % 700},{(1, 2, 8, 16, 24)[number % 5]}" for number in range(60)
+    ]
+    trace.write_text(TRACE + "\n".join(rows))
+    program = "import sys; from extender.simulation import main; main(sys.argv[1:])"
+    args = ["--trace", str(trace), "--cluster", "6 nodes x 8 GPUs in cliques of 2", "--json", "-"]
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program, *args],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(json.loads(told[0])["schedulers"]) == 4
+
+
 def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
     args = ("--scenario", TWO_JOBS, "--cluster", "5 nodes x 16 GPUs", "--seed", "7")
     assert figures(tmp_path, *args) == figures(tmp_path, *args)
@@ -133,8 +203,17 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
         (("--scenario", TWO_JOBS, "--policy", "topology_policy=worst"), "worst is not a known policy"),
         (("--scenario", TWO_JOBS, "--policy", "worst"), "say it like topology_policy=NAME"),
         (("--scenario", TWO_JOBS, "--load", "0.8"), "all jobs are submitted at the same moment"),
+        (("--scenario", TWO_JOBS, "--policy", "topology_policy=[1"), "say it like topology_policy=NAME"),
+        (("--scenario", TWO_JOBS, "--policy", "topology_policy="), "say it like topology_policy=NAME"),
         (("--scenario", TWO_JOBS, "--html", "no/where.html"), "there is no directory no"),
-        (("--snapshot", "cluster.json", "--html", "page.html"), "a snapshot has no page"),
+        (("--scenario", TWO_JOBS, "--html", "/"), "/ is a directory; name a file"),
+        (("--scenario", TWO_JOBS, "--json", "x", "--html", "x"), "--json and --html are the same file"),
+        (("--scenario", TWO_JOBS, "--json", TWO_JOBS), "--scenario and --json are the same file"),
+        (("--scenario", TWO_JOBS, "--jobs", "3"), "--jobs goes with --trace"),
+        (("--scenario", TWO_JOBS, "--scheduler-name", "x"), "--scheduler-name goes with --snapshot"),
+        (("--scenario", TWO_JOBS, "--price", "inf"), "Invalid value for '--price'"),
+        (("--snapshot", "cluster.json", "--html", "page.html"), "--html goes with --trace or --scenario"),
+        (("--snapshot", "cluster.json", "--scheduler", "fifo"), "--scheduler goes with --trace or --scenario"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...], message: str) -> None:
@@ -150,10 +229,19 @@ def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...],
         (TRACE + "a,0,10,many\n", "line 2 of the trace: num_gpu is 'many', not a number"),
         (TRACE + "a,0,-10,8\n", "line 2 of the trace: 8 GPUs for -10 s is not a job"),
         (TRACE, "there is no job in the input"),
+        ("", "the trace is empty"),
+        (TRACE + "a,0,nan,8\n", "line 2 of the trace: duration is 'nan', not a number"),
+        (TRACE + "a,0,10,2.5\n", "line 2 of the trace: num_gpu is '2.5', not a whole number"),
+        (TRACE + "a,0,10,8\na,1e300,10,8\n", "line 3 of the trace: submission_time is 1e300"),
+        (TRACE + "a,0,1e300,8\n", "line 2 of the trace: 8 GPUs for 1e+300 s is not a job"),
+        (TRACE + "a,0,10,1,000\n", "line 2 of the trace has more cells than the heading has columns"),
+        ("submission_time,duration,num_gpu,num_gpu\n0,1,2,3\n", "the trace has several columns num_gpu"),
+        (b"\x1f\x8b\x08\x00", "t.csv is compressed: unpack it first"),
+        (b"submission_time,duration,num_gpu\n0,1,\xff\n", "t.csv is not text in UTF-8"),
     ],
 )
-def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "t.csv").write_text(content)
+def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     code, said = simulate("--trace", tmp_path / "t.csv", "--cluster", "1 node x 8 GPUs")
     assert code == 2
     assert message in " ".join(said.split())
@@ -164,6 +252,14 @@ def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str
     [
         ("jobs: [", "the scenario is not YAML"),
         ("[1, 2]", "the scenario is not a mapping"),
+        ("", "the scenario is not a mapping"),
+        ("clusters: 1 node x 8 GPUs\njobs: [{name: a, pods: 1, gpus: 8, duration_s: 9}]", "clusters: nothing is"),
+        ("jobs: [{name: a, pods: yes, gpus: 8, duration_s: 9}]", "pods is true, which is neither a number nor a name"),
+        ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: .nan}]", "jobs.0.duration_s: Input should be a finite number"),
+        ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 1.0e+300}]", "jobs.0.duration_s: Input should be less"),
+        ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 9, copies: 9, every_s: 2.0e+9}]", "over more than 300 years"),
+        ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 9}]\njobs: []", "the scenario says jobs twice"),
+        ("jobs: &again [*again]", "jobs.0: should be names with values"),
         ("jobs: []", "jobs: List should have at least 1 item"),
         ("jobs: [{name: a, pods: 2, gpus: 8, duration_s: 9, min_member: 3}]", "min_member 3 is more than its 2 pods"),
         ("give_up_s: null\njobs: [{name: a, pods: 2, gpus: 8, duration_s: 9}]", "then until_s has to be given"),

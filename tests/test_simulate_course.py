@@ -15,13 +15,13 @@ from benchmarks.record import Content, read_runs
 from extender.config import load
 from extender.core.invariants import validate
 from extender.core.scheduler import Scheduler
+from extender.given import core
 from extender.simulate.arrivals import Arrival, at_load, offered_load
 from extender.simulate.contest import Baseline, Case, run
 from extender.simulate.course import Course, Terms
 from extender.simulate.outcome import binned
 from extender.simulate.replay import Muster
 from extender.simulate.shape import gpus_of, nodes_of, pools_from
-from extender.simulation import core
 from policies.model import Node
 from tests.test_benchmarks import ABOUT
 
@@ -64,6 +64,7 @@ def test_no_gpu_is_used_twice_and_every_gpu_hour_is_accounted_for(scheduler: str
     assert outcome.steps[-1][1:] == (0, 0, 0), "in the end everything is free"
     told = figures.productive + figures.starting + figures.held + figures.free
     assert told == pytest.approx(figures.gpus * figures.observed_s / 3600)
+    assert figures.held_in_vain + figures.rendezvous == pytest.approx(figures.held)
     assert figures.completed + figures.never_started == figures.jobs
     if scheduler == "muster":
         assert (figures.completed, figures.held) == (figures.jobs, 0)

@@ -189,6 +189,22 @@ def test_what_is_no_snapshot_is_refused(content: bytes) -> None:
         decode(content)
 
 
+def test_a_snapshot_of_another_version_is_refused() -> None:
+    content = encode(crowded()).replace(b"muster.dev/v1", b"muster.dev/v7")
+    with pytest.raises(SnapshotError, match=r"a snapshot of 'muster\.dev/v7', and not of"):
+        decode(content)
+
+
+def test_a_snapshot_that_was_cut_off_or_edited_into_nonsense_is_refused() -> None:
+    content = encode(crowded())
+    with pytest.raises(SnapshotError, match="truncated"):
+        decode(content[:-100])
+    with pytest.raises(SnapshotError, match="two pods have the UID 0000-large-0"):
+        decode(content.replace(b"0000-large-1", b"0000-large-0"))
+    with pytest.raises(SnapshotError, match="two nodes are called gpu-a0"):
+        decode(content.replace(b"gpu-a1", b"gpu-a0"))
+
+
 def test_an_object_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     broken = node("odd", "rack")
     broken["status"]["allocatable"]["cpu"] = "lots"

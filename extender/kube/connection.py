@@ -17,6 +17,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
+from yaml import YAMLError
 
 REQUEST_TIMEOUT_S = 10.0
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -86,7 +87,10 @@ class Connection:
                     path, client_configuration=configuration, persist_config=False
                 )
         except ConfigException as error:
-            raise ValueError(str(error)) from None
+            nowhere = "no kubeconfig is there, and this is no pod of a cluster: " if path is None else ""
+            raise ValueError(f"{nowhere}{error}") from None
+        except (AttributeError, KeyError, TypeError, YAMLError):
+            raise ValueError(f"{path} is not a kubeconfig") from None
         connection = cls(configuration, connections=connections)
         if loader is not None:
             # Tokens of cloud logins expire; in-cluster tokens are read again by a hook of the configuration.

@@ -6,6 +6,7 @@ that name gangs are not even decoded, or left out here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -36,6 +37,9 @@ ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject)
 ValueT = TypeVar("ValueT")
 
 
+VERSION = "muster.dev/v1"
+
+
 class SnapshotError(ValueError):
     """A snapshot cannot be taken or read; the message says why."""
 
@@ -45,7 +49,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
 
     nodes: list[NodeObject]
     pods: list[PodObject]
-    api_version: str = "muster.dev/v1"
+    api_version: str = VERSION
     taken: str = ""
     anonymised: bool = False
     pod_groups: list[GroupObject] = field(default_factory=list)
@@ -105,6 +109,8 @@ def decode(content: bytes) -> ClusterFacts:
         file = msgspec.json.decode(content, type=ClusterFile)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SnapshotError(f"this is not a snapshot: {error}") from None
+    if file.api_version != VERSION:
+        raise SnapshotError(f"a snapshot of {file.api_version!r}, and not of {VERSION}: take it anew with this Muster")
     unreadable: list[str] = []
 
     def read(convert: Callable[[ObjectT], ValueT], objects: list[ObjectT]) -> list[ValueT]:
@@ -116,9 +122,16 @@ def decode(content: bytes) -> ClusterFacts:
                 unreadable.append(str(error))
         return found
 
+    nodes, pods = read(node_from, file.nodes), read(pod_from, file.pods)
+    for what, names in (
+        ("nodes are called", [one.name for one in nodes]),
+        ("pods have the UID", [one.uid for one in pods]),
+    ):
+        if twice := next((name for name, times in Counter(names).items() if times > 1), None):
+            raise SnapshotError(f"two {what} {twice}")
     return ClusterFacts(
-        read(node_from, file.nodes),
-        read(pod_from, file.pods),
+        nodes,
+        pods,
         read(group_from, file.pod_groups),
         read(claim_from, file.claims),
         unreadable,

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from extender.simulate.shape import InputError
 
+LONGEST_S = 1e10
+"""No instant or duration is longer than that, 300 years: beyond it seconds are lost in rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
@@ -47,6 +50,8 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
     if not window_s(arrivals):
         raise InputError("all jobs are submitted at the same moment: there is no offered load that could be scaled")
     factor = offered_load(arrivals, gpus) / load
+    if window_s(arrivals) * factor > LONGEST_S:
+        raise InputError(f"at an offered load of {load:g} these jobs would arrive over more than 300 years")
     return [replace(one, submit_s=one.submit_s * factor) for one in arrivals]
 
 

@@ -41,16 +41,27 @@ class Terms:
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One job. ``seats``: the nodes of its pods, in the order in which they got them. None: has not happened."""
+    """One job. ``seats``: the nodes of its pods, in the order in which they got them. None: has not happened.
+
+    ``seated_s``: when those of this try got theirs, until the gang is whole. GPU-seconds held without work, told by how
+    it ended: ``met_gpu_s`` until the other members came, ``vain_gpu_s`` in tries whose gang never was whole.
+    """
 
     arrival: Arrival
     number: int
     seats: list[str] = field(default_factory=list)
+    seated_s: list[float] = field(default_factory=list)
+    met_gpu_s: float = 0.0
+    vain_gpu_s: float = 0.0
     use: Use = Use.HELD
     tries: int = 1
     whole_s: float | None = None
     ended_s: float | None = None
     failed: bool = False
+
+    def held_gpu_s(self, now: float) -> float:
+        """What this try has held so far while its gang was not whole."""
+        return self.arrival.gpus * sum(now - since for since in self.seated_s)
 
 
 class Account:
@@ -111,16 +122,22 @@ class Course:
 
     def seat(self, life: Life, node: str) -> None:
         """One more of its pods has got a node. With enough of them the job starts."""
+        now = self.clock.now
         life.seats.append(node)
-        self.account.move(self.clock.now, life.arrival.gpus, None, life.use)
-        if life.whole_s is None and len(life.seats) >= life.arrival.needed:
-            life.whole_s = self.clock.now
+        self.account.move(now, life.arrival.gpus, None, life.use)
+        if life.whole_s is not None:
+            return
+        life.seated_s.append(now)
+        if len(life.seats) >= life.arrival.needed:
+            life.whole_s, life.met_gpu_s, life.seated_s = now, life.held_gpu_s(now), []
             self._turn(life, Use.STARTING)
             self.clock.after(self.terms.start_s, lambda: self._turn(life, Use.PRODUCTIVE))
             self.clock.after(self.terms.start_s + life.arrival.run_s, lambda: self._end(life))
 
     def vacate(self, life: Life) -> None:
         """All its pods lose their nodes."""
+        life.vain_gpu_s += life.held_gpu_s(self.clock.now)
+        life.seated_s = []
         self.account.move(self.clock.now, life.arrival.gpus * len(life.seats), life.use, None)
         life.seats = []
 

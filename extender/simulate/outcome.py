@@ -35,7 +35,9 @@ class Waits:
 class Figures:
     """One run of one scheduler. GPU-hours of the four uses add up to all GPUs over ``observed_s``.
 
-    ``never_started``: no gang of these jobs was ever whole. ``makespan_s``: None unless all jobs completed.
+    ``held``: without work, which is ``held_in_vain`` by gangs that never became complete, and ``rendezvous`` by members
+    whose gang became complete later. Pods that fail and are made anew are another gang. ``never_started``: jobs of
+    which no gang was ever whole. ``makespan_s``: None unless all completed. ``window_s``: while jobs arrived.
     ``held_at_most``: GPUs held without work at the worst moment. ``utilisation``: the productive share of all GPUs
     while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: (domains, gangs) of
     several pods that started, by the number of NVLink domains that they were in, where a node in none counts as one;
@@ -59,6 +61,9 @@ class Figures:
     waits: tuple[Waits, ...]
     spans: tuple[tuple[int, int], ...] | None
     scattered: int
+    window_s: float = 0.0
+    held_in_vain: float = 0.0
+    rendezvous: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,13 @@ def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: boo
         completed=len(completed),
         never_started=sum(life.whole_s is None for life in lives),
         observed_s=end_s,
+        window_s=arriving_s,
         makespan_s=max(completed) if len(completed) == len(lives) else None,
         productive=hours[0],
         starting=hours[1],
         held=hours[2],
+        held_in_vain=sum(life.vain_gpu_s + life.held_gpu_s(end_s) for life in lives) / SECONDS_PER_HOUR,
+        rendezvous=sum(life.met_gpu_s for life in lives) / SECONDS_PER_HOUR,
         free=gpus * end_s / SECONDS_PER_HOUR - sum(hours),
         held_at_most=max(step[3] for step in steps),
         utilisation=_hours(steps, arriving_s)[0] * SECONDS_PER_HOUR / (gpus * arriving_s) if arriving_s else None,

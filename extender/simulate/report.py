@@ -23,7 +23,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What was simulated, in words and numbers. ``load``: infinite when all jobs were submitted at once."""
+    """What was simulated, in words and numbers, and by which version of Muster.
+
+    ``load``: infinite when all jobs were submitted at once.
+    """
 
     jobs: str
     cluster: str
@@ -32,6 +35,7 @@ class Input:
     start_s: float
     give_up_s: float | None
     seed: int
+    muster: str
 
 
 def tables(figures: Sequence[Figures], price: float) -> list[Table]:
@@ -56,20 +60,25 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
     """What became of the jobs and of the GPUs."""
     rows: list[tuple[str, Callable[[Figures], str]]] = [
         ("Jobs completed", lambda one: f"{one.completed:,} of {one.jobs:,}"),
-        ("Gangs that never started", lambda one: f"{one.never_started:,}"),
+        ("Jobs that never started", lambda one: f"{one.never_started:,}"),
+        ("Makespan, the drain included", lambda one: duration(one.makespan_s)),
+        ("of it while jobs arrive", lambda one: duration(one.window_s)),
         ("Observed for", lambda one: duration(one.observed_s)),
-        ("Makespan", lambda one: duration(one.makespan_s)),
         ("Productive GPU-hours", lambda one: hours(one.productive)),
-        ("Starting GPU-hours", lambda one: hours(one.starting)),
-        ("GPU-hours held without work", lambda one: hours(one.held)),
+        ("Starting GPU-hours (start-up of whole gangs)", lambda one: hours(one.starting)),
+        ("GPU-hours held while waiting for members (rendezvous)", lambda one: hours(one.rendezvous)),
+        ("GPU-hours held by gangs that never became complete", lambda one: hours(one.held_in_vain)),
         ("Free GPU-hours", lambda one: hours(one.free)),
-        ("GPUs held without work, at most", lambda one: f"{one.held_at_most:,}"),
+        ("GPUs held without work, at the worst moment", lambda one: f"{one.held_at_most:,}"),
         (
-            "Utilisation while jobs arrive",
+            "Utilisation (productive GPUs) while jobs arrive",
             lambda one: "-" if one.utilisation is None else f"{100 * one.utilisation:.1f} %",
         ),
-        (f"Held without work, at {price:.2f} USD", lambda one: f"{one.held * price:,.0f} USD"),
-        (f"Whole cluster, at {price:.2f} USD", lambda one: f"{one.gpus * one.observed_s / 3600 * price:,.0f} USD"),
+        (f"Cost of GPUs held without work, at {price:.2f} USD", lambda one: f"{one.held * price:,.0f} USD"),
+        (
+            f"Cost of the whole cluster, at {price:.2f} USD",
+            lambda one: f"{one.gpus * one.observed_s / 3600 * price:,.0f} USD",
+        ),
     ]
     cells = [(label, *(figure(one) for one in figures)) for label, figure in rows]
     return Table("What the GPUs did", ("", *(one.scheduler for one in figures)), cells)

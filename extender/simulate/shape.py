@@ -10,9 +10,10 @@ from policies.model import CLIQUE, Node
 
 GPU = "nvidia.com/gpu"
 _PODS = 110
+"""As many as a kubelet takes; with more GPUs than that, as many as there are GPUs, so that GPUs alone decide."""
 _MOST_NODES = 100_000
 _POOL = re.compile(
-    r"\s*(?P<nodes>\d{1,6})\s+nodes?\s*(?:x|with|of)\s*(?P<gpus>\d{1,4})\s+GPUs?"
+    r"\s*(?P<nodes>\d{1,6})\s+nodes?\s*(?:x|\u00d7|with|of)\s*(?P<gpus>\d{1,4})\s+GPUs?"
     r"(?:\s+in\s+cliques?\s+of\s+(?P<clique>\d{1,6}))?\s*",
     re.ASCII | re.IGNORECASE,
 )
@@ -78,4 +79,4 @@ def _nodes(name: str, pool: Pool) -> Iterable[Node]:
         labels = {"kubernetes.io/hostname": own}
         if pool.clique:
             labels[CLIQUE] = f"{name}.{number // pool.clique:0{digits}d}"
-        yield Node(own, ((GPU, pool.gpus), ("pods", _PODS)), labels)
+        yield Node(own, ((GPU, pool.gpus), ("pods", max(_PODS, pool.gpus))), labels)

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from extender.simulate.arrivals import Arrival, from_zero
+from extender.simulate.arrivals import LONGEST_S, Arrival, from_zero
 from extender.simulate.shape import InputError
 
 _SHOWN = 12
+_MOST_GPUS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +54,45 @@ def read_trace(
 
 
 def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tuple[int, Mapping[str, str]]]:
-    reader = csv.DictReader(lines, restval="")
+    reader = csv.DictReader(lines, restval="", skipinitialspace=True)
     needed = [layout.submit, layout.duration, layout.gpus]
     needed += [layout.cluster] if by_cluster else []
     needed += [layout.priority] if layout.priority else []
     try:
         there = reader.fieldnames or ()
+        if not there:
+            raise InputError("the trace is empty: its first line has to name the columns")
         if lacking := [name for name in needed if name not in there]:
             raise InputError(f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}")
+        if twice := next((name for name in needed if there.count(name) > 1), None):
+            raise InputError(f"the trace has several columns {twice}")
         for row in reader:
+            if None in row:
+                raise InputError(f"line {reader.line_num} of the trace has more cells than the heading has columns")
             yield reader.line_num, row
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"the trace is not CSV: {error}") from None
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num} of the trace is not CSV: {error}") from None
 
 
 def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: int) -> Arrival | None:
-    gpus = int(_number(line, row, layout.gpus))
+    gpus = _count(line, row, layout.gpus)
     run_s = _number(line, row, layout.duration)
     submit_s = _number(line, row, layout.submit)
-    priority = int(_number(line, row, layout.priority)) if layout.priority else 0
-    if gpus < 0 or run_s < 0:
+    priority = _count(line, row, layout.priority) if layout.priority else 0
+    if not 0 <= gpus <= _MOST_GPUS or not 0 <= run_s <= LONGEST_S:
         raise InputError(f"line {line} of the trace: {gpus} GPUs for {run_s:g} s is not a job")
+    if abs(submit_s) > LONGEST_S:
+        raise InputError(f"line {line} of the trace: {layout.submit} is {row[layout.submit]}; it has to be in seconds")
     if not gpus or not run_s:
         return None
     return Arrival(f"job-{line}", submit_s, math.ceil(gpus / gpus_per_pod), min(gpus, gpus_per_pod), run_s, priority)
+
+
+def _count(line: int, row: Mapping[str, str], column: str) -> int:
+    number = _number(line, row, column)
+    if not number.is_integer():
+        raise InputError(f"line {line} of the trace: {column} is {row[column]!r}, not a whole number")
+    return int(number)
 
 
 def _number(line: int, row: Mapping[str, str], column: str) -> float:

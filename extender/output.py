@@ -1,0 +1,71 @@
+"""Files that a command writes: it is known before the work whether they can be, and they appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+STANDARD_OUTPUT = Path("-")
+"""Written to standard output instead of a file of that name."""
+
+
+class OutputError(ValueError):
+    """Nothing can be written there; the message says why."""
+
+
+class Output:
+    """One file to be. Until ``write`` nothing of it is there, however long the work takes and however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Find out whether it can be written. Raises OutputError."""
+        self.path = path
+        self._end = path.resolve()
+        self._part = self._end.parent / f".{self._end.name}.{os.getpid()}.part"
+        if path == STANDARD_OUTPUT:
+            return
+        if not self._end.parent.is_dir():
+            raise OutputError(f"there is no directory {path.parent}")
+        if self._end.is_dir():
+            raise OutputError(f"{path} is a directory; name a file")
+        if self._end.exists() and not os.access(self._end, os.W_OK):
+            raise OutputError(f"{path} is write-protected")
+        if not self._is_special():
+            try:
+                self._part.touch()
+                self._part.unlink()
+            except OSError as error:
+                raise OutputError(f"{path}: {error.strerror}") from None
+
+    def write(self, content: bytes) -> None:
+        """All of it or nothing. Raises OutputError."""
+        try:
+            if self.path == STANDARD_OUTPUT:
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
+            elif self._is_special():
+                self._end.write_bytes(content)
+            else:
+                self._part.write_bytes(content)
+                self._part.replace(self._end)
+        except OSError as error:
+            raise OutputError(f"{self.path}: {error.strerror}") from None
+        finally:
+            with suppress(OSError):
+                self._part.unlink(missing_ok=True)
+
+    def _is_special(self) -> bool:
+        """A device or a pipe is written to, and never replaced by a file."""
+        return self._end.exists() and not self._end.is_file()
+
+
+def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """No two outputs are one file, and none is an input. By the names of the options. Raises OutputError."""
+    named = [(name, path) for name, path in outputs.items() if path is not None]
+    read = [(name, path) for name, path in inputs.items() if path is not None]
+    for at, (name, path) in enumerate(named):
+        for other, there in (*named[:at], *read):
+            if path.resolve() == there.resolve():
+                raise OutputError(f"{other} and {name} are the same file: {path}")
