@@ -110,6 +110,19 @@ def test_settings_are_held_against_the_configuration() -> None:
     assert configured(nothing, mode="advise") == ["Advising"]
 
 
+def test_who_may_act_is_asked_where_it_is_decided() -> None:
+    def nobody(config: Config) -> None:
+        config.all["leaderElection"]["leaderElect"] = False
+
+    here = {"enabled": True}
+    assert configured(lambda _: None, leader_election=here) == []
+    assert configured(nobody, leader_election=here) == ["NobodyActs"]
+    assert configured(lambda _: None, leader_election=here | {"name": "other"}) == ["LeaseDiffers"]
+    two = {"spec": {"replicas": 2}, "status": {"readyReplicas": 2}}
+    assert "TwoLeaders" in codes(Facts(load(None), deployment=two))
+    assert "TwoLeaders" not in codes(Facts(load(None, leader_election=here), deployment=two))
+
+
 def test_a_profile_that_looks_at_all_nodes_needs_no_word_for_all_profiles() -> None:
     def change(config: Config) -> None:
         del config.all["percentageOfNodesToScore"]

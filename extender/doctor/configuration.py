@@ -66,7 +66,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _sampling(config)
     yield from _profiles(config, facts)
     yield from _client(config)
-    yield from _election(config)
+    yield from _election(config, facts)
 
 
 def _misshapen(config: Tree) -> str | None:
@@ -245,10 +245,22 @@ def _client(config: Tree) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _election(config: Tree) -> Iterator[Finding]:
+def _election(config: Tree, facts: Facts) -> Iterator[Finding]:
     election = config.get("leaderElection") or {}
-    name = election.get("resourceName") or "kube-scheduler"
-    if election.get("leaderElect", True) and name == "kube-scheduler":
+    elects = election.get("leaderElect", True)
+    place = election.get("resourceNamespace") or "kube-system", election.get("resourceName") or "kube-scheduler"
+    ours = facts.settings.leader_election
+    if ours.enabled and not elects:
+        yield error(
+            "NobodyActs", "leaderElection.leaderElect", "kube-scheduler elects nobody, and Muster acts only where its "
+            "kube-scheduler was elected", "set leaderElect: true, or leader_election.enabled: false of Muster",
+        )  # fmt: skip
+    elif ours.enabled and place != (ours.namespace, ours.name):
+        yield error(
+            "LeaseDiffers", "leaderElection", f"kube-scheduler holds the Lease {'/'.join(place)}, and Muster looks at "
+            f"{ours.namespace}/{ours.name}: it never acts", "make resourceNamespace and resourceName agree with it",
+        )  # fmt: skip
+    if elects and place[1] == "kube-scheduler":
         names = [one.get("schedulerName") for one in config.get("profiles") or []]
         if "default-scheduler" not in names and names:
             yield error(

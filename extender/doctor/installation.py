@@ -89,11 +89,10 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
             "NotReady", "deployment/muster", f"{ready} of {wanted} replicas are ready",
             "kubectl -n kube-system describe pods -l app.kubernetes.io/name=muster",
         )  # fmt: skip
-    election = (facts.scheduler or {}).get("leaderElection") or {}
-    if wanted > 1 and facts.scheduler is not None and election.get("leaderElect", True) is False:
+    if wanted > 1 and not facts.settings.leader_election.enabled:
         yield error(
-            "TwoLeaders", "deployment/muster", f"{wanted} replicas, and kube-scheduler elects no leader: several plan "
-            "at the same time", "set leaderElection.leaderElect: true, or one replica",
+            "TwoLeaders", "deployment/muster", f"{wanted} replicas, and leader_election of Muster's settings is off: "
+            "all of them act", "set leader_election: {enabled: true}, or one replica",
         )  # fmt: skip
     if not any(one.get("name") == "muster" for one in _containers(facts.deployment)):
         yield error(

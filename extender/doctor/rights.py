@@ -50,6 +50,9 @@ def needed(settings: Settings, lease: dict[str, Any] | None) -> Iterator[Right]:
             yield Right(EXTENDER, verb, resource, group)
     if settings.evict_partial:
         yield Right(EXTENDER, "create", "pods/eviction")
+    if (seen := settings.leader_election).enabled:
+        for verb in ("list", "watch"):
+            yield Right(EXTENDER, verb, "leases", "coordination.k8s.io", seen.namespace, seen.name)
     for verbs, resource, group in (
         ("list watch", "pods", ""),
         ("list watch", "nodes", ""),

@@ -17,6 +17,8 @@ from extender.cli import main
 
 pytestmark = pytest.mark.xdist_group("doctor")
 
+BASE = MANIFESTS / "base"
+FILES = f"--kube-scheduler-config={BASE / 'kube-scheduler-config.yaml'}", f"--config={BASE / 'muster.yaml'}"
 DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/muster"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/muster-extender"
@@ -32,8 +34,10 @@ def muster(cluster: Cluster) -> RunningMuster:
     cluster.add_nodes(2, prefix="gpu", labels={"nvidia.com/gpu.clique": "a"})
     cluster.add_nodes(2, prefix="system", gpus=0)
     cluster.start_scheduler({"leaderElection": {"leaderElect": True}}, name="kube-scheduler-own")
-    _apply_deployment(cluster)
-    _wait_deployed(cluster)
+    base = yaml.safe_load_all(cluster.kubectl("kustomize", str(BASE)))
+    deployment = yaml.safe_dump_all([doc for doc in base if doc["kind"] == "Deployment"])
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=deployment)
+    cluster.api.wait_for(DEPLOYMENT, lambda one: one["status"].get("readyReplicas") == one["spec"]["replicas"])
     return running
 
 
@@ -159,11 +163,8 @@ def test_a_deployment_of_another_version_that_is_not_ready_is_found(cluster: Clu
     assert {"SchedulerVersion", "NotReady"} <= codes(doctor())
     cluster.api.delete(DEPLOYMENT, {"propagationPolicy": "Background"})
     cluster.api.wait_for(DEPLOYMENT, lambda one: one is None)
-    config = str(MANIFESTS / "base" / "kube-scheduler-config.yaml")
-    assert doctor("--kube-scheduler-config", config, code=0) == []
+    assert doctor(*FILES, code=0) == []
     assert codes(doctor(code=2)) == {"NotLookedAt"}, "without its configuration not everything can be said"
-    _apply_deployment(cluster)
-    _wait_deployed(cluster)
 
 
 def test_a_lease_that_nobody_renews_an_identity_that_is_gone_and_a_muster_that_is_silent_are_found(
@@ -175,11 +176,11 @@ def test_a_lease_that_nobody_renews_an_identity_that_is_gone_and_a_muster_that_i
         lease, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}, type="application/merge-patch+json"
     )
     cluster.api.delete("/api/v1/namespaces/kube-system/serviceaccounts/muster-extender")
-    assert {"NobodyLeads", "NotReachable", "NoServiceAccount"} <= codes(doctor())
+    assert {"NobodyLeads", "NotReachable", "NoServiceAccount"} <= codes(doctor(*FILES))
     cluster.api.patch(
         lease, {"spec": {"renewTime": "2099-01-01T00:00:00.000000Z"}}, type="application/merge-patch+json"
     )
-    assert "ClockSkew" in codes(doctor())
+    assert "ClockSkew" in codes(doctor(*FILES))
 
 
 def test_pods_that_no_scheduler_knows_are_found_when_their_kind_is_gone(cluster: Cluster, doctor: Doctor) -> None:
@@ -213,16 +214,3 @@ def _elsewhere(cluster: Cluster, folder: Path) -> Path:
     path = folder / "elsewhere"
     path.write_text(yaml.safe_dump(content))
     return path
-
-
-def _apply_deployment(cluster: Cluster) -> None:
-    base = yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base")))
-    deployment = yaml.safe_dump_all([doc for doc in base if doc["kind"] == "Deployment"])
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=deployment)
-
-
-def _wait_deployed(cluster: Cluster) -> None:
-    def ready(one: Any) -> bool:
-        return bool(one) and one["status"].get("readyReplicas") == one["spec"]["replicas"]
-
-    cluster.api.wait_for(DEPLOYMENT, ready)
