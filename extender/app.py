@@ -107,7 +107,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(kube.close)
         if scraped is not None:
-            await stack.enter_async_context(metrics_page(metrics, scraped))
+            await stack.enter_async_context(metrics_page(metrics, scraped, server.config.ssl))
         tasks = [
             asyncio.create_task(replica.run(election, leadership)),
             asyncio.create_task(_stop_when_told(server, runner)),

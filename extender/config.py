@@ -64,8 +64,8 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=65535,
-        description="Serve /metrics, and nothing else, on this port of all addresses too, in plain HTTP: numbers "
-        "without any name of a namespace, gang or pod. 0: only where everything else is.",
+        description="Serve /metrics, and nothing else, on this port of all addresses too: numbers without any name of "
+        "a namespace, gang or pod. With the certificates below if there are any. 0: only where everything else is.",
     )
     tls_cert_file: Path | None = Field(
         None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."

@@ -21,8 +21,16 @@ from devcluster.tls import client_context
 from extender import tls
 from extender.cli import main
 from extender.config import SettingsError, TlsFiles, load
+from extender.core.state import State
+from extender.metrics import Metrics
+from extender.scrape import metrics_page
 from extender.tls import Credentials, TlsError
 from extender.verbs import Receive, Scope, Send
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture
@@ -262,6 +270,20 @@ def test_the_probe_asks_over_tls_with_the_servers_own_certificate(files: TlsFile
         config.write_text(yaml.safe_dump(settings))
         done = CliRunner().invoke(main, ["check", f"--config={config}"])
         assert (done.exit_code, done.output) == (0, "ok\n")
+
+
+@pytest.mark.anyio
+async def test_the_port_for_metrics_asks_for_the_same_certificates(files: TlsFiles, ours: Authority) -> None:
+    client = client_context(ours.certificate, ours.client("prometheus", "prometheus"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/metrics"
+        metrics = Metrics(lambda: State())
+        async with metrics_page(metrics, listener, Credentials(files).context):
+            async with httpx.AsyncClient(verify=client, trust_env=False) as known:
+                assert "muster_synced" in (await known.get(url)).text
+            async with httpx.AsyncClient(verify=trusting(ours), trust_env=False) as nameless:
+                with pytest.raises((httpx.NetworkError, httpx.RemoteProtocolError)):
+                    await nameless.get(url)
 
 
 @pytest.mark.parametrize(

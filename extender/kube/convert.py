@@ -64,7 +64,8 @@ def pod_from(obj: PodObject) -> Pod:
         topology=topology_of(meta),
         group=replace(group, problem=TOO_CHOOSY) if group is not None and selection is None else group,
         refusal=_refusal((status.conditions if status else None) or ()),
-        stamp=stamp_of(meta),
+        # Written by a Binding: whoever has no node has written it himself.
+        stamp=stamp_of(meta) if spec.node_name else None,
         native_group=spec.scheduling_group is not None,
         device_claims=bool(spec.resource_claims),
         claims=tuple(_claims(name, spec.volumes or ())),

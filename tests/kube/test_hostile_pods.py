@@ -104,6 +104,12 @@ def test_a_forged_stamp_of_any_length_is_not_kept() -> None:
     assert pod(GANG | stamps).stamp is None
 
 
+def test_a_pod_without_a_node_has_forged_its_stamp() -> None:
+    stamps = {"muster.dev/gang-uid": "job-1", "muster.dev/release": "uid-1", "muster.dev/release-complete": "true"}
+    assert pod(GANG | stamps).stamp is None
+    assert pod(GANG | stamps, nodeName="n0").stamp is not None
+
+
 @pytest.mark.parametrize("field", ["name", "namespace", "uid"])
 def test_an_object_whose_name_is_none_is_skipped(field: str) -> None:
     """The API server makes or checks these; whatever answers in its place may not."""
