@@ -76,7 +76,9 @@ class Replica:
     def _tell_what_was_read(self) -> None:
         state = self._runner.core.state
         log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
-        log.info(told(topology(state.ledger.snapshot(), configured=state.ledger.configured)))
+        levels = topology(state.ledger.snapshot(), configured=state.ledger.configured)
+        torn = any(level.contradictions for level in levels.levels)
+        log.log(logging.WARNING if torn else logging.INFO, told(levels))
 
 
 def _keep() -> None:

@@ -16,10 +16,11 @@ _NAMED = 5
 
 @dataclass(slots=True)
 class _Holder:
-    """A gang's part of the domain. ``ends``: when the last of its pods there ends, in seconds since the epoch."""
+    """A gang's part of the domain. ``ends``: when the last of its pods there ends, in seconds since the epoch; minus
+    infinity when all of them are being deleted."""
 
     amount: int = 0
-    ends: float = 0.0
+    ends: float = -inf
 
 
 class Holders:
@@ -53,7 +54,7 @@ class Holders:
                 continue
             holder = gangs.setdefault(key, _Holder())
             holder.amount += amount
-            holder.ends = max(holder.ends, inf if pod is None or pod.ends is None else pod.ends)
+            holder.ends = max(holder.ends, _ends(pod))
         found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
         said = [f"{_name(key, namespace)} ({_end(gangs[key].ends)})" for key in found[:_NAMED]]
         if len(found) > _NAMED:
@@ -83,8 +84,16 @@ def _name(key: GroupKey, namespace: str) -> str:
     return key.name if key.namespace == namespace else str(key)
 
 
+def _ends(pod: Pod | None) -> float:
+    if pod is not None and pod.deleting:
+        return -inf
+    return inf if pod is None or pod.ends is None else pod.ends
+
+
 def _end(ends: float) -> str:
     """In absolute words, so that the text does not change while time passes."""
+    if ends == -inf:
+        return "being deleted"
     try:
         return f"ends by {datetime.fromtimestamp(ends, UTC):%Y-%m-%d %H:%M} UTC"
     except (OverflowError, ValueError, OSError):

@@ -89,7 +89,7 @@ class State:
             if gang.group is None and pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING:
                 gang.follow(self.groups.get(key))
         self._charge(pod)
-        if old is not None and old.ends != pod.ends:
+        if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self.news.taken = True
             self.ledger.changes += 1
         return old

@@ -208,6 +208,9 @@ def test_a_holder_whose_end_is_known_is_named_with_it_and_one_of_another_namespa
         "best has 2 free nodes (a); 2 nodes short; "
         "held there by known (ends by 1970-01-01 02:00 UTC), team/other (ends unknown); 2 of 6" in script.message("big")
     ), "pods without a GPU are in nobody's way"
+    script.change(other[0], deleting=True)
+    script.advance(60)
+    assert "UTC), team/other (being deleted);" in script.message("big")
     script.change(known[0], ends=None)
     script.advance(60)
     assert "held there by known (ends unknown)" in script.message("big")
