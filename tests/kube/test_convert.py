@@ -193,10 +193,9 @@ def test_native_groups_and_device_claims_are_noticed() -> None:
 def test_the_stamp_of_a_binding() -> None:
     stamped = {"muster.dev/gang-uid": "g", "muster.dev/release": "r", "muster.dev/release-complete": "true"}
     assert pod({"annotations": stamped}, nodeName="n").stamp == Stamp("g", "r", complete=True)
-    assert pod({"annotations": {**stamped, "muster.dev/release-complete": "false"}}).stamp == Stamp(
-        "g", "r", complete=False
-    )
-    assert pod({"annotations": {"muster.dev/gang-uid": "g"}}).stamp is None
+    broken = {**stamped, "muster.dev/release-complete": "false"}
+    assert pod({"annotations": broken}, nodeName="n").stamp == Stamp("g", "r", complete=False)
+    assert pod({"annotations": {"muster.dev/gang-uid": "g"}}, nodeName="n").stamp is None
 
 
 def test_a_node() -> None:
