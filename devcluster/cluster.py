@@ -17,6 +17,7 @@ from devcluster.health import start_on_free_port
 from devcluster.ports import free_port
 from devcluster.process import Process, Supervised
 from devcluster.progress import Progress, silent
+from devcluster.proxy import Proxy
 from devcluster.scheduler import Scheduler
 from devcluster.tls import client_context
 
@@ -81,15 +82,33 @@ class Cluster:
         """A port on 127.0.0.1 for a process that is to be started."""
         return free_port()
 
-    def start(self, name: str, argv: Sequence[str | os.PathLike[str]], env: Mapping[str, str] | None = None) -> Process:
-        """Run any further process; it ends with the cluster at the latest. Its output goes to logs/<name>.log."""
-        return self._supervised.start(name, argv, env)
+    def process(self, name: str) -> Process:
+        """The running process of that name, as in "kube-apiserver"."""
+        return next(process for process in self.processes if process.name == name)
+
+    def again(self, ended: Process) -> Process:
+        """Run a component once more, as it was, after its process was killed; it may not be well yet."""
+        return self._supervised.again(ended)
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str | os.PathLike[str]],
+        env: Mapping[str, str] | None = None,
+        hostname: str = "",
+    ) -> Process:
+        """Run any further process; it ends with the cluster at the latest. Its output goes to logs/<name>.log.
+
+        With a `hostname` it sees that as the name of its host.
+        """
+        return self._supervised.start(name, argv, env, hostname=hostname)
 
     def start_scheduler(
         self,
         config: Path | dict[str, Any] | None = None,
         kubeconfig: Path | None = None,
         name: str = "kube-scheduler",
+        hostname: str = "",
     ) -> Scheduler:
         """Run a kube-scheduler and wait until it is healthy.
 
@@ -101,19 +120,28 @@ class Cluster:
 
         def start(port: int) -> Scheduler:
             argv: list[str | Path] = [self.binary("kube-scheduler"), *components.scheduler(self._files, port, written)]
-            return self._supervised.start(name, argv, kind=Scheduler)
+            return self._supervised.start(name, argv, kind=Scheduler, hostname=hostname)
 
         tls = client_context(self._files.authority, self._admin)
         started, port = start_on_free_port(start, "https://127.0.0.1:{port}/healthz", tls)
         started.port, started.tls = port, tls
         return started
 
-    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig that is this ServiceAccount, which has to exist: its holder has the rights RBAC gives it."""
+    def service_account_kubeconfig(self, namespace: str, name: str, server: str = "") -> Path:
+        """A kubeconfig that is this ServiceAccount, which has to exist: its holder has the rights RBAC gives it.
+
+        `server`: what stands between its holder and the API server, if something does.
+        """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         answer = self.api.create(path, {"spec": {"expirationSeconds": TOKEN_LIFETIME_S}})
-        target = self._files.kubeconfig(f"{namespace}.{name}")
-        return kubeconfig.with_token(target, self.server, self._files.authority, answer["status"]["token"], namespace)
+        target = self._files.kubeconfig(f"{namespace}.{name}" + (f".{server.rpartition(':')[2]}" if server else ""))
+        return kubeconfig.with_token(
+            target, server or self.server, self._files.authority, answer["status"]["token"], namespace
+        )
+
+    def proxy(self) -> Proxy:
+        """What can be put between a client and the API server; it runs from its `with` on."""
+        return Proxy(self.server, str(self._files.authority))
 
     def audit(self) -> list[dict[str, Any]]:
         """Every request of a ServiceAccount so far, as the API server's audit events tell of it."""

@@ -33,19 +33,28 @@ class RunningMuster:
     url: str  # of the extender
 
     def __init__(
-        self, cluster: Cluster, settings: Tree, scheduler_config: Tree, other_extenders: Sequence[Tree] = ()
+        self,
+        cluster: Cluster,
+        settings: Tree,
+        scheduler_config: Tree,
+        other_extenders: Sequence[Tree] = (),
+        *,
+        hostname: str = "",
+        server: str = "",
     ) -> None:
         self._cluster = cluster
+        self._hostname = hostname
+        self._suffix = f"-{hostname}" if hostname else ""
         self._port = cluster.free_port()
         # The extender looks at the Lease if kube-scheduler elects a leader.
         elected = bool(scheduler_config["leaderElection"]["leaderElect"])
         election = {**settings.get("leader_election", {}), "enabled": elected}
         self._values = settings | {"leader_election": election}
-        self._settings = cluster.directory / "muster.yaml"
+        self._settings = cluster.directory / f"muster{self._suffix}.yaml"
         self._settings.write_text(yaml.safe_dump(self._values))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
         self._scheduler_config["extenders"] += other_extenders
-        self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
+        self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender", server)
         self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
         self._start_extender()
@@ -77,17 +86,21 @@ class RunningMuster:
 
     def _start_extender(self) -> None:
         self.extender = self._cluster.start(
-            "muster",
+            f"muster{self._suffix}",
             [
                 *(Path(sys.executable).with_name("muster"), "serve", f"--config={self._settings}"),
                 *(f"--kubeconfig={self._extender_identity}", f"--port={self._port}"),
             ],
+            hostname=self._hostname,
         )
         _wait_until_ready(self.extender, f"{self.url}/readyz")
 
     def _start_scheduler(self) -> None:
         self.scheduler = self._cluster.start_scheduler(
-            self._scheduler_config, kubeconfig=self._scheduler_identity, name="kube-scheduler-muster"
+            self._scheduler_config,
+            kubeconfig=self._scheduler_identity,
+            name=f"kube-scheduler-muster{self._suffix}",
+            hostname=self._hostname,
         )
 
 
@@ -96,18 +109,23 @@ def start_muster(
     settings: Tree | None = None,
     scheduler_config_patch: Tree | None = None,
     other_extenders: Sequence[Tree] = (),
+    *,
+    hostname: str = "",
+    server: str = "",
 ) -> RunningMuster:
     """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
 
     `settings` go over those of manifests/base/muster.yaml, and `scheduler_config_patch` is merged into
     manifests/base/kube-scheduler-config.yaml. The bind entry's httpTimeout follows the setting `bind_timeout_s`.
-    kube-scheduler asks `other_extenders` (entries of its configuration) after Muster.
+    kube-scheduler asks `other_extenders` (entries of its configuration) after Muster. Each of several replicas needs a
+    `hostname` of its own. `server`: what stands between the extender and the API server, if something does.
     """
     install(cluster)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
-    return RunningMuster(cluster, {**shipped_settings, **(settings or {})}, config, other_extenders)
+    chosen = {**shipped_settings, **(settings or {})}
+    return RunningMuster(cluster, chosen, config, other_extenders, hostname=hostname, server=server)
 
 
 def install(cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ class Process:
 
     def __init__(self, owner: "Supervised", ident: int, name: str, log: Path) -> None:
         self.name = name
+        self.request: dict[str, Any] = {}
         self.log = log
         self.pid = 0
         self.returncode: int | None = None
@@ -94,22 +95,34 @@ class Supervised:
         argv: Sequence[str | os.PathLike[str]],
         env: Mapping[str, str] | None = None,
         kind: Callable[["Supervised", int, str, Path], P] = Process,  # type: ignore[assignment]
+        hostname: str = "",
     ) -> P:
-        """Run a program with this process's environment plus `env`; its output goes to logs/<name>.log."""
+        """Run a program with this process's environment plus `env`; its output goes to logs/<name>.log.
+
+        With a `hostname` it sees that as the name of its host, as the containers of one pod do.
+        """
         process = kind(self, next(self._idents), name, self.directory / "logs" / f"{name}.log")
+        process.request = {
+            "do": "start",
+            "argv": [os.fspath(word) for word in argv],
+            "env": {**os.environ, **(env or {})},
+            "log": str(process.log),
+            "hostname": hostname,
+        }
+        return self._run(process)
+
+    def again(self, ended: Process) -> Process:
+        """Run a program once more, with the same command line and log, after its process has ended."""
+        process = Process(self, next(self._idents), ended.name, ended.log)
+        process.request = ended.request
+        return self._run(process)
+
+    def _run(self, process: P) -> P:
         self._processes[process._ident] = process
-        self.send(
-            {
-                "do": "start",
-                "id": process._ident,
-                "argv": [os.fspath(word) for word in argv],
-                "env": {**os.environ, **(env or {})},
-                "log": str(process.log),
-            }
-        )
+        self.send({**process.request, "id": process._ident})
         process._answered.wait()
         if process.failure:
-            raise ClusterError(f"cannot start {name}: {process.failure}")
+            raise ClusterError(f"cannot start {process.name}: {process.failure}")
         return process
 
     def running(self) -> list[Process]:

@@ -3,7 +3,7 @@
 Started by `devcluster.process` with an inherited socket as its tie to the creator. Requests and reports are JSON, one a
 line. Only the standard library, one thread: the death signal below is bound to the thread that starts a child.
 
-    request  {"do": "start", "id": 1, "argv": [...], "env": {...}, "log": "..."}
+    request  {"do": "start", "id": 1, "argv": [...], "env": {...}, "log": "...", "hostname": ""}
     report   {"started": 1, "pid": 4242} or {"failed": 1, "why": "..."}
     request  {"do": "signal", "id": 1, "signal": 15, "group": false}
     report   {"exited": 1, "returncode": -15}, when it has
@@ -25,6 +25,7 @@ import tempfile
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+CLONE_NEWUTS, CLONE_NEWUSER = 0x04000000, 0x10000000
 
 
 def main() -> None:
@@ -90,15 +91,15 @@ class Supervisor:
 
     def _carry_out(self, request: dict[str, Any]) -> None:
         match request:
-            case {"do": "start", "id": ident, "argv": argv, "env": env, "log": log}:
-                self._start(ident, argv, env, log)
+            case {"do": "start", "id": ident, "argv": argv, "env": env, "log": log, "hostname": hostname}:
+                self._start(ident, argv, env, log, hostname)
             case {"do": "signal", "id": ident, "signal": number, "group": group}:
                 child = self._children.get(ident)
                 if child is not None:
                     with contextlib.suppress(ProcessLookupError):
                         (os.killpg if group else os.kill)(child.pid, number)
 
-    def _start(self, ident: int, argv: list[str], env: dict[str, str], log: str) -> None:
+    def _start(self, ident: int, argv: list[str], env: dict[str, str], log: str, hostname: str) -> None:
         try:
             with open(log, "ab") as output:
                 child = subprocess.Popen(
@@ -108,9 +109,9 @@ class Supervisor:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,  # safe: this process has one thread
+                    preexec_fn=lambda: _prepare(hostname),  # safe: this process has one thread
                 )
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             self._report({"failed": ident, "why": str(error)})
             return
         self._children[ident] = child
@@ -139,8 +140,13 @@ _supervisor_pid = os.getpid()
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def _prepare(hostname: str) -> None:
     """In the child, before exec: even a supervisor that is killed leaves nobody behind."""
+    if hostname:
+        # A host name of one's own, as a pod has it; who is not root needs a user namespace for that.
+        if _libc.unshare(CLONE_NEWUTS) != 0 and _libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0:
+            raise OSError(ctypes.get_errno(), "this machine does not let a process have its own host name")
+        socket.sethostname(hostname)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != _supervisor_pid:
         os._exit(1)

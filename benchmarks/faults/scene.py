@@ -1,0 +1,141 @@
+"""A namespace with gangs on a real control plane: what is done there, what is seen, and whether it is as promised."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, suppress
+from itertools import count
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from benchmarks.stage import Mode, gang
+from devcluster import ApiError, Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster
+
+T = TypeVar("T")
+PATIENCE_S = 60.0
+POLL_EVERY_S = 0.01  # the extender's pages have no watch
+WHOLE = "whole"
+_numbers = count(1)
+
+
+class Scene:
+    """Made with ``with``; pods and nodes are gone after it. ``muster`` is the replica that is asked."""
+
+    def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
+        self.cluster = cluster
+        self.api = cluster.api
+        self.muster = muster
+        self.namespace = f"scene-{next(_numbers)}"
+        self.pods_path = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.nodes: list[str] = []
+
+    def __enter__(self) -> Self:
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.api.wait_for(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default", bool)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.api.delete(self.pods_path, {"gracePeriodSeconds": 0})
+        self.api.wait_for(self.pods_path, lambda pods: not pods)
+        for node in self.nodes:
+            with suppress(ApiError):  # it may be one that a fault has taken
+                self.api.delete(f"/api/v1/nodes/{node}")
+
+    def add_nodes(self, number: int, gpus: int = 8) -> list[str]:
+        prefix = f"{self.namespace}-{len(self.nodes)}-node"
+        added = self.cluster.add_nodes(number, gpus=gpus, prefix=prefix, labels={"scene": self.namespace})
+        self.nodes += added
+        return added
+
+    def members(self, name: str, size: int, *, gpus: int = 1, cpu: str = "1", **spec: Any) -> list[Object]:
+        """The members of a gang for this scene's nodes, not created yet."""
+        pods = gang(name, size, Mode.UNGATED, gpus=gpus, cpu=cpu)
+        for one in pods:
+            one["spec"] |= {"nodeSelector": {"scene": self.namespace}, **spec}
+        return pods
+
+    def create(self, pods: Iterable[Object]) -> None:
+        self.api.create_all((self.pods_path, pod) for pod in pods)
+
+    def pods(self) -> list[Object]:
+        return self.api.list(self.pods_path)
+
+    def bound(self, name: str) -> list[str]:
+        """Names of the gang's members that have a node."""
+        return _bound(self.pods(), name)
+
+    def wait_bound(self, name: str, size: int, timeout_s: float = PATIENCE_S) -> None:
+        self.api.wait_for(self.pods_path, lambda pods: len(_bound(pods, name)) >= size, timeout_s)
+
+    @contextmanager
+    def until_first_binding(self) -> Any:
+        """The end of the block waits for the first Binding of a pod that is made in it."""
+        version = self.api.get(self.pods_path)["metadata"]["resourceVersion"]
+        with self.api.watch(self.pods_path, version, PATIENCE_S) as changes:
+            yield
+            next(pod for _, pod in changes if pod["spec"].get("nodeName"))
+
+    def wait_held(self, holds: Callable[[int], bool]) -> None:
+        """Wait until the extender holds so many binds."""
+        self.wait(lambda: int(self.metric("muster_held_binds")), holds)
+
+    def wait_leads(self, *, leads: bool = True) -> None:
+        """Wait until the extender says of itself that it leads, or that it does not."""
+        self.wait(lambda: self.metric("muster_leader"), lambda seen: seen == float(leads))
+
+    def metric(self, name: str) -> float:
+        lines = self.page("/metrics").text.splitlines()
+        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+    def gangs(self) -> dict[str, Object]:
+        """What the extender says of the gangs, by name."""
+        return {one["name"]: one for one in self.page("/gangs").json() if one["namespace"] == self.namespace}
+
+    def page(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.muster.url}{path}", trust_env=False, timeout=10).raise_for_status()
+
+    def wait(self, look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
+        """Look again and again until it is as expected. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            seen: T | None = None
+            with suppress(httpx.HTTPError):  # the extender may be on its way back
+                if holds(seen := look()):
+                    return seen
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not as expected within {timeout_s:g} s; last seen: {str(seen)[:400]}")
+            time.sleep(POLL_EVERY_S)
+
+    def settle(self, expected: dict[str, str], timeout_s: float = PATIENCE_S) -> list[str]:
+        """Wait until every gang is as expected: WHOLE, or waiting for that reason. Returns what is not so in the end.
+
+        Whole means that minMember of its members, which are all there are, have a node; waiting, that none has one.
+        """
+        with suppress(TimeoutError):
+            self.wait(lambda: self.wrong(expected), lambda wrong: not wrong, timeout_s)
+        return self.wrong(expected)
+
+    def wrong(self, expected: dict[str, str]) -> list[str]:
+        """What is not as expected now, in words."""
+        pods, told, found = self.pods(), self.gangs(), []
+        for name, end in expected.items():
+            members = [pod for pod in pods if pod["metadata"]["annotations"]["muster.dev/pod-group"] == name]
+            size = int(members[0]["metadata"]["annotations"]["muster.dev/min-member"]) if members else 0
+            bound, state = len(_bound(pods, name)), told.get(name, {}).get("state", "unknown to the extender")
+            if end == WHOLE and (bound < size or not size):
+                found.append(f"{name}: {bound} of {size} members are bound, and it is {state}")
+            elif end != WHOLE and (bound or state != end):
+                found.append(f"{name}: {bound} members are bound, and it is {state} instead of {end}")
+        return found
+
+
+def _bound(pods: Iterable[Object], name: str) -> list[str]:
+    of_gang = (pod for pod in pods if pod["metadata"].get("annotations", {}).get("muster.dev/pod-group") == name)
+    return [pod["metadata"]["name"] for pod in of_gang if pod["spec"].get("nodeName")]

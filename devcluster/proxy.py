@@ -1,0 +1,155 @@
+"""Stands between one client and the API server, on loopback: what it lets through can be delayed, stopped or struck at.
+
+It speaks plain HTTP to its client, whose bearer token it passes on, so that every request can be told from the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+
+
+class Write(StrEnum):
+    """The kinds of writes that the extender makes."""
+
+    NOMINATE = "nominate"
+    UNGATE = "ungate"
+    BIND = "bind"
+    STATUS = "podgroup status"
+    EVENT = "event"
+    EVICT = "evict"
+    OTHER = "other"
+
+
+_KINDS = (
+    (Write.NOMINATE, "PATCH", re.compile(r"/pods/[^/]+/status$")),
+    (Write.UNGATE, "PATCH", re.compile(r"/pods/[^/]+$")),
+    (Write.BIND, "POST", re.compile(r"/pods/[^/]+/binding$")),
+    (Write.STATUS, "PATCH", re.compile(r"/podgroups/[^/]+/status$")),
+    (Write.EVENT, "POST", re.compile(r"/events$")),
+    (Write.EVICT, "POST", re.compile(r"/pods/[^/]+/eviction$")),
+)
+_HOP = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "keep-alive"}
+
+
+@dataclass
+class Strike:
+    """What happens at a write: it is lost, or (``after``) carried out and its answer is lost, if the action kills."""
+
+    kind: Write
+    number: int
+    action: Callable[[], object]
+    after: bool
+
+
+class Proxy:
+    """Runs in a thread of its own from ``with`` to the end of the block. ``delay_s`` meets every request."""
+
+    def __init__(self, server: str, authority: str) -> None:
+        self.url = ""
+        self.delay_s = 0.0
+        self.writes: Counter[Write] = Counter()
+        self.struck = threading.Event()
+        self._server = server
+        self._tls = ssl.create_default_context(cafile=authority)
+        self._strike: Strike | None = None
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=[self._serve()], daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def strike(self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False) -> None:
+        """Have ``action`` called, once, at the ``number``-th write of that kind from now on; then ``struck`` is set."""
+        self.struck.clear()
+        self._strike = Strike(kind, self.writes[kind] + number, action, after)
+
+    async def _serve(self) -> None:
+        runner = web.AppRunner(web.Application(client_max_size=1 << 26), handler_cancellation=True, shutdown_timeout=1)
+        runner.app.router.add_route("*", "/{path:.*}", self._pass_on)
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
+        async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as self._session:
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            self._ready.set()
+            await self._stop.wait()
+            await runner.cleanup()
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(self.delay_s)
+        strike = self._due(request)
+        if strike is not None and not strike.after:
+            await self._carry_out(strike)
+            return _cut(request)
+        headers = {name: text for name, text in request.headers.items() if name.lower() not in _HOP}
+        try:
+            async with self._session.request(
+                request.method,
+                self._server + request.raw_path,
+                headers=headers,
+                data=await request.read(),
+                timeout=aiohttp.ClientTimeout(total=None),
+            ) as answer:
+                if strike is not None and strike.after:
+                    await self._carry_out(strike)
+                return await _copy(request, answer)
+        except aiohttp.ClientError:
+            return _cut(request)
+
+    def _due(self, request: web.Request) -> Strike | None:
+        if request.method == "GET":
+            return None
+        found = (kind for kind, method, path in _KINDS if request.method == method and path.search(request.path))
+        kind = next(found, Write.OTHER)
+        self.writes[kind] += 1
+        strike = self._strike
+        if strike is None or kind is not strike.kind or self.writes[kind] != strike.number:
+            return None
+        self._strike = None
+        return strike
+
+    async def _carry_out(self, strike: Strike) -> None:
+        def act() -> None:
+            strike.action()
+            self.struck.set()
+
+        # In a thread to its end, even if the action kills the client, which cancels this handler.
+        await asyncio.get_running_loop().run_in_executor(None, act)
+
+
+def _cut(request: web.Request) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=502)
+
+
+async def _copy(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    headers = {name: text for name, text in answer.headers.items() if name.lower() not in _HOP - {"content-encoding"}}
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    await response.prepare(request)
+    async for chunk in answer.content.iter_any():
+        await response.write(chunk)
+    await response.write_eof()
+    return response
