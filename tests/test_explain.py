@@ -12,7 +12,7 @@ import extender.core
 from extender.explain.domains import domains
 from extender.explain.explanation import Explanation, explain
 from extender.explain.remedies import SAID
-from policies.model import CLIQUE, Node, Pod, PodGroup, Taint, Topology
+from policies.model import CLIQUE, Node, Pod, PodGroup, Selection, Taint, Topology
 from tests.builders import busy, cluster, coscheduled, gang, key, node, requests, single
 from tests.core.script import Script
 
@@ -94,7 +94,14 @@ def test_what_no_domain_could_ever_hold_is_said_first() -> None:
     )
     assert not any("more node" in one for one in said.remedies)
     said = explained("wait", *cluster("a: 2x8"), *gang("wait", 3))
-    assert said.remedies[0] == "more nodes, or fewer members: the whole cluster, empty, holds 2 of 3 x 8 GPUs"
+    assert said.remedies[0] == "more nodes, or fewer members: the nodes that suit it, empty, hold 2 of 3 x 8 GPUs"
+
+
+def test_nodes_that_its_selector_leaves_out_count_for_nothing() -> None:
+    chosen = Selection(node_selector=(("pool", "blue"),))
+    nodes = [*cluster("a: 4x8"), node("blue", labels={"pool": "blue"})]
+    said = explained("wait", *nodes, *gang("wait", 2, selection=chosen))
+    assert said.remedies[0] == "more nodes, or fewer members: the nodes that suit it, empty, hold 1 of 2 x 8 GPUs"
 
 
 def test_an_elastic_gang_needs_its_minimum_only() -> None:
@@ -149,14 +156,14 @@ def test_domains_have_their_stock() -> None:
 
 def test_nothing_is_said_wrongly_when_there_is_no_node_at_all() -> None:
     said = explained("wait", *gang("wait", 2))
-    assert said.remedies == ["more nodes, or fewer members: the whole cluster, empty, holds 0 of 2 x 8 GPUs"]
+    assert said.remedies == ["more nodes, or fewer members: the nodes that suit it, empty, hold 0 of 2 x 8 GPUs"]
     assert domains(Script().core.state) == []
 
 
 def test_requests_that_no_node_offers_are_no_traceback() -> None:
     odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
     said = explained("wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in gang("wait", 2)])
-    assert "holds 0 of 2" in said.remedies[0]
+    assert "hold 0 of 2" in said.remedies[0]
 
 
 def test_every_code_that_the_core_can_give_has_its_remedy() -> None:

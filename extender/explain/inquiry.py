@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from extender.core.roster import Stage
 from extender.core.state import State
 from policies.ask import Role, roles_of
 from policies.columns import Mask
-from policies.model import NO_LEVEL, Pod, Requests
+from policies.model import NO_LEVEL, Pod, Requests, Selection, Toleration
 from policies.rules import Unclear
 from policies.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+
+_EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,15 @@ class Inquiry:
     def largest(self, rows: Rows) -> int:
         """How many of the role these nodes would take if they were empty, open and ready."""
         demand = self.snapshot.demand(self.role.requests)
-        return 0 if demand is None else int(slots(self.snapshot.allocatable[:, rows], demand).sum())
+        return 0 if demand is None else int((slots(self.snapshot.allocatable, demand) * self._suiting)[rows].sum())
+
+    @property
+    def _suiting(self) -> Mask:
+        """Nodes that its selector and affinity admit, whatever their taints; of those that are not ready, all."""
+        chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)
+        ready = self.snapshot.eligible(Selection(tolerations=_EVERY_TAINT))
+        suiting: Mask = self.snapshot.eligible(chosen) | ~ready
+        return suiting
 
     def one_to_a_node(self) -> bool:
         demand = self.snapshot.demand(self.role.requests)

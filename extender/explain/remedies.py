@@ -148,7 +148,7 @@ def _largest(question: Inquiry) -> int:
 def _too_large(question: Inquiry, largest: int) -> str:
     one = asked(question.role.requests)
     if question.scope is None:
-        return f"more nodes, or fewer members: the whole cluster, empty, holds {largest} of {question.want} x {one}"
+        return f"more nodes, or fewer members: the nodes that suit it, empty, hold {largest} of {question.want} x {one}"
     return (
         f"a farther level or fewer members: no {question.scope.name} is large enough, "
         f"the largest, empty, holds {largest} of {question.want} x {one}"

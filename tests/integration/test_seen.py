@@ -1,0 +1,97 @@
+"""A gang as the cluster's own tools show it: kubectl's columns and descriptions, Events, the plugin, and metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, start_muster
+from tests.integration.stage import RealStage
+
+pytestmark = pytest.mark.xdist_group("seen")
+
+
+@pytest.fixture(scope="module")
+def metrics_url(cluster: Cluster) -> str:
+    return f"http://127.0.0.1:{cluster.free_port()}/metrics"
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster, metrics_url: str) -> RunningMuster:
+    return start_muster(cluster, {"metrics_port": httpx.URL(metrics_url).port})
+
+
+def member(name: str, group: str) -> Object:
+    """A pod that names a PodGroup and takes a whole node."""
+    asked = {"nvidia.com/gpu": "8"}
+    container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
+    labels = {"scheduling.x-k8s.io/pod-group": group}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
+
+
+def told(stage: RealStage, reason: str) -> dict[str, list[str]]:
+    """By kind of object: the texts of the Events with this reason."""
+    found: dict[str, list[str]] = {}
+    for event in stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"):
+        if event["reason"] == reason and event.get("reportingController") == "muster.dev/extender":
+            found.setdefault(event["regarding"]["kind"], []).append(event["note"])
+    return found
+
+
+def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_url: str) -> None:
+    stage.add_nodes(2)
+    stage.set_group("train", 2)
+    stage.create(member("train-0", "train"))
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{stage.namespace}/podgroups/train"
+    stage.api.wait_for(path, lambda group: bool(group.get("status", {}).get("conditions")))
+
+    def columns(*args: str) -> list[str]:
+        return stage.cluster.kubectl("get", "podgroups", "-n", stage.namespace, "--no-headers", *args).split()
+
+    assert columns()[:5] == ["train", "2", "1", "0", "MembersMissing"]
+    assert "1 of 2 members exist" in " ".join(columns("-o", "wide"))
+    text = ["1 of 2 members exist"]
+    assert told(stage, "MembersMissing") == {"PodGroup": text, "Pod": text}
+    assert text[0] in stage.cluster.kubectl("describe", "pod", "train-0", "-n", stage.namespace)
+
+    stage.create(member("train-1", "train"))
+    stage.api.wait_for(path, lambda group: group["status"].get("phase") == "Scheduled")
+    assert columns()[:5] == ["train", "2", "2", "2", "Running"]
+    assert told(stage, "Running") == {"PodGroup": ["2 members are bound"], "Pod": ["2 members are bound"]}
+
+    page = httpx.get(metrics_url, trust_env=False).text
+    assert "muster_gang_starts_total 1.0" in page
+    assert 'muster_gang_wait_seconds_count{size="2-8"} 1.0' in page
+    assert 'muster_api_writes_total{kind="binding",outcome="done"} 2.0' in page
+    assert stage.namespace not in page
+
+
+def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> None:
+    stage.add_nodes(2, clique="rack")
+    stage.set_group("big", 2)
+    stage.set_group("small", 1)
+    stage.create(member("small-0", "small"))
+    stage.until_told("small", lambda seen: seen.state == "Running")
+    stage.create(member("big-0", "big"), member("big-1", "big"))
+    stage.until_told("big", lambda seen: seen.state == "NoRoom")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MUSTER_URL": muster.url}
+
+    def kubectl(*args: str) -> str:
+        argv = [str(stage.cluster.binary("kubectl")), "muster", *args]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+
+    said = json.loads(kubectl("explain", f"{stage.namespace}/big", "-o", "json"))
+    assert said["remedies"] == [
+        "1 more node with 8 GPUs free in the cluster",
+        f"the end of {stage.namespace}/small would free it in the cluster",
+    ]
+    assert "NoRoom" in kubectl("gangs", "-n", stage.namespace)
+    assert f"{stage.namespace}.rack" in kubectl("domains")
