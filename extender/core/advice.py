@@ -95,7 +95,7 @@ class Onlooker(Steering):
             del failed.ungating[event.uid]
         return None
 
-    def clear(self) -> None:
+    def sweep(self, gang: Gang, now: float) -> None:
         """Nominations are kube-scheduler's own."""
 
 

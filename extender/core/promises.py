@@ -20,6 +20,9 @@ class Promises:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state = self._state
         gang.note(now, f"forgotten: {why}")
+        if gang.holds:
+            # kube-scheduler clears their nominations, or fails to: time to look.
+            state.set_timer(now + state.limits.plan_s, gang.key)
         if gang.placement or gang.holds:
             state.turned(gang, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
@@ -75,7 +78,8 @@ class Promises:
                 self.forget(gang, f"the room planned on node {node} was taken by another pod", now, Cause.ROOM_TAKEN)
 
     def lapse(self, gang: Gang, now: float) -> None:
-        """Room that was kept for a replacement long enough is anybody's."""
+        """Room that was kept for a replacement long enough is anybody's, and so is what nobody is promised."""
+        self._steering.sweep(gang, now)
         for uid, kept in list(gang.kept.items()):
             if now >= kept.until:
                 del gang.kept[uid]

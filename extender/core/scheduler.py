@@ -150,7 +150,8 @@ class Scheduler:
                 # It has started before: that was told then.
                 gang.seen_at, gang.told = None, gang.told.then(gang.reason, now)
         self._queue.recover(now)
-        self._steering.clear()
+        for gang in list(state.gangs.values()):
+            self._steering.sweep(gang, now)
 
     def _tick(self, now: float) -> None:
         state = self.state

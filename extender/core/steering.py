@@ -121,14 +121,25 @@ class Steering:
         if nominated and pod is not None and pod.live and not pod.node and uid not in gang.holds:
             self._state.out.append(Nominate(uid, pod.namespace, pod.name, None, group=gang.key))
 
-    def clear(self) -> None:
-        """After a restart: take back the nominations of members that are promised nothing."""
+    def sweep(self, gang: Gang, now: float) -> None:
+        """Take back nominations of members that are promised nothing: each keeps room from others.
+
+        kube-scheduler tries once to clear that of a failed bind. Others are left over from an earlier life of ours.
+        """
         state = self._state
-        for pod in state.pods.values():
-            gang = state.gang_of(pod)
-            ours = pod.scheduler in state.schedulers and pod.live and not pod.node
-            if gang is not None and ours and pod.nominated_node and pod.uid not in gang.placement:
-                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+        left = [
+            pod
+            for pod in gang.live
+            if pod.nominated_node
+            and not pod.node
+            and pod.uid not in gang.placement
+            and pod.scheduler in state.schedulers
+        ]
+        for pod in left:
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=gang.key))
+        if left:
+            # Even this may fail.
+            state.set_timer(now + state.limits.plan_s, gang.key)
 
     def _pin(self, gang: Gang, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""

@@ -66,6 +66,20 @@ def test_a_member_refused_in_the_middle_of_a_release_keeps_no_room_by_its_nomina
     assert wishes[:1] == [None]
 
 
+def test_a_nomination_that_kube_scheduler_leaves_on_a_failed_bind_is_taken_back() -> None:
+    """It tries to clear it once, and that request may fail."""
+    first, second = pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    call = script.bind(first)
+    script.drop(script.planned(second))
+    assert script.answers[call]
+    script.effects.clear()
+    script.advance(60)
+    taken_back = [effect.uid for effect in script.effects if isinstance(effect, Nominate) and effect.node is None]
+    assert first.uid in taken_back
+    assert script.pods[first.uid].nominated_node is None
+
+
 def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)

@@ -21,6 +21,8 @@ from tests.simulation.trouble import Trouble
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
 _LOOKS = 20
+_MOST_STEPS = 100_000
+"""Ten times as many as the longest runs take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Run:
         clock = self.world.clock
         while clock.step(until):
             self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise BrokenPromiseError(f"something goes on and on: {_MOST_STEPS:,} steps by now")
         clock.now = until
 
     def _strike(self, what: str) -> None:

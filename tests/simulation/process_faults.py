@@ -52,7 +52,9 @@ def change_leader(trouble: Trouble) -> None:
 def freeze_extender(trouble: Trouble) -> None:
     """Suspended and resumed: for the process, the clock jumps."""
     if trouble.world.extender is not None:
-        trouble.world.extender.freeze(trouble.random.choice((0.5, 5.0, 40.0)))
+        seconds = trouble.random.choice((0.5, 5.0, 40.0))
+        trouble.world.extender.freeze(seconds)
+        trouble.referee.extender_suspended(trouble.world.clock.now + seconds)
 
 
 def freeze_scheduler(trouble: Trouble) -> None:

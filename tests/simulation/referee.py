@@ -26,6 +26,7 @@ from extender.simulate.apiserver import Change, Kind
 from extender.simulate.process import Extender
 from extender.simulate.world import World
 from policies.model import CLIQUE, GroupKey, Node, Pod, PodGroup
+from tests.simulation.manners import Manners
 from tests.simulation.sight import left_over, look, moved
 
 OURS = "muster"
@@ -64,6 +65,7 @@ class Referee:
         """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
         self._whole: dict[GroupKey, None] = {}
         """Gangs of which something is bound, and that were whole once."""
+        self._manners = Manners()
         self._calls: dict[int, BindArrived] = {}
         self._posting: dict[str, str] = {}
         self._posted: dict[str, str] = {}
@@ -81,6 +83,10 @@ class Referee:
         self._calls.clear()
         self._posting.clear()
         self._posted.clear()
+        self._manners = Manners()
+
+    def extender_suspended(self, until: float) -> None:
+        self._manners.excused_until = until
 
     # What the core does.
 
@@ -95,6 +101,8 @@ class Referee:
                     self._posted[uid] = node
         for effect in effects:
             self._judge(effect, event)
+        if complaint := self._manners.watch(event, effects, self._world.api.pods, self._world.clock.now):
+            raise BrokenPromiseError(complaint)
         if self.events % self._every == 0:
             validate(self._extender.core.state)
 

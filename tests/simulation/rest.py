@@ -69,6 +69,10 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
     assert world.extender is not None
     sight = look(pods, world.api.groups)
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
+    restless = any(key.name == name for name, _ in plan.barred)
+    for pod in waiting:
+        if pod.nominated_node and not restless:
+            yield f"{pod.name} waits, and is nominated for {pod.nominated_node}, where room is kept from others"
     if not waiting or any(pod.scheduler != OURS for pod in sight.live):
         return
     gang = world.extender.core.state.gangs.get(key)
@@ -76,7 +80,6 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
         yield f"nobody knows the gang {key}"
         return
     whole = sight.needed is not None and sight.bound and not sight.partial
-    restless = any(key.name == name for name, _ in plan.barred)
     if not whole and not restless and (gang.reason.code in _ON_ITS_WAY or not gang.reason.message):
         yield f"{key} waits for no reason: {gang.reason}\n{told(gang)}"
     if sight.needed is None or sight.count(sight.live) < sight.needed or not _agree(sight.live):

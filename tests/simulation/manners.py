@@ -1,0 +1,75 @@
+"""How the core treats those it deals with: no call is held beyond its time, and no gate comes off too early."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Ungate
+from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated
+from policies.model import GroupKey, Pod
+
+_MARGIN_S = 1.0
+"""kube-scheduler begins to count a little earlier than the extender does."""
+
+
+class Manners:
+    """Complaints about one life of the extender; ``watch`` is to be told everything in order."""
+
+    def __init__(self) -> None:
+        self.excused_until = 0.0
+        """It was suspended until then, and could not answer."""
+        self._calls: dict[int, tuple[BindArrived, float]] = {}
+        self._started: dict[GroupKey, None] = {}
+        """Gangs for which some Binding was asked: what is held of them then waits for others."""
+        self._unwritten: dict[str, str] = {}
+        """Nominations that were asked for, and are not known to be written: pod UID -> node."""
+
+    def watch(self, event: Event, effects: Sequence[Effect], pods: Mapping[str, Pod], now: float) -> str | None:
+        """What is wrong with this, if anything. ``pods``: those that there are."""
+        complaint = None
+        match event:
+            case BindArrived(call):
+                self._calls[call] = event, now
+            case BindingPosted(uid) if uid in pods and (key := pods[uid].group_key):
+                self._started.pop(key, None)
+            case BindDisconnected(call) if call in self._calls:
+                complaint = self._hung_up(*self._calls.pop(call), pods, now)
+            case Nominated(uid, node) if self._unwritten.get(uid) == node:
+                del self._unwritten[uid]
+            case _:
+                pass
+        for effect in effects:
+            complaint = complaint or self._asked(effect, pods)
+        return complaint
+
+    def _asked(self, effect: Effect, pods: Mapping[str, Pod]) -> str | None:
+        match effect:
+            case AnswerBind(call):
+                self._calls.pop(call, None)
+            case PostBinding() if effect.group is not None:
+                self._started[effect.group] = None
+            case Nominate(uid, node=str(node)):
+                self._unwritten[uid] = node
+            case Nominate(uid):
+                self._unwritten.pop(uid, None)
+            case Ungate(uid) if uid in pods:
+                return self._ungated(pods[uid], pods)
+            case _:
+                pass
+        return None
+
+    def _hung_up(self, asked: BindArrived, since: float, pods: Mapping[str, Pod], now: float) -> str | None:
+        pod = pods.get(asked.uid)
+        if now < asked.expires - _MARGIN_S or since < self.excused_until or pod is None or pod.group_key is None:
+            return None
+        fellows = [other for other in pods.values() if other.group_key == pod.group_key]
+        if pod.group_key in self._started or any(other.node for other in fellows):
+            return None
+        return f"{asked} was held until kube-scheduler gave it up"
+
+    def _ungated(self, pod: Pod, pods: Mapping[str, Pod]) -> str | None:
+        others = [pods[uid] for uid in self._unwritten if uid in pods]
+        early = [other for other in others if other.group_key == pod.group_key and other.live and not other.node]
+        if not early or pod.group_key is None:
+            return None
+        return f"the gate of {pod.uid} is to come off before the nomination of {early[0].uid} is known to be written"
