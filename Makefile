@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test soak check help format devcluster python clean
+.PHONY: demo test soak check help format devcluster python clean fuzz
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -30,12 +30,16 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 soak: $(SYNC) ## Strike simulated clusters with faults until stopped or a promise is broken (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)
 
-check: $(SYNC) ## Check format, lint, types, import contracts and the lock file
+fuzz: $(SYNC) ## Feed Muster hostile documents, made from a seed (ARGS="--inputs 1000000 --seed 7")
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+check: $(SYNC) ## Check format, lint, types, import contracts, the lock file, and known vulnerabilities
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(UV) lock --check
+	@.ci/audit $(UV)
 
 devcluster: $(SYNC) ## Start a real control plane on loopback to play with, until Ctrl-C
 	@$(BIN)/python -m devcluster $(ARGS)
