@@ -160,13 +160,39 @@ def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_pat
     assert said.exit_code == 0, said.output
     assert "train" in said.output
     lease, forward = (tmp_path / "calls").read_text().splitlines()
-    assert lease.startswith("--namespace=sched --context=prod get lease muster")
-    assert forward == "--namespace=sched --context=prod port-forward --address=127.0.0.1 pod/muster-5d9-abc :10290"
+    assert lease.startswith("--context=prod --namespace=sched get lease muster")
+    assert forward == "--context=prod --namespace=sched port-forward --address=127.0.0.1 pod/muster-5d9-abc :10290"
 
 
 def test_without_a_lease_the_deployment_is_forwarded(url: str, tmp_path: Path) -> None:
     asked("gangs", "--kubeconfig", "/k", PATH=kubectl(tmp_path, url.rpartition(":")[2]))
     assert "deployment/muster :10290" in (tmp_path / "calls").read_text()
+
+
+def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> None:
+    meta = {
+        "name": "train-0",
+        "namespace": "team",
+        "annotations": {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"},
+    }
+    pods = {"items": [{"metadata": meta, "spec": {"schedulingGates": [{"name": "muster.dev/gang"}]}}, {"metadata": {}}]}
+    event = {
+        "reason": "MembersMissing", "note": "1 of 2 members exist", "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "muster.dev/extender", "regarding": {"kind": "Pod", "name": "train-0"},
+    }  # fmt: skip
+    (tmp_path / "kubectl").write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        f"if 'pods' in sys.argv: print({json.dumps(pods)!r})\n"
+        f"elif 'events.events.k8s.io' in sys.argv: print({json.dumps({'items': [event]})!r})\n"
+        "else: print('forbidden', file=sys.stderr); sys.exit(1)\n"
+    )
+    (tmp_path / "kubectl").chmod(0o755)
+    said = asked("explain", "team/train", "--context", "x", PATH=str(tmp_path))
+    assert said.exit_code == 0, said.output
+    assert "forbidden" in said.stderr
+    for text in ("team/train  MembersMissing", "1 of 2 members exist", "train-0", "Gated", "at least: 2"):
+        assert text in said.stdout
+    assert asked("explain", "team/other", "--context", "x", PATH=str(tmp_path)).exit_code == 2
 
 
 def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import yaml
 from rich.console import Console
 
 from extender.inspection import tables
-from extender.inspection.reach import Muster, RefusedError, UnreachableError, Way, reach
+from extender.inspection.hearsay import told_by_objects
+from extender.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
 
 
 class Output(StrEnum):
@@ -49,10 +50,13 @@ def explain(
     cert_file: CertFile = None,
     key_file: KeyFile = None,
 ) -> None:
-    """Why a gang is where it is: its state, the room in every domain, what would make it start, its story."""
+    """Why a gang is where it is: its state, the room in every domain, what would make it start, its story.
+
+    If Muster cannot be reached, what Events and pods tell is shown in its place.
+    """
     where, name = _named(gang, namespace)
     way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
-    told = _asked(way, lambda muster: _explained(muster, where, name))
+    told = _told(way, where, name)
     _show(told, output, lambda out: tables.show_explanation(told, out))
 
 
@@ -128,6 +132,22 @@ def _explained(muster: Muster, namespace: str, name: str) -> Any:
         others = [one["name"] for one in muster.get("/gangs") if one["namespace"] == namespace]
         listed = f"; there are: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
         raise RefusedError(f"{error}{listed}", error.status) from None
+
+
+def _told(way: Way, namespace: str, name: str) -> Any:
+    """What Muster says, else what the cluster's objects say."""
+    try:
+        with reach(way) as muster:
+            return _explained(muster, namespace, name)
+    except RefusedError as error:
+        stop(str(error))
+    except UnreachableError as error:
+        argv = kubectl(way) if way.url is None else None
+        told = None if argv is None else told_by_objects(argv, namespace, name)
+        if told is None:
+            stop(str(error))
+        typer.secho(f"{error}\nWhat follows is what the pods and their Events tell.\n", err=True, fg="yellow")
+        return told
 
 
 def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:

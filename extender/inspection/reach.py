@@ -100,6 +100,15 @@ def reach(way: Way) -> Iterator[Muster]:
                 yield Muster(client, f"{target} (through kubectl port-forward)")
 
 
+def kubectl(way: Way) -> list[str] | None:
+    """The command line of kubectl for that cluster, to be continued; None where there is none."""
+    program = shutil.which("kubectl")
+    if program is None:
+        return None
+    kubeconfig = [f"--kubeconfig={way.kubeconfig}"] if way.kubeconfig is not None else []
+    return [program, *kubeconfig, *([f"--context={way.context}"] if way.context is not None else [])]
+
+
 def _client(way: Way, url: str) -> httpx.Client:
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
@@ -125,15 +134,13 @@ def _is_here() -> bool:
 
 @contextmanager
 def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
+    found = kubectl(way)
+    if found is None:
         raise UnreachableError(
             f"nothing answers at {HERE}, and there is no kubectl on the PATH to forward Muster's port; "
             "say with --url where it is"
         )
-    argv = [kubectl, f"--namespace={way.namespace}"]
-    argv += [f"--kubeconfig={way.kubeconfig}"] if way.kubeconfig is not None else []
-    argv += [f"--context={way.context}"] if way.context is not None else []
+    argv = [*found, f"--namespace={way.namespace}"]
     target = _leader(argv, way.lease) or "deployment/muster"
     forward = subprocess.Popen(
         [*argv, "port-forward", "--address=127.0.0.1", target, f":{PORT}"],
@@ -146,11 +153,11 @@ def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
         forward.communicate()
 
 
-def _leader(kubectl: list[str], lease: str) -> str | None:
+def _leader(argv: list[str], lease: str) -> str | None:
     """The pod whose kube-scheduler holds the Lease: of several replicas it is the one that decides."""
-    argv = [*kubectl, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}"]
+    asking = [*argv, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}"]
     try:
-        said = subprocess.run(argv, capture_output=True, text=True, timeout=_FORWARD_S, check=False)
+        said = subprocess.run(asking, capture_output=True, text=True, timeout=_FORWARD_S, check=False)
     except subprocess.TimeoutExpired:
         return None
     pod, underscore, _ = said.stdout.strip().rpartition("_")

@@ -39,10 +39,11 @@ def show_explanation(told: Shown, out: Console) -> None:
         out.print(
             plain("is in: " + ", ".join(f"{one['name']} ({one['members']})" for one in told["places"][:_DOMAINS]))
         )
-    out.print()
-    out.print(Text("What would make it start" if gang["state"] != "Running" else "What it waits for", "bold"))
-    for one in told["remedies"]:
-        out.print(plain(f"  - {one}"))
+    if told["remedies"] and gang["state"] != "Running":
+        out.print()
+        out.print(Text("What would make it start", "bold"))
+        for one in told["remedies"]:
+            out.print(plain(f"  - {one}"))
     _show_domains_of(told, out)
     _show_members(gang, out)
     _show_story(gang, out)

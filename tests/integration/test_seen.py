@@ -10,10 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, start_muster
+from extender.cli import main
 from tests.integration.stage import RealStage
 
 pytestmark = pytest.mark.xdist_group("seen")
@@ -61,6 +63,14 @@ def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_ur
     text = ["1 of 2 members exist"]
     assert told(stage, "MembersMissing") == {"PodGroup": text, "Pod": text}
     assert text[0] in stage.cluster.kubectl("describe", "pod", "train-0", "-n", stage.namespace)
+
+    # Nobody can forward a port of this cluster: pods and Events have to do.
+    kubectl = stage.cluster.binary("kubectl").parent
+    args = ["explain", f"{stage.namespace}/train", "--kubeconfig", str(stage.cluster.kubeconfig)]
+    said = CliRunner().invoke(main, args, env={"PATH": str(kubectl), "COLUMNS": "160"})
+    assert said.exit_code == 0, said.output
+    assert f"{stage.namespace}/train  MembersMissing" in said.stdout
+    assert "what the pods and their Events tell" in said.stderr
 
     stage.create(member("train-1", "train"))
     stage.api.wait_for(path, lambda group: group["status"].get("phase") == "Scheduled")

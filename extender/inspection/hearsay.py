@@ -1,0 +1,96 @@
+"""What the cluster's own objects tell of a gang, for those who may not reach Muster: its pods and the Events on them.
+
+The answer has the shape of Muster's own; what only Muster knows (room by domain, holds) is empty in it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from extender.kube.dialects import group_of
+from extender.kube.objects import Meta, PodObject
+from policies.model import GANG_GATE
+
+_PATIENCE_S = 30.0
+_CONTROLLER = "muster.dev/extender"
+
+
+class _Pods(msgspec.Struct):
+    items: list[PodObject]
+
+
+def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[str, Any] | None:
+    """As /explain, from pods and Events that ``kubectl`` may read; None when there is no such gang to be seen."""
+    said = _got([*kubectl, f"--namespace={namespace}", "get", "pods", "--output=json"])
+    if said is None:
+        return None
+    pods = [pod for pod in msgspec.json.decode(said, type=_Pods).items if _is_member(pod, name)]
+    if not pods:
+        return None
+    events = _events(kubectl, namespace, {name, *(_meta(pod).name or "" for pod in pods)})
+    last = events[-1] if events else {"reason": "Unknown", "note": "no Event tells: it may have just been created"}
+    sizes = [found.min_member for pod in pods if (found := group_of(_meta(pod))) is not None]
+    gang = {
+        "namespace": namespace,
+        "name": name,
+        "state": last["reason"],
+        "message": last["note"],
+        "for_s": _ago(last.get("eventTime")),
+        "min_member": next((size for size in sizes if size is not None), None),
+        "members": len(pods),
+        "bound": sum(_node(pod) is not None for pod in pods),
+        "held": 0,
+        "pods": [{"name": _meta(pod).name, "state": _state(pod), "node": _node(pod)} for pod in pods],
+        "story": [(_ago(one.get("eventTime")), f"{one['reason']}: {one['note']}") for one in events],
+    }
+    empty: dict[str, Any] = {"asks": [], "places": [], "level": None, "required": False, "domains": []}
+    return {"gang": gang, **empty, "domains_in_all": 0, "remedies": []}
+
+
+def _events(kubectl: Sequence[str], namespace: str, names: set[str]) -> list[dict[str, Any]]:
+    """Muster's Events on any of these objects, the oldest first."""
+    said = _got([*kubectl, f"--namespace={namespace}", "get", "events.events.k8s.io", "--output=json"])
+    found: list[dict[str, Any]] = [] if said is None else json.loads(said)["items"]
+    ours = [one for one in found if one.get("reportingController") == _CONTROLLER and one["regarding"]["name"] in names]
+    # The same is told on the PodGroup and on a member.
+    once = {(one["reason"], one.get("note")): one for one in sorted(ours, key=lambda one: str(one.get("eventTime")))}
+    return list(once.values())
+
+
+def _got(argv: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _meta(pod: PodObject) -> Meta:
+    return pod.metadata or Meta()
+
+
+def _is_member(pod: PodObject, name: str) -> bool:
+    group = group_of(_meta(pod))
+    return group is not None and group.name == name
+
+
+def _node(pod: PodObject) -> str | None:
+    return (pod.spec.node_name if pod.spec else None) or None
+
+
+def _state(pod: PodObject) -> str:
+    phase = (pod.status.phase if pod.status else None) or "Pending"
+    gates = [gate.name for gate in (pod.spec.scheduling_gates if pod.spec else None) or ()]
+    if phase == "Pending" and GANG_GATE in gates:
+        return "Gated"
+    return "Bound" if phase == "Pending" and _node(pod) else phase
+
+
+def _ago(instant: str | None) -> float:
+    return 0.0 if not instant else max(0.0, (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds())
