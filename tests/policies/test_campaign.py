@@ -41,6 +41,8 @@ def test_judge_and_program_see_a_placement_that_nobody_should_make() -> None:
         judge = Judge(one)
         complaints = [*judge.complaints(found), *program.complaints(judge, found)]
         seen |= {words for text in complaints for words in SIGNS if words in text}
+        if seen == set(SIGNS):
+            return
     assert seen == set(SIGNS)
 
 
