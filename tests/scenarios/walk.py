@@ -1,7 +1,8 @@
 """Random walks: what happens is drawn from a seed while one stage plays it, and another stage plays it after.
 
 After every step the first stage comes to rest, and how everything stands then is what the other one must come to.
-Only such steps are drawn as leave no choice: nodes of a clique are alike, and gangs are named in order of age.
+Only such steps are drawn as leave no choice: nodes of a clique are alike, gangs are named in order of age, and while
+somebody waits for room it comes node by node, for whoever comes first would get what is there by then.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Walk:
 
     def steps(self, count: int) -> list[Step]:
         """Play so many steps, nodes first, and return them."""
-        played = [self._play(*self._add_nodes()) for _ in range(3)]
+        played = [self._play(*self._add_nodes(count)) for count in self._random.sample(range(1, 6), 3)]
         while len(played) < count:
             draw = self._random.choices(*zip(*self._choices(), strict=True))[0]
             if (drawn := draw()) is not None:
@@ -70,7 +71,7 @@ class Walk:
     def _choices(self) -> list[tuple[Callable[[], tuple[str, Act] | None], int]]:
         return [
             (self._submit, 8),
-            (self._add_nodes, 2),
+            (lambda: self._add_nodes(1), 3),
             (self._close, 1),
             (self._open, 2),
             (self._complete, 3),
@@ -84,8 +85,8 @@ class Walk:
             (self._single, 1),
         ]
 
-    def _add_nodes(self) -> tuple[str, Act]:
-        count, clique = self._random.randint(1, 4), self._random.choice(_CLIQUES)
+    def _add_nodes(self, count: int) -> tuple[str, Act]:
+        clique = self._random.choice(_CLIQUES)
         self._closed.pop(clique, None)
         return f"{count} nodes in clique {clique}", lambda stage: (stage.add_nodes(count, clique=clique), None)[1]
 
@@ -93,7 +94,9 @@ class Walk:
         return self._cordon(self._random.choice(_CLIQUES), on=True)
 
     def _open(self) -> tuple[str, Act] | None:
-        return self._cordon(self._random.choice(list(self._closed)), on=False) if self._closed else None
+        if not self._closed or self._somebody_waits():
+            return None
+        return self._cordon(self._random.choice(list(self._closed)), on=False)
 
     def _cordon(self, clique: str, *, on: bool) -> tuple[str, Act]:
         if on:
@@ -158,7 +161,7 @@ class Walk:
         return f"{name} loses {FOREIGN_GATE}", lambda stage: stage.open_gate(name, FOREIGN_GATE)
 
     def _delete(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: bool(one.there))
+        gang = self._some(lambda one: bool(one.there) and (self._bound(one) == 0 or not self._somebody_waits()))
         if gang is None:
             return None
         del self._gangs[gang.name]
@@ -171,7 +174,7 @@ class Walk:
         return f"{gang.name} is deleted", act
 
     def _succeed(self) -> tuple[str, Act] | None:
-        gang = self._some(lambda one: self._bound(one) == len(one.there) > 0)
+        gang = self._some_that_runs()
         if gang is None:
             return None
         del self._gangs[gang.name]
@@ -179,7 +182,7 @@ class Walk:
 
     def _lose_member(self) -> tuple[str, Act] | None:
         """Of a gang that runs whole; a replacement comes at once."""
-        gang = self._some(lambda one: self._bound(one) == len(one.there) > 0)
+        gang = self._some_that_runs()
         if gang is None:
             return None
         lost = gang.there.pop(self._random.randrange(len(gang.there)))
@@ -232,6 +235,15 @@ class Walk:
             stage.delete(name)
 
         return f"{name} comes and goes", act
+
+    def _some_that_runs(self) -> Submitted | None:
+        """One that is bound whole, while nobody waits for its room."""
+        return None if self._somebody_waits() else self._some(lambda one: self._bound(one) == len(one.there) > 0)
+
+    def _somebody_waits(self) -> bool:
+        """A gang would take room that comes free."""
+        gangs = self._stage.gangs().values()
+        return any(gang.bound < gang.members and gang.state in ("NoRoom", "Running") for gang in gangs)
 
     def _bound(self, gang: Submitted) -> int:
         return len(bound(self._stage.pods(), gang.name))

@@ -133,10 +133,11 @@ class VirtualStage:
 
     def set_group(self, name: str, min_member: int) -> None:
         known = self._api.groups.get(GroupKey(self.namespace, name))
-        uid = known.uid if known else f"{name}.{next(self._numbers)}"
-        meta = {"name": name, "namespace": self.namespace, "uid": uid}
+        if known is not None:
+            return self._api.set_group(replace(known, min_member=min_member))
+        meta = {"name": name, "namespace": self.namespace, "uid": f"{name}.{next(self._numbers)}"}
         written = {"metadata": meta, "spec": {"minMember": min_member}}
-        self._api.set_group(group_from(msgspec.convert(written, GroupObject)))
+        self._api.set_group(replace(group_from(msgspec.convert(written, GroupObject)), created=self._second()))
 
     def remove_group(self, name: str) -> None:
         self._api.remove_group(GroupKey(self.namespace, name))
@@ -214,5 +215,8 @@ class VirtualStage:
         one["metadata"] |= {"namespace": self.namespace, "uid": f"{one['metadata']['name']}.{number}"}
         spec |= {"schedulerName": self._scheduler, "nodeSelector": {"stage": self.namespace}}
         spec["priority"] = PRIORITIES.get(spec.get("priorityClassName", ""), 0)
-        # Instants of creation are whole seconds there.
-        return replace(pod_from(msgspec.convert(one, PodObject)), created=float(int(self._clock.now)))
+        return replace(pod_from(msgspec.convert(one, PodObject)), created=self._second())
+
+    def _second(self) -> float:
+        """The present as the API server writes instants of creation: in whole seconds."""
+        return float(int(self._clock.now))
