@@ -1,0 +1,65 @@
+"""SECURITY.md and docs/tls.md: every test that is named exists, and every setting and limit is what it says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender import wire
+from extender.config import Settings, load
+from extender.kube.convert import MOST_CONDITIONS, MOST_VALUES
+from extender.kube.requests import MOST
+from extender.logs import LONGEST_LINE
+
+ROOT = Path(__file__).parent.parent
+SECURITY = (ROOT / "SECURITY.md").read_text()
+TLS = (ROOT / "docs" / "tls.md").read_text()
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", SECURITY)))
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_a_test_that_is_named_exists(file: str, name: str) -> None:
+    functions = ast.walk(ast.parse((ROOT / file).read_text()))
+    assert name in {one.name for one in functions if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_protection_has_a_test() -> None:
+    table = SECURITY.partition("by which test")[2].partition("## Limits")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    assert len(rows) > 10
+    assert all("::" in row.split("|")[3] for row in rows)
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    limits = SECURITY.partition("## Limits")[2].partition("## Hostile")[0]
+    for setting in ("max_body_mib", "max_candidates", "max_gang_members", "max_waiting_gangs"):
+        (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
+        assert int(said.replace(",", "")) == Settings.model_fields[setting].default
+    assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values |" in limits
+    assert f"2^{MOST.bit_length() - 1} |" in limits
+    assert f"| {LONGEST_LINE:,} characters |" in limits
+    assert f"documents up to {wire.LONGEST_FOLDED >> 20} MiB" in limits
+
+
+def test_the_settings_and_the_schedulers_entry_belong_together() -> None:
+    settings, scheduler = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", TLS, re.DOTALL))
+    assert load(None, **settings).tls is not None
+    (entry,) = scheduler["extenders"]
+    assert entry["urlPrefix"].startswith("https://")
+    assert entry["urlPrefix"].endswith(f":{settings['listen_port']}")
+    assert entry["enableHTTPS"] is True
+    assert set(entry["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+
+
+def test_what_is_shown_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from extender.cli import main
+
+    monkeypatch.setenv("MUSTER_LISTEN_HOST", "0.0.0.0")  # noqa: S104
+    (shown,) = re.findall(r"\$ MUSTER_LISTEN_HOST=0\.0\.0\.0 muster serve\n(.*?)```", TLS, re.DOTALL)
+    assert CliRunner().invoke(main, ["serve"]).output.split() == shown.split()
