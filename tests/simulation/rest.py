@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from extender.core.effects import Evict, Nominate, PostBinding, Ungate
 from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
+from extender.core.steering import SteeringMode
 from extender.simulate.world import World
 from policies.matching import admits
 from policies.model import CLIQUE, GANG_GATE, GroupKey, Pod, Requests
@@ -85,6 +86,9 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
     if sight.needed is None or sight.count(sight.live) < sight.needed or not _agree(sight.live):
         return
     if not whole and any(set(pod.gates) - {GANG_GATE} for pod in sight.live):
+        return
+    if restless and plan.steering is not SteeringMode.NOMINATE:
+        # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
     needed = 1 if whole else sight.needed - sight.count(sight.bound)
     if _placeable(world, room, waiting, sight.bound, plan) >= needed:

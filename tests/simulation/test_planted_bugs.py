@@ -1,0 +1,42 @@
+"""The campaign can fail: bugs planted in the core are found, each by a seed that the core as it is passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import plants
+from tests.simulation.campaign import SeedError, play
+from tests.simulation.plants import Plant
+
+ALONE, INSIDE = 0, 8
+"""The referee judges by the objects and by what is said alone; or the core's own state is looked into as well."""
+
+FOUND: list[tuple[Plant, int, int, str]] = [
+    (plants.quorum_off_by_one, 2, ALONE, "is to be bound when 1 of 2 members"),
+    (plants.bound_members_not_counted, 2, ALONE, "is evicted, although its gang .* was whole"),
+    (plants.assumed_pods_ignored_in_capacity, 29, ALONE, "goes on"),
+    (plants.deadline_ignored, 2, ALONE, "goes on and on"),
+    (plants.forgetting_frees_no_room, 3, ALONE, "waits, and there is room for 4 of its members"),
+    (plants.bindings_posted_twice, 2, ALONE, "is being bound twice at once"),
+    (plants.calls_answered_twice, 2, ALONE, "is answered, but is not open"),
+    (plants.gates_off_before_nominations_are_written, 4, ALONE, "the gate of .* is to come off before the nomination"),
+    (plants.required_level_ignored, 40, ALONE, "its gang would be in cliques"),
+    (plants.failed_binding_called_a_success, 3, ALONE, "was called a success, but the pod is on None"),
+    (plants.filter_answers_only_once, 2, ALONE, "asked twice about"),
+    (plants.member_of_a_gang_preempted, 9, ALONE, "of a gang, may be preempted"),
+    (plants.reasons_kept_to_itself, 2, ALONE, "waits for no reason"),
+    (plants.members_of_an_earlier_podgroup_counted, 13, INSIDE, "identities are counted as"),
+    (plants.whole_gang_evicted_when_it_loses_a_member, 15, INSIDE, "bound in part"),
+    (plants.lost_member_keeps_its_gang_placed, 61, INSIDE, "is promised to .*, which is gone or going"),
+    (plants.old_watch_event_unbinds_a_pod, 9, INSIDE, "is charged as bound, but"),
+]
+"""The bug, a small seed that finds it, what that takes, and what is said to be broken."""
+
+
+@pytest.mark.parametrize(("plant", "seed", "look", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])
+def test_a_planted_bug_is_found(plant: Plant, seed: int, look: int, complaint: str) -> None:
+    play(seed, every=8)
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        with pytest.raises(SeedError, match=complaint):
+            play(seed, every=look)
