@@ -1,4 +1,4 @@
-"""Required and preferred levels, slices and roles as a gang meets them, and the reason when a level has no room."""
+"""Required and preferred levels, slices and roles as a gang meets them; ranks that are stamped."""
 
 from __future__ import annotations
 
@@ -9,32 +9,10 @@ import pytest
 from extender.core.effects import PostBinding
 from extender.core.events import NodeSeen, Outcome
 from extender.core.releases import DOMAIN, RANK
-from policies.model import CLIQUE, Node, Pod, Topology
+from policies.model import CLIQUE, Pod, Topology
 from tests.builders import busy, cluster, coscheduled, gang, node, reborn, requests
+from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks, homes
 from tests.core.script import Script
-
-BLOCK = "cloud.google.com/gce-topology-block"
-IN_CLIQUE, IN_BLOCK = Topology(required="clique"), Topology(required=BLOCK)
-
-
-def blocks(*texts: str) -> list[Node]:
-    """``blocks("x a: 2x8", "y b: 2x8")``: cliques as ``cluster`` makes them, each in the block named before it."""
-    nodes = []
-    for text in texts:
-        block, _, clique = text.partition(" ")
-        nodes += [replace(one, labels={**one.labels, BLOCK: block}) for one in cluster(clique)]
-    return nodes
-
-
-def asking(pods: list[Pod], topology: Topology) -> list[Pod]:
-    return [replace(pod, topology=topology) for pod in pods]
-
-
-def homes(script: Script, pods: list[Pod], label: str = CLIQUE) -> str:
-    """``"a a b"``: the clique of each member's planned or own node, in order; ``-`` where it has none."""
-    nodes = script.core.state.ledger.nodes
-    found = [script.planned(pod) or next(iter(script.bound([pod])), "") for pod in pods]
-    return " ".join(nodes[name].labels.get(label, "-") if name else "none" for name in found)
 
 
 def test_a_required_level_is_waited_for_and_a_preferred_one_is_not() -> None:
@@ -44,32 +22,6 @@ def test_a_required_level_is_waited_for_and_a_preferred_one_is_not() -> None:
     assert homes(script, hard) == "none none none none"
     script.see(soft)
     assert homes(script, soft) == "a a a b"
-
-
-def test_the_reason_names_the_best_domain_what_it_lacks_and_who_is_there() -> None:
-    script = Script(*cluster("rack-1: 4x8", "rack-3: 17x8"))
-    for name in ("train-9", "train-7"):
-        members = gang(name, 5)
-        script.see(members)
-        script.run(members)
-    pods = asking(gang("big", 8), IN_CLIQUE)
-    script.see(pods)
-    assert script.message("big") == (
-        "7 of 8 members fit at once: required nvidia.com/gpu.clique for 8 x 8 GPUs: 2 cliques, "
-        "best has 7 free nodes (rack-3); 1 node short; held there by train-7 (ends unknown), train-9 (ends unknown); "
-        "11 of 21 nodes have room for 1 cpu, 8 nvidia.com/gpu"
-    )
-    free = next(
-        name
-        for name in script.core.state.ledger.nodes
-        if name.startswith("rack-3") and not any(script.core.state.ledger.charges_on(name))
-    )
-    script.see(busy(free, 3))
-    script.advance(60)
-    assert (
-        "2 nodes short; held there by train-7 (ends unknown), train-9 (ends unknown), 1 pod in no gang"
-        in script.message("big")
-    )
 
 
 def test_required_block_and_preferred_clique() -> None:
@@ -198,73 +150,6 @@ def test_after_a_restart_nominations_that_break_a_required_level_are_not_taken_u
     assert script.reason("train") == "Running"
 
 
-def test_a_holder_whose_end_is_known_is_named_with_it_and_one_of_another_namespace_with_that() -> None:
-    known = [replace(pod, node=f"a-{pod.index}", ends=3600.0 * (pod.index or 1)) for pod in gang("known", 3)]
-    other = [replace(pod, node="a-3", namespace="team") for pod in gang("other", 1)]
-    system = [replace(one, uid=f"agent-{one.node}") for one in busy("a-0 a-1 a-2 a-3 a-4 a-5", 0)]
-    pods = asking(gang("big", 4), IN_CLIQUE)
-    script = Script(*cluster("a: 6x8"), *known, *other, *system, *pods)
-    assert (
-        "best has 2 free nodes (a); 2 nodes short; "
-        "held there by known (ends by 1970-01-01 02:00 UTC), team/other (ends unknown); 2 of 6" in script.message("big")
-    ), "pods without a GPU are in nobody's way"
-    script.change(other[0], deleting=True)
-    script.advance(60)
-    assert "UTC), team/other (being deleted);" in script.message("big")
-    script.change(known[0], ends=None)
-    script.advance(60)
-    assert "held there by known (ends unknown)" in script.message("big")
-
-
-def test_nodes_that_are_closed_to_the_gang_are_counted_in_the_domain_that_comes_nearest() -> None:
-    here = cluster("a: 4x8")
-    pods = asking(gang("big", 4), IN_CLIQUE)
-    script = Script(replace(here[0], unschedulable=True), replace(here[1], ready=False), *here[2:], *pods)
-    assert "best has 2 free nodes (a); 2 nodes short; 2 of its 4 nodes not ready or closed to the" in script.message(
-        "big"
-    )
-
-
-def test_a_replacement_is_told_of_the_domain_that_its_gang_is_in_and_of_no_other() -> None:
-    for wish in (IN_CLIQUE, Topology(slice_size=3)):
-        pods = asking(gang("train", 3), wish)
-        script = Script(*cluster("a: 3x8", "b: 9x8"), *pods)
-        script.run(pods)
-        (lost,) = script.bound(pods[2:])
-        script.gone(pods[2])
-        script.see(busy(lost, 8), reborn(pods[2]))
-        assert script.message("train") == (
-            "0 of 1 members fit at once: required nvidia.com/gpu.clique for 1 x 8 GPUs: its gang is in a, which has "
-            "0 free nodes; 1 node short; held there by train (ends unknown), 1 pod in no gang; "
-            "9 of 12 nodes have room for 1 cpu, 8 nvidia.com/gpu"
-        )
-
-
-def test_a_sliced_gang_is_told_for_how_many_slices_there_is_room() -> None:
-    pods = asking(gang("train", 6), Topology(slice_size=2))
-    script = Script(*cluster("a: 3x8", "b: 3x8", "c: 1x8"), *pods)
-    assert (
-        "4 of 6 members fit at once: required nvidia.com/gpu.clique for 6 x 8 GPUs in slices of 2: 3 cliques, "
-        "best has 2 free nodes in whole slices of 2 (a); room for 2 of 3 slices in all" in script.message("train")
-    )
-    pods = asking(gang("train", 6), Topology(required=BLOCK, slice_size=2, slice_level="clique"))
-    script = Script(*blocks("x a: 3x8", "x b: 3x8", "y c: 5x8"), *pods)
-    assert (
-        f"required {BLOCK} for 6 x 8 GPUs in slices of 2 that share nvidia.com/gpu.clique each: 2 blocks, "
-        "best has 4 free nodes in whole slices of 2 (x); 2 nodes short" in script.message("train")
-    )
-    pods = asking(gang("huge", 16), Topology(slice_size=16))
-    script = Script(*cluster("a: 15x8"), *pods)
-    assert "1 clique, none has room for a slice of 16" in script.message("huge")
-
-
-def test_labels_that_contradict_nesting_stand_in_the_reason() -> None:
-    pods = asking(gang("train", 4), IN_CLIQUE)
-    script = Script(*blocks("x a: 2x8", "y a: 2x8")[:2], *blocks("y a: 4x8")[2:], *pods)
-    assert "best has 2 free nodes (a in x); 2 nodes short" in script.message("train")
-    assert "1 value of this label contradict the levels farther out: a;" in script.message("train")
-
-
 def ranks(script: Script, pods: list[Pod]) -> list[str]:
     """The stamped ranks in the order of the pods."""
     stamped = {one.uid: one.annotations[RANK] for one in script.effects if isinstance(one, PostBinding)}
@@ -318,14 +203,3 @@ def test_a_domain_that_has_lost_its_last_node_holds_nobody() -> None:
     script.drop("b-0")
     script.see(pods)
     assert homes(script, pods).count("a") == 2
-
-
-def test_nodes_with_room_that_lack_the_label_are_told_of() -> None:
-    pods = asking(gang("train", 3), IN_CLIQUE)
-    script = Script(*cluster("a: 2x8", "-: 4x8"), *pods, *busy("n-0", 8))
-    assert "1 node short; 3 nodes with room in none, for want of this label; 5 of 6 nodes" in script.message("train")
-    script = Script(*cluster("-: 4x8"), *pods)
-    assert (
-        "required nvidia.com/gpu.clique for 3 x 8 GPUs: no node has this label; "
-        "4 nodes with room in none, for want of this label; " in script.message("train")
-    )
