@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from math import inf
 
 from extender.core.state import State
-from policies.model import GroupKey, Pod
+from policies.model import GroupKey, Pod, Requests
 from policies.shortage import Miss
 
 _NAMED = 5
@@ -23,12 +23,21 @@ class _Holder:
     ends: float = -inf
 
 
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """Who is in a domain: gangs that have most of it and their ends, how many more there are, and pods in no gang."""
+
+    most: tuple[tuple[GroupKey, float], ...]
+    more: int
+    singles: int
+
+
 class Holders:
     """Many gangs miss the same domain in one pass: what was found is kept until some room changes hands."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._known: dict[tuple[object, ...], str] = {}
+        self._known: dict[tuple[object, ...], _Present] = {}
         self._as_of = -1
 
     def told(self, miss: Miss, namespace: str) -> str:
@@ -40,12 +49,18 @@ class Holders:
         if self._as_of != ledger.changes:
             self._as_of = ledger.changes
             self._known.clear()
-        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, miss.kinds, namespace)
+        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, miss.kinds)
         if place not in self._known:
-            self._known[place] = self._names(miss, namespace)
-        return self._known[place]
+            self._known[place] = self._present(miss)
+        there = self._known[place]
+        said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
+        if there.more:
+            said.append(f"{there.more} more gang{'s' * (there.more > 1)}")
+        if there.singles:
+            said.append(f"{there.singles} pod{'s' * (there.singles > 1)} in no gang")
+        return f"; held there by {', '.join(said)}" if said else ""
 
-    def _names(self, miss: Miss, namespace: str) -> str:
+    def _present(self, miss: Miss) -> _Present:
         gangs: dict[GroupKey, _Holder] = {}
         singles = 0
         for key, pod, amount in self._charges(miss):
@@ -56,20 +71,18 @@ class Holders:
             holder.amount += amount
             holder.ends = max(holder.ends, _ends(pod))
         found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
-        said = [f"{_name(key, namespace)} ({_end(gangs[key].ends)})" for key in found[:_NAMED]]
-        if len(found) > _NAMED:
-            more = len(found) - _NAMED
-            said.append(f"{more} more gang{'s' * (more > 1)}")
-        if singles:
-            said.append(f"{singles} pod{'s' * (singles > 1)} in no gang")
-        return f"; held there by {', '.join(said)}" if said else ""
+        most = tuple((key, gangs[key].ends) for key in found[:_NAMED])
+        return _Present(most, len(found) - len(most), singles)
 
     def _charges(self, miss: Miss) -> Iterator[tuple[GroupKey | None, Pod | None, int]]:
         """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
         ledger, names = self._state.ledger, self._state.ledger.snapshot().names
+        amounts: dict[Requests, int] = {}
         for row in miss.domain.rows.tolist():
             for uid in ledger.charges_on(names[row]):
-                amount = sum(much for name, much in ledger.charges[uid].requests if name in miss.kinds)
+                requests = ledger.charges[uid].requests
+                if (amount := amounts.get(requests)) is None:
+                    amount = amounts[requests] = sum(much for name, much in requests if name in miss.kinds)
                 if amount:
                     pod = self._state.pods.get(uid)
                     yield (self._keeper(uid) if pod is None else pod.group_key), pod, amount
