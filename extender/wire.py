@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -168,7 +169,7 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         except (msgspec.ValidationError, WireError):
             if len(body) > LONGEST_FOLDED:
                 raise
-            folded = _folded(msgspec.json.decode(body), inspect.type_info(args))
+            folded = _folded(msgspec.json.decode(body), _shape(args))
             return request(msgspec.json.decode(msgspec.json.encode(folded), type=args))
     except WireError:
         raise
@@ -176,6 +177,12 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         raise WireError("the request is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError, OverflowError) as error:
         raise WireError(f"the request is not what kube-scheduler sends: {_sendable(str(error))}") from None
+
+
+@cache
+def _shape(args: type[Any]) -> inspect.Type:
+    """Worked out once: it takes longer than any answer."""
+    return inspect.type_info(args)
 
 
 def _folded(value: Any, kind: inspect.Type) -> Any:
