@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -124,11 +125,33 @@ def test_a_question_that_cannot_be_answered_ends_in_one_sentence(url: str, args:
     assert "Traceback" not in said.output
 
 
-@pytest.mark.parametrize("nowhere", ["http://127.0.0.1:1", "127.0.0.1:1", "ftp://x", "http://", "https://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "nowhere",
+    ["http://127.0.0.1:1", "127.0.0.1:1", "ftp://x", "http://", "http://[::1", "http://a b", "https://127.0.0.1:1", ""],
+)
 def test_no_muster_is_one_sentence(nowhere: str) -> None:
     said = asked("gangs", "--url", nowhere)
     assert said.exit_code == 2
     assert len(said.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", [b"<html>hello</html>", b'"text"', b"{}", b"\xff", b""])
+def test_whatever_else_answers_is_told_from_muster(content: bytes) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        thread = threading.Thread(target=other.handle_request)
+        thread.start()
+        said = asked("gangs", "--url", f"http://127.0.0.1:{other.server_port}")
+        thread.join()
+    assert (said.exit_code, "it is no Muster" in said.output) == (2, True), said.output
 
 
 def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def gangs(
     way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     found = [
         one
-        for one in _asked(way, lambda muster: muster.get("/gangs"))
+        for one in _asked(way, lambda muster: muster.get("/gangs", list))
         if (namespace is None or one["namespace"] == namespace)
         and (state is None or one["state"].lower() == state.lower())
         and not (waiting and one["state"] == "Running")
@@ -98,7 +98,7 @@ def domains(
 ) -> None:
     """All topology domains: nodes, nodes wholly free, GPUs, and the gangs in each."""
     way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
-    every = _asked(way, lambda muster: muster.get("/domains"))
+    every = _asked(way, lambda muster: muster.get("/domains", list))
     known = list(dict.fromkeys(one["level"] for one in every))
     if level is not None and level not in known:
         stop(f"there is no level {level}; there are: {', '.join(known) or 'none'}")
@@ -125,11 +125,11 @@ def _named(gang: str, namespace: str | None) -> tuple[str, str]:
 
 def _explained(muster: Muster, namespace: str, name: str) -> Any:
     try:
-        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}")
+        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict)
     except RefusedError as error:
         if error.status != 404:
             raise
-        others = [one["name"] for one in muster.get("/gangs") if one["namespace"] == namespace]
+        others = [one["name"] for one in muster.get("/gangs", list) if one["namespace"] == namespace]
         listed = f"; there are: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
         raise RefusedError(f"{error}{listed}", error.status) from None
 

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -61,16 +60,25 @@ class Muster:
         self._client = client
         self.where = where
 
-    def get(self, path: str) -> Any:
-        """The JSON of a page. Raises UnreachableError or RefusedError."""
+    def get(self, path: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
+        """The JSON of a page, which is of that kind. Raises UnreachableError or RefusedError."""
         answer = self._ask(path)
         if answer.is_success:
-            return answer.json()
+            return self._read(answer, kind)
         try:
             detail = str(answer.json()["detail"])
         except (ValueError, KeyError, TypeError):
             detail = f"{answer.status_code} {answer.text.strip()[:200]}"
         raise RefusedError(detail, answer.status_code)
+
+    def _read(self, answer: httpx.Response, kind: type[object]) -> Any:
+        try:
+            told = answer.json()
+        except ValueError:
+            told = None
+        if not isinstance(told, kind):
+            raise UnreachableError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
+        return told
 
     def ready(self) -> str | None:
         """None when it has read the cluster, else what it says. Raises UnreachableError."""
@@ -110,7 +118,7 @@ def kubectl(way: Way) -> list[str] | None:
 
 
 def _client(way: Way, url: str) -> httpx.Client:
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+    if not _is_url(url):
         raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
     verify: ssl.SSLContext | bool = True
     try:
@@ -121,6 +129,13 @@ def _client(way: Way, url: str) -> httpx.Client:
     except OSError as error:
         raise UnreachableError(f"the certificate files cannot be used: {error}") from None
     return httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False, verify=verify)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return httpx.URL(text).scheme in ("http", "https") and bool(httpx.URL(text).host)
+    except httpx.InvalidURL:
+        return False
 
 
 def _is_here() -> bool:
