@@ -66,6 +66,11 @@ def calls_answered_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "answer", twice)
 
 
+def stale_nominations_kept(patch: pytest.MonkeyPatch) -> None:
+    """Those found after a restart, and those that kube-scheduler has failed to clear."""
+    patch.setattr(Steering, "sweep", lambda self, gang, now: None)
+
+
 def bindings_posted_twice(patch: pytest.MonkeyPatch) -> None:
     post = State.post
 

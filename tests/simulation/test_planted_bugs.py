@@ -17,6 +17,7 @@ FOUND: list[tuple[Plant, int, int, str]] = [
     (plants.assumed_pods_ignored_in_capacity, 29, ALONE, "goes on"),
     (plants.deadline_ignored, 2, ALONE, "goes on and on"),
     (plants.forgetting_frees_no_room, 3, ALONE, "waits, and there is room for 4 of its members"),
+    (plants.stale_nominations_kept, 306, ALONE, "waits, and is nominated for"),
     (plants.bindings_posted_twice, 2, ALONE, "is being bound twice at once"),
     (plants.calls_answered_twice, 2, ALONE, "is answered, but is not open"),
     (plants.gates_off_before_nominations_are_written, 4, ALONE, "the gate of .* is to come off before the nomination"),
