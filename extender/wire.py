@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -169,7 +168,7 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         except (msgspec.ValidationError, WireError):
             if len(body) > LONGEST_FOLDED:
                 raise
-            folded = _folded(msgspec.json.decode(body), _shape(args))
+            folded = _folded(msgspec.json.decode(body), _SHAPES[args])
             return request(msgspec.json.decode(msgspec.json.encode(folded), type=args))
     except WireError:
         raise
@@ -179,10 +178,10 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         raise WireError(f"the request is not what kube-scheduler sends: {_sendable(str(error))}") from None
 
 
-@cache
-def _shape(args: type[Any]) -> inspect.Type:
-    """Worked out once: it takes longer than any answer."""
-    return inspect.type_info(args)
+_SHAPES: dict[Any, inspect.Type] = {
+    args: inspect.type_info(args) for args in (_ExtenderArgs, _BindingArgs, _PreemptionArgs)
+}
+"""Worked out once: it takes longer than any answer."""
 
 
 def _folded(value: Any, kind: inspect.Type) -> Any:
