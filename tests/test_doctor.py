@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from extender.cli import main
 from extender.config import load
 from extender.doctor.configuration import duration_s
 from extender.doctor.examination import examine
@@ -208,3 +210,17 @@ def test_the_exit_code_tells_well_from_faulty_from_unseen(facts: Facts, code: in
 def test_the_gravest_comes_first() -> None:
     facts = Facts(load(None), scheduler=shipped() | {"clientConnection": {}, "percentageOfNodesToScore": 5})
     assert [one.severity for one in examine(facts).findings] == [Severity.ERROR, Severity.WARNING]
+
+
+def test_the_document_has_every_code_and_no_other() -> None:
+    sources = [path.read_text() for path in (ROOT / "extender" / "doctor").glob("*.py")]
+    given = {code for text in sources for code in re.findall(r'(?:error|warning|note|Finding)\(\s*"([A-Za-z]+)"', text)}
+    given |= {f"No{verb}Verb" for verb in ("Filter", "Prioritize", "Preempt", "Bind")}
+    rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == given
+
+
+@pytest.mark.parametrize("command", ["explain", "gangs", "domains", "doctor"])
+def test_every_command_of_the_document_exists(command: str) -> None:
+    assert f"muster {command}" in (ROOT / "docs" / "doctor.md").read_text()
+    assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0

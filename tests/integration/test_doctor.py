@@ -81,6 +81,19 @@ def test_a_healthy_installation_has_no_findings(cluster: Cluster, doctor: Doctor
     assert doctor(code=0) == []
 
 
+def test_the_shipped_role_is_enough_to_look_at_everything(cluster: Cluster, muster: RunningMuster) -> None:
+    roles = str(MANIFESTS / "components" / "viewer-roles" / "roles.yaml")
+    cluster.kubectl("apply", "--server-side", "--validate=strict", "-f", roles)
+    cluster.kubectl("create", "serviceaccount", "physician")
+    who = ("--serviceaccount=default:physician",)
+    cluster.kubectl("create", "clusterrolebinding", "physician", "--clusterrole=muster-doctor", *who)
+    kubeconfig = cluster.service_account_kubeconfig("default", "physician")
+    args = ["doctor", "--kubeconfig", str(kubeconfig), "--url", muster.url, "-o", "json"]
+    # Roles are taken up a moment after they are written.
+    said = [json.loads(CliRunner().invoke(main, args).stdout)["findings"] for _ in range(3)]
+    assert said[-1] == []
+
+
 def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Doctor, pods: Callable[..., None]) -> None:
     gang, size = "muster.dev/pod-group", "muster.dev/min-member"
     pods("typo", annotations={gang: "typo", "muster.dev/min-members": "2"})
