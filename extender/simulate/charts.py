@@ -15,8 +15,9 @@ USES = (("productive", "productive"), ("starting", "starting"), ("held", "held w
 """Style and name of the three uses, in the order of the steps."""
 BINS = 512
 """Into how many stretches the curves of ``area`` are best cut."""
-_LEFT, _RIGHT = 56, 12
+_LEFT, _RIGHT, _TOP = 84, 12, 12
 _AREA, _AXIS = 150, 24
+_LONGEST_NAME = 34
 _SOONEST_S = 10.0
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 
@@ -33,12 +34,15 @@ class Share:
     label: str
 
 
-def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float) -> str:
-    """GPUs by use, stacked; whatever is not covered is free. ``curve``: the means over equal stretches of 0..end_s."""
+def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, window_s: float) -> str:
+    """GPUs by use, stacked; whatever is not covered is free. ``curve``: the means over equal stretches of 0..end_s.
+
+    The end of ``window_s``, when the last job was submitted, is marked.
+    """
     width = WIDTH - _LEFT - _RIGHT
     parts = [
-        _open(_AREA + _AXIS + 8, title),
-        f'<rect class="free" x="{_LEFT}" y="4" width="{width}" height="{_AREA}"/>',
+        _open(_TOP + _AREA + _AXIS + 4, title),
+        f'<rect class="free" x="{_LEFT}" y="{_TOP}" width="{width}" height="{_AREA}"/>',
     ]
     below = [0.0] * len(curve)
     for use, (style, _) in enumerate(USES):
@@ -46,12 +50,15 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float) 
         if any(point[use] for point in curve):
             parts.append(f'<path class="{style}" d="{_band(below, above, gpus, width)}"/>')
         below = above
-    for share in (0, 0.5, 1):
-        y = 4 + _AREA * (1 - share)
+    for share, unit in ((0, ""), (0.5, ""), (1, " GPUs")):
+        y = _TOP + _AREA * (1 - share)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(
-            f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{gpus * share:,.0f}</text>'
+            f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{gpus * share:,.0f}{unit}</text>'
         )
+    if 0 < window_s < end_s:
+        x = _LEFT + width * window_s / end_s
+        parts.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_TOP + _AREA}"/>')
     return "\n".join([*parts, *_time_axis(end_s, width), "</svg>"])
 
 
@@ -89,12 +96,12 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
 
 def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str]) -> str:
     """A bar for each scheduler, cut into parts; all have one scale. ``notes`` stand at their ends."""
-    row, left, right = 34, 190, 290
+    row, left, right = 34, 284, 290
     longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
     drawn = [_open(len(names) * row + 4, title)]
     for number, (name, shares, note) in enumerate(zip(names, rows, notes, strict=True)):
         y, x = number * row + 4, float(left)
-        drawn.append(f'<text class="label" x="0" y="{y + 16}">{escape(name)}</text>')
+        drawn.append(f'<text class="label" x="0" y="{y + 16}">{_short(name)}</text>')
         for share in shares:
             wide = share.amount / longest * (WIDTH - left - right)
             if wide > 0:
@@ -105,6 +112,11 @@ def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], note
             x += wide
         drawn.append(f'<text class="note" x="{x + 10:.1f}" y="{y + 16}">{escape(note)}</text>')
     return "\n".join([*drawn, "</svg>"])
+
+
+def _short(name: str) -> str:
+    """As much of a name as fits beside a bar."""
+    return escape(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}...")
 
 
 def _open(height: float, title: str) -> str:
@@ -118,7 +130,7 @@ def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: floa
     def points(values: Sequence[float]) -> list[str]:
         found = []
         for number, value in enumerate(values):
-            y = 4 + _AREA * (1 - value / gpus)
+            y = _TOP + _AREA * (1 - value / gpus)
             found += [f"{_LEFT + number * step:.1f},{y:.1f}", f"{_LEFT + (number + 1) * step:.1f},{y:.1f}"]
         return found
 
@@ -133,7 +145,7 @@ def _time_axis(end_s: float, width: float) -> list[str]:
     for number in range(0, int(end_s / size) + 1, step):
         x = _LEFT + width * number * size / end_s
         text = f"{number} {unit}" if number else "0"
-        parts.append(f'<text class="small" x="{x:.1f}" y="{_AREA + 21}" text-anchor="middle">{text}</text>')
+        parts.append(f'<text class="small" x="{x:.1f}" y="{_TOP + _AREA + 17}" text-anchor="middle">{text}</text>')
     return parts
 
 
@@ -149,7 +161,7 @@ def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf, left: float
     begin, end = x_of(wait.median_s), x_of(wait.p95_s)
     told = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
     return [
-        f'<text class="small" x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>',
+        f'<text class="small" x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_short(name)}</text>',
         f'<g class="series-{number % 6}"><title>{escape(told)}</title>'
         f'<line x1="{begin:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
         f'<circle cx="{begin:.1f}" cy="{y:.1f}" r="5"/>'

@@ -61,9 +61,14 @@ class Figures:
     waits: tuple[Waits, ...]
     spans: tuple[tuple[int, int], ...] | None
     scattered: int
-    window_s: float = 0.0
-    held_in_vain: float = 0.0
-    rendezvous: float = 0.0
+    window_s: float
+    held_in_vain: float
+    rendezvous: float
+
+    @property
+    def drain_s(self) -> float | None:
+        """From the last submission to the end of the last job; None unless all completed."""
+        return None if self.makespan_s is None else self.makespan_s - self.window_s
 
 
 @dataclass(frozen=True, slots=True)

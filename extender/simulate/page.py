@@ -12,15 +12,16 @@ from extender.simulate.report import Input, Table, duration, hours, tables
 
 _SPANS = ("span-1", "span-2", "span-3", "span-4")
 
+# The colours of Okabe and Ito, or close to them: told apart by people who see red and green alike, and by their light.
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --card: #f6f8fa;
-  --productive: #2da44e; --starting: #bf8700; --held: #d1242f; --free: #eaeef2; --accent: #0969da;
-  --s0: #0969da; --s1: #d1242f; --s2: #bf8700; --s3: #8250df; --s4: #1a7f37; --s5: #59636e;
-  --n1: #2da44e; --n2: #bf8700; --n3: #e36209; --n4: #d1242f }
+  --productive: #56b4e9; --starting: #e6c700; --held: #c44400; --free: #eaeef2;
+  --s0: #0072b2; --s1: #d55e00; --s2: #b88600; --s3: #a84f84; --s4: #00805d; --s5: #59636e;
+  --n1: #0072b2; --n2: #56b4e9; --n3: #e69f00; --n4: #d55e00 }
 @media (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --soft: #9198a1; --line: #3d444d;
-  --card: #151b23; --productive: #238636; --starting: #d29922; --held: #f85149; --free: #212830; --accent: #58a6ff;
-  --s0: #58a6ff; --s1: #ff7b72; --s2: #d29922; --s3: #bc8cff; --s4: #3fb950; --s5: #9198a1;
-  --n1: #238636; --n2: #d29922; --n3: #db6d28; --n4: #f85149 } }
+  --card: #151b23; --productive: #2f86bd; --starting: #f0e442; --held: #ff7a33; --free: #212830;
+  --s0: #56b4e9; --s1: #ff7a33; --s2: #e69f00; --s3: #d98cb3; --s4: #2fc79a; --s5: #9198a1;
+  --n1: #2f86bd; --n2: #8fd0f5; --n3: #e69f00; --n4: #ff7a33 } }
 * { box-sizing: border-box }
 body { margin: 0; background: var(--page); color: var(--text); font: 15px/1.5 system-ui, -apple-system, "Segoe UI",
   Roboto, "Helvetica Neue", Arial, sans-serif }
@@ -30,11 +31,12 @@ h3 { font-size: 15px; margin: 18px 0 2px }
 p { margin: 0 0 10px; color: var(--soft); max-width: 78ch } p.facts { color: var(--text); max-width: none }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 14px; margin: 24px 0 }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
-.card h3 { margin: 0 0 8px }
+.card h3 { margin: 0 0 8px; overflow-wrap: anywhere }
 .card b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
 .card span { display: block; color: var(--soft); font-size: 13px; margin-bottom: 8px } .card .bad { color: var(--held) }
 svg { width: 100%; height: auto; display: block } svg text { fill: var(--text); font-size: 14px }
 svg .small { fill: var(--soft); font-size: 12.5px } svg .label { font-weight: 600 } svg .note { fill: var(--soft) }
+.mark { stroke: var(--soft); stroke-dasharray: 4 3 }
 .grid { stroke: var(--line); stroke-width: 1; opacity: .7 } .free { fill: var(--free) }
 .productive { fill: var(--productive) } .starting { fill: var(--starting) } .held { fill: var(--held) }
 .legend { display: flex; flex-wrap: wrap; gap: 18px; font-size: 13px; color: var(--soft); margin: 6px 0 10px }
@@ -85,8 +87,9 @@ def _assumed(about: Input) -> str:
     patience = "for ever" if about.give_up_s is None else f"for {duration(about.give_up_s)}"
     return (
         f"Simulated: a gang needs {duration(about.start_s)} to start once it is whole; members wait for the others "
-        f"{patience}, then fail and are made anew. Seed {about.seed}. Muster is the code that decides in production, "
-        "under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and make no API calls."
+        f"{patience}, then fail and are made anew. Seed {about.seed}. Muster {about.muster} is the code that decides "
+        "in production, under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and make no "
+        "API calls."
     )
 
 
@@ -98,7 +101,7 @@ def _card(one: Figures, price: float) -> str:
         f"<b>{duration(one.overall.median_s)} / {duration(one.overall.p95_s)}</b>"
         "<span>waiting, median / 95th percentile</span>"
         f"<b{bad}>{hours(one.held)}</b><span>GPU-hours held without work, {one.held * price:,.0f} USD</span>"
-        f"{never}<span>gangs that never started</span></div>"
+        f"{never}<span>jobs that never started</span></div>"
     )
 
 
@@ -106,21 +109,26 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
     end_s = max(one.figures.observed_s for one in outcomes)
     parts = [
         "<h2>What the GPUs did</h2>",
-        "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole.</p>",
+        "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole. Dashed: the last job "
+        "is submitted, and what follows is the drain.</p>",
         _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
     ]
     for one in outcomes:
         curve = binned(one.steps, end_s, charts.BINS) if end_s else []
         if curve:
             name = one.figures.scheduler
-            parts += [f"<h3>{escape(name)}</h3>", charts.area(name, curve, one.figures.gpus, end_s)]
+            parts += [
+                f"<h3>{escape(name)}</h3>",
+                charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s),
+            ]
     return parts
 
 
 def _waiting(figures: Sequence[Figures]) -> list[str]:
     return [
         "<h2>Waiting time by gang size</h2>",
-        "<p>From submission until the gang is whole. The dot is the median, the bar ends at the 95th percentile.</p>",
+        "<p>From submission until the gang is whole. On a logarithmic axis the dot is the median, and the "
+        "bar ends at the 95th percentile.</p>",
         charts.waiting([one.scheduler for one in figures], [one.waits for one in figures]),
     ]
 

@@ -61,8 +61,9 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
     rows: list[tuple[str, Callable[[Figures], str]]] = [
         ("Jobs completed", lambda one: f"{one.completed:,} of {one.jobs:,}"),
         ("Jobs that never started", lambda one: f"{one.never_started:,}"),
-        ("Makespan, the drain included", lambda one: duration(one.makespan_s)),
-        ("of it while jobs arrive", lambda one: duration(one.window_s)),
+        ("Arrival window", lambda one: duration(one.window_s)),
+        ("Drain after the last arrival", lambda one: duration(one.drain_s)),
+        ("Makespan (arrival window and drain)", lambda one: duration(one.makespan_s)),
         ("Observed for", lambda one: duration(one.observed_s)),
         ("Productive GPU-hours", lambda one: hours(one.productive)),
         ("Starting GPU-hours (start-up of whole gangs)", lambda one: hours(one.starting)),
