@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, memory, throughput, waiting
+from benchmarks import contention, core, gang, latency, levels, memory, throughput, waiting
 from benchmarks.benchmark import Table, middle
 from benchmarks.kinds import runs_of
 from benchmarks.record import Content
@@ -126,6 +126,7 @@ GOALS: Sequence[Goal] = (
     _speed(1000, Mode.NOMINATE, Mode.ADAPTIVE, 0.6),
     _speed(1000, Mode.PIN_DOMAIN, Mode.ADAPTIVE, 0.75),
     _speed(1000, Mode.PIN_NODE, Mode.ADAPTIVE, 0.75),
+    Goal("levels-1000", "throughput, 1,000 nodes, three levels: times first fit", 0.9, levels.ratio, at_least=True),
     *_promises(1000),
     *_promises(5000),
     _large_gang(Mode.NOMINATE, 2.2),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, memory, throughput, waiting, writes
+from benchmarks import contention, core, gang, latency, levels, memory, throughput, waiting, writes
 from benchmarks.benchmark import Benchmark
 from benchmarks.stage import Mode
 from extender.loadtest import Verb
@@ -21,6 +21,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
     return (
         throughput.benchmark("throughput-1000", 1000, 375, 8, MODES, repeat, PATIENCE_S),
         throughput.benchmark("throughput-5000", 5000, 188, 8, MODES, repeat, PATIENCE_S),
+        levels.benchmark(1000, 188, 8, repeat, PATIENCE_S),
         gang.benchmark(500, 512, MODES, repeat),
         # Pins need no row of their own: gated gangs wait alike, however they are steered later.
         contention.benchmark(32, 12, 8, 60.0, (Mode.NOMINATE, Mode.UNGATED)),

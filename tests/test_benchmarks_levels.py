@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import to_builtins
+
 from benchmarks import levels
+from benchmarks.goals import judged
 from benchmarks.levels import Run, Setup
+from benchmarks.record import Content
 from benchmarks.stage import BLOCK, CLIQUE, ZONE, Mode, domains_of
-from tests.test_benchmarks import run_of
+from tests.test_benchmarks import ABOUT, run_of
 
 
 def run(setup: Setup, number: int, pods_per_s: float, cliques: int = 1) -> Run:
@@ -47,6 +51,13 @@ def test_each_setup_goes_first_in_every_other_round() -> None:
         "best fit, three levels, round 2",
         "first fit, no levels, round 2",
     ]
+
+
+def test_three_levels_are_held_to_nine_tenths_of_the_speed_without() -> None:
+    runs = {f"{number}": {"setup": one.setup, "figures": one.figures} for number, one in enumerate(ROUNDS)}
+    table = judged({"levels-1000": Content("levels-1000", {}, ABOUT, "2026-11-21", to_builtins(runs))})
+    (row,) = (row for row in table.rows if "three levels" in row[0] and "first fit" in row[0])
+    assert row[1:] == ("at least 0.9", "0.9", "yes")
 
 
 def test_domains_nest() -> None:
