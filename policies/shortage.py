@@ -10,7 +10,7 @@ import numpy as np
 from policies.ask import Role, rows_of
 from policies.model import Pod, Requests
 from policies.packing import kinds
-from policies.snapshot import Counts, Domain, Level, Snapshot
+from policies.snapshot import Counts, Domain, Level, Snapshot, slots
 from policies.terrain import rooms
 from policies.words import listed
 
@@ -53,7 +53,7 @@ def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
             text += f" that share {snapshot.levels[rules.slice_level].key} each"
     if role.home is None:
         code = int(np.lexsort((level.rank, -found))[0]) if len(found) else -1
-        domains = int((level.tally(np.ones(len(level.codes), dtype=np.int64))[0] > 0).sum())
+        domains = level.inhabited()
         text += f": {_domains(domains, level)}"
         if code < 0 or not found[code]:
             if domains:
@@ -111,10 +111,11 @@ def _domains(count: int, level: Level) -> str:
 
 def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
     """Nodes that would do if somebody labelled them."""
-    outside = level.codes < 0
-    if not outside.any():
+    outside, demand = level.outside().rows, snapshot.demand(role.requests)
+    if not len(outside) or demand is None:
         return ""
-    count = int((snapshot.room(role.requests, role.pods[0].selection)[outside] > 0).sum())
+    roomy = slots(snapshot.free[:, outside], demand) > 0
+    count = int((roomy & snapshot.eligible(role.pods[0].selection)[outside]).sum())
     return f"; {_many(count, 'node')} with room in none, for want of this label" if count else ""
 
 

@@ -79,7 +79,11 @@ class Level:
 
     def outside(self) -> Domain:
         """The nodes in no domain."""
-        return Domain("", np.flatnonzero(self.codes < 0))
+        return Domain("", self._order[: self._bounds[1]])
+
+    def inhabited(self) -> int:
+        """How many domains have nodes."""
+        return int((self._present > 0).sum())
 
 
 @dataclass(frozen=True, slots=True)
