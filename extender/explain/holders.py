@@ -10,48 +10,49 @@ from extender.core.state import State
 from extender.explain.inquiry import Inquiry
 from policies.snapshot import Counts, Rows
 
-_LONGEST_LIST = 6
+_LONGEST_LIST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """``nodes``: how many nodes of the domain it is on. ``extra``: what it would give back, (resources, rows)."""
+    """``at``: the nodes that it is on. ``extra``: what it would give back there, (resources, nodes)."""
 
     name: str
-    nodes: int
+    at: Rows
     extra: Counts
 
 
 def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
     """Everybody but the gang itself who has room on these nodes, in the order of their names."""
     view = question.snapshot
-    given: dict[str, Counts] = {}
-    where: dict[str, dict[int, None]] = {}
-    for at, row in enumerate(rows.tolist()):
+    given: dict[str, dict[int, list[int]]] = {}
+    for row in rows.tolist():
         for uid in state.ledger.charges_on(view.names[row]):
             name = _owner(state, uid)
             if name is None or name == str(question.gang.key):
                 continue
-            extra = given.setdefault(name, np.zeros((len(view.resources), len(rows)), dtype=np.int64))
+            amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
             for resource, amount in state.ledger.charges[uid].requests:
-                extra[view.resources[resource], at] += amount
-            where.setdefault(name, {})[at] = None
-    return [Holder(name, len(where[name]), given[name]) for name in sorted(given)]
+                amounts[view.resources[resource]] += amount
+    return [
+        Holder(name, np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
+        for name, there in sorted(given.items())
+    ]
 
 
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder], want: int) -> list[str]:
     """A short list of holders whose ends together free enough: one if one is enough, else the greediest choice."""
     base = question.fitting(rows)
-    gains = {one.name: question.fitting(rows, one.extra) - base for one in there}
+    gains = {one.name: question.fitting(one.at, one.extra) - question.fitting(one.at) for one in there}
     enough = [one for one in there if base + gains[one.name] >= want]
     if enough:
         return [min(enough, key=lambda one: (gains[one.name], one.name)).name]
     chosen: list[str] = []
-    total: Counts = np.zeros((len(question.snapshot.resources), len(rows)), dtype=np.int64)
+    total = np.zeros_like(question.snapshot.free)
     for one in sorted(there, key=lambda one: (-gains[one.name], one.name))[:_LONGEST_LIST]:
-        total = total + one.extra
+        total[:, one.at] += one.extra
         chosen.append(one.name)
-        if question.fitting(rows, total) >= want:
+        if question.fitting(rows, total[:, rows]) >= want:
             return chosen
     return []
 

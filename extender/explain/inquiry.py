@@ -34,17 +34,12 @@ class Inquiry:
     level: Level | None
     required: bool
     snapshot: Snapshot
+    usable: Mask
+    """Nodes that the role may use once they have room."""
 
     @property
     def eligible(self) -> Mask:
         return self.snapshot.eligible(self.role.pods[0].selection)
-
-    @property
-    def closed(self) -> Mask:
-        """Nodes with room that this gang may not use: refused by kube-scheduler, or outside its members' domain."""
-        pod = self.role.pods[0]
-        closed: Mask = (self.snapshot.room(pod.requests, pod.selection) > 0) & (self.role.room == 0)
-        return closed
 
     @property
     def anywhere(self) -> Domain:
@@ -60,8 +55,9 @@ class Inquiry:
         if extra is None:
             return int(self.role.room[rows].sum())
         demand = self.snapshot.demand(self.role.requests)
-        usable = (self.eligible & ~self.closed)[rows]
-        return 0 if demand is None else int((slots(self.snapshot.free[:, rows] + extra, demand) * usable).sum())
+        return (
+            0 if demand is None else int((slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]).sum())
+        )
 
     def largest(self, rows: Rows) -> int:
         """How many of the role these nodes would take if they were empty, open and ready."""
@@ -101,7 +97,11 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
         want = min(want, rules.slice_size)
     nearest = view.levels[0] if view.levels else None
     level = nearest if at is None else view.levels[at]
-    return Inquiry(gang, members, needed, role, want, level, at is not None, view)
+    # Nodes with room that it may not use: refused by kube-scheduler, or outside the domain where its members are.
+    first = role.pods[0]
+    closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
+    usable: Mask = view.eligible(first.selection) & ~closed
+    return Inquiry(gang, members, needed, role, want, level, at is not None, view, usable)
 
 
 def asked(requests: Requests) -> str:
