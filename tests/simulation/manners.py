@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Ungate
-from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated
+from extender.core.events import BindArrived, BindDisconnected, Event, Nominated
 from policies.model import GroupKey, Pod
 
 _MARGIN_S = 1.0
@@ -19,8 +19,8 @@ class Manners:
         self.excused_until = 0.0
         """It was suspended until then, and could not answer."""
         self._calls: dict[int, tuple[BindArrived, float]] = {}
-        self._started: dict[GroupKey, None] = {}
-        """Gangs for which some Binding was asked: what is held of them then waits for others."""
+        self._started: dict[GroupKey, float] = {}
+        """When a Binding of the gang was asked for last: what is held of it waits for what becomes of that."""
         self._unwritten: dict[str, str] = {}
         """Nominations that were asked for, and are not known to be written: pod UID -> node."""
 
@@ -30,8 +30,6 @@ class Manners:
         match event:
             case BindArrived(call):
                 self._calls[call] = event, now
-            case BindingPosted(uid) if uid in pods and (key := pods[uid].group_key):
-                self._started.pop(key, None)
             case BindDisconnected(call) if call in self._calls:
                 complaint = self._hung_up(*self._calls.pop(call), pods, now)
             case Nominated(uid, node) if self._unwritten.get(uid) == node:
@@ -39,15 +37,15 @@ class Manners:
             case _:
                 pass
         for effect in effects:
-            complaint = complaint or self._asked(effect, pods)
+            complaint = complaint or self._asked(effect, pods, now)
         return complaint
 
-    def _asked(self, effect: Effect, pods: Mapping[str, Pod]) -> str | None:
+    def _asked(self, effect: Effect, pods: Mapping[str, Pod], now: float) -> str | None:
         match effect:
             case AnswerBind(call):
                 self._calls.pop(call, None)
             case PostBinding() if effect.group is not None:
-                self._started[effect.group] = None
+                self._started[effect.group] = now
             case Nominate(uid, node=str(node)):
                 self._unwritten[uid] = node
             case Nominate(uid):
@@ -63,7 +61,7 @@ class Manners:
         if now < asked.expires - _MARGIN_S or since < self.excused_until or pod is None or pod.group_key is None:
             return None
         fellows = [other for other in pods.values() if other.group_key == pod.group_key]
-        if pod.group_key in self._started or any(other.node for other in fellows):
+        if self._started.get(pod.group_key, 0.0) >= since or any(other.node for other in fellows):
             return None
         return f"{asked} was held until kube-scheduler gave it up"
 
