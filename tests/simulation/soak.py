@@ -70,6 +70,8 @@ def main() -> int:
         return _replay(options.seed, verbose=options.verbose)
     seeds = count(options.start)
     progress, wanted = Progress(), seeds if options.count is None else islice(seeds, options.count)
+    # Whoever is told to end takes its processes along.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for result in _results(wanted, options.jobs, options.every):
             progress.add(result)
@@ -155,6 +157,7 @@ def _play(seed: int, every: int) -> Result:
 
 def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 if __name__ == "__main__":
