@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import ssl
 import subprocess
 import sys
@@ -125,17 +126,41 @@ def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster)
 
 
 def test_a_snapshot_needs_its_role_and_no_more(cluster: Cluster, tmp_path: Path) -> None:
-    account = {"kind": "ServiceAccount", "name": "auditor", "namespace": NAMESPACE}
-    cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "auditor"}})
-    cluster.kubectl("apply", "-f", str(MANIFESTS / "components" / "snapshot-role" / "role.yaml"))
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-snapshot"}
-    binding = {"metadata": {"name": "auditor"}, "roleRef": role, "subjects": [account]}
-    cluster.api.create(f"{RBAC}/clusterrolebindings", binding)
-    identity = cluster.service_account_kubeconfig(NAMESPACE, "auditor")
-    command = [str(MUSTER), "snapshot", f"--output={tmp_path / 'cluster.json'}", f"--kubeconfig={identity}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = ["snapshot", f"--output={tmp_path / 'cluster.json'}"]
+    done = run_as(cluster, "auditor", "snapshot-role/role.yaml", command)
     assert done.returncode == 0, done.stderr
     compare(cluster, "auditor")
+
+
+def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
+    deployment = [one for one in shipped(cluster) if one["kind"] == "Deployment"]
+    deployment[0]["spec"]["replicas"] = 0
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(deployment))
+    done = run_as(cluster, "doctor", "doctor-role/roles.yaml", ["doctor", "--url=http://127.0.0.1:1", "-o", "json"])
+    assert json.loads(done.stdout), done.stderr
+    compare(cluster, "doctor")
+
+
+def run_as(cluster: Cluster, account: str, roles: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """A command of Muster as a ServiceAccount that has these roles of the components and nothing else."""
+    cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": account}})
+    file = MANIFESTS / "components" / roles
+    cluster.kubectl("apply", "-f", str(file))
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+    for role in yaml.safe_load_all(file.read_text()):
+        kind, meta = role["kind"], role["metadata"]
+        within = f"/namespaces/{meta['namespace']}" if kind == "Role" else ""
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": meta["name"]}
+        binding = {"metadata": {"name": account}, "roleRef": reference, "subjects": [subject]}
+        cluster.api.create(f"{RBAC}{within}/{kind.lower()}bindings", binding)
+    identity = cluster.service_account_kubeconfig(NAMESPACE, account)
+    argv = [str(MUSTER), *command, f"--kubeconfig={identity}"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def shipped(cluster: Cluster) -> list[Object]:
+    """The objects of manifests/base."""
+    return list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
 
 
 def compare(cluster: Cluster, account: str) -> None:
@@ -214,11 +239,7 @@ def test_nobody_else_gets_an_answer(cluster: Cluster, authority: Authority) -> N
 
 
 def test_the_pod_is_admitted_where_pod_security_is_restricted(cluster: Cluster) -> None:
-    [template] = [
-        one["spec"]["template"]
-        for one in yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base")))
-        if one["kind"] == "Deployment"
-    ]
+    [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
     enforce = {
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/enforce-version": "v1.36",
