@@ -1,10 +1,15 @@
 """A real API server accepts what ships: the manifests, the CRD and the examples."""
 
+import os
+from pathlib import Path
+
+import yaml
+
 from devcluster import Cluster
 from devcluster.muster import MANIFESTS, install
 
 
-def test_the_api_server_accepts_every_manifest() -> None:
+def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
     with Cluster() as cluster:
         install(cluster)
         install(cluster)  # and once more: an upgrade applies what is there
@@ -12,6 +17,24 @@ def test_the_api_server_accepts_every_manifest() -> None:
         applied = cluster.kubectl("apply", *dry_run, "-k", str(MANIFESTS / "base"))
         assert "deployment.apps/muster created" in applied
         cluster.kubectl("create", *dry_run, "-f", str(MANIFESTS / "examples"))
+
+        components = sorted((MANIFESTS / "components").iterdir())
+        everything = {
+            "resources": [os.path.relpath(MANIFESTS / "base", tmp_path)],
+            "components": [os.path.relpath(component, tmp_path) for component in components],
+        }
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(everything))
+        applied = cluster.kubectl("apply", *dry_run, "-k", str(tmp_path))
+        for name in (
+            "configmap/muster-alerts",
+            "configmap/muster-dashboard",
+            "networkpolicy.networking.k8s.io/muster-metrics",
+        ):
+            assert f"{name} created" in applied
+        built = yaml.safe_load_all(cluster.kubectl("kustomize", str(tmp_path)))
+        (deployment,) = [one for one in built if one["kind"] == "Deployment"]
+        ports = [port["name"] for one in deployment["spec"]["template"]["spec"]["containers"] for port in one["ports"]]
+        assert sorted(ports) == ["metrics", "muster-metrics"]
 
         secret = "/api/v1/namespaces/kube-system/secrets/muster-extender-token"  # noqa: S105 - its address
         filled = cluster.api.wait_for(secret, lambda found: found is not None and "token" in found.get("data", {}))
