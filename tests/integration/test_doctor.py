@@ -82,11 +82,12 @@ def test_a_healthy_installation_has_no_findings(cluster: Cluster, doctor: Doctor
 
 
 def test_the_shipped_role_is_enough_to_look_at_everything(cluster: Cluster, muster: RunningMuster) -> None:
-    roles = str(MANIFESTS / "components" / "viewer-roles" / "roles.yaml")
+    roles = str(MANIFESTS / "components" / "doctor-role" / "roles.yaml")
     cluster.kubectl("apply", "--server-side", "--validate=strict", "-f", roles)
     cluster.kubectl("create", "serviceaccount", "physician")
     who = ("--serviceaccount=default:physician",)
     cluster.kubectl("create", "clusterrolebinding", "physician", "--clusterrole=muster-doctor", *who)
+    cluster.kubectl("create", "rolebinding", "physician", "--role=muster-doctor", "--namespace=kube-system", *who)
     kubeconfig = cluster.service_account_kubeconfig("default", "physician")
     args = ["doctor", "--kubeconfig", str(kubeconfig), "--url", muster.url, "-o", "json"]
     # Roles are taken up a moment after they are written.
