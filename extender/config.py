@@ -12,6 +12,7 @@ import yaml
 from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender import catalogue
 from extender.core.advice import Mode
@@ -214,6 +215,9 @@ def load(path: Path | None, **flags: Any) -> Settings:
         return Settings.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
         raise SettingsError("\n".join(": ".join(_told(one)) for one in error.errors())) from None
+    except NotJsonError as error:
+        _, name, *_ = str(error).split('"')
+        raise SettingsError(f"MUSTER_{name.upper()}: a list or mapping has to be JSON in a variable") from None
 
 
 def _told(error: ErrorDetails) -> Iterator[str]:

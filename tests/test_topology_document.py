@@ -1,9 +1,8 @@
-"""docs/topology.md and advisory.md: the policy works and is as short as it says, and the tables say what there is."""
+"""docs/topology.md and advisory.md: the tables say what there is."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,25 +18,6 @@ from tests.core.script import Script
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "topology.md"
 TEXT = DOCUMENT.read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
-
-
-def test_the_policy_of_the_document_passes_the_test_of_the_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, test = blocks("python")
-    (tmp_path / "emptiest.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "emptiest", raising=False)
-    names: dict[str, object] = {}
-    exec(compile(test, "docs/topology.md", "exec"), names)  # noqa: S102
-    tests = [run for name, run in names.items() if name.startswith("test_") and callable(run)]
-    assert len(tests) == 1
-    tests[0]()
-    assert len(code.split("class ")[1].splitlines()) + code.count("\nimport ") + code.count("\nfrom ") <= 20
 
 
 @pytest.mark.parametrize("preset", PRESETS)

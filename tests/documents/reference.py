@@ -1,0 +1,137 @@
+"""The tables of docs/configuration.md, made of the code: `python -m tests.documents.reference` rewrites them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from extender.config import Settings
+from extender.core.advice import Mode
+from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.core.steering import SteeringMode
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from policies.model import GANG_GATE, NO_LEVEL
+from tests.documents.pages import ROOT
+
+PAGE = ROOT / "docs" / "configuration.md"
+
+SAID = {
+    POD_GROUP: "The gang's name, in the pod's namespace. All pods that name it are its members.",
+    MIN_MEMBER: "How many members start together; the same on every member. Not needed with a PodGroup object.",
+    COSCHEDULING_POD_GROUP: "Names a PodGroup object of `scheduling.x-k8s.io/v1alpha1`, which has the `minMember`. "
+    f"It wins over `{MIN_MEMBER}`.",
+    REQUIRED: "Level (its name or label key) of which one domain has to hold the gang. "
+    f"`{NO_LEVEL}`: this role of a gang may be anywhere.",
+    PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
+    SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain.",
+    SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest.",
+}
+"""What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
+
+STAMPED = {
+    GANG_UID: "The gang that the pod was bound with.",
+    RELEASE: "The release: the UID of the member that was bound last.",
+    RELEASE_COMPLETE: "On the last Binding of a release: all is in.",
+    NODE: "The node that it was bound to.",
+    RANK: "The member's index, or its place among all.",
+    DOMAIN: "Its domain of the nearest level.",
+}
+"""What Muster writes on the pods that it binds, as annotations."""
+
+_TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "str": "text", "Path": "file"}
+_LIMITS = {annotated_types.Ge: "at least", annotated_types.Gt: "more than", annotated_types.Le: "at most"}
+
+
+def tables() -> dict[str, str]:
+    """Markdown by the name that stands in the page's markers."""
+    gate = (f"`{GANG_GATE}`", "The scheduling gate that the admission policy sets and Muster takes off.")
+    return {
+        "settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, "")),
+        "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
+        "written by muster": _table("key", "what it says", rows=[*_keys(STAMPED), gate]),
+    }
+
+
+def filled(text: str) -> str:
+    """The page with its tables as they have to be."""
+    for name, table in tables().items():
+        begin, end = f"<!-- {name}: python -m tests.documents.reference -->\n", "<!-- end -->"
+        before, found, rest = text.partition(begin)
+        if not found or end not in rest:
+            raise ValueError(f"{PAGE.name} has no place for {name}")
+        text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, ...]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _settings(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"`{prefix}{name}`{_variable(name, prefix)}", _value(field), _default(field), field.description or ""
+
+
+def _variable(name: str, prefix: str = "") -> str:
+    """The environment variable, on a line of its own; of nested settings the outer one has it, in JSON."""
+    return f"<br>`MUSTER_{name.upper()}`" if not prefix else ""
+
+
+def _keys(said: dict[str, str]) -> list[tuple[str, str]]:
+    return [(f"`{key}`", text) for key, text in said.items()]
+
+
+def _value(field: FieldInfo) -> str:
+    limits = []
+    for one in field.metadata:
+        if (words := re.fullmatch(r"\^\(([a-z|]+)\)\$", getattr(one, "pattern", None) or "")) is not None:
+            return ", ".join(f"`{word}`" for word in words[1].split("|"))
+        limits += [
+            f"{word} {getattr(one, kind.__name__.lower()):,}" for kind, word in _LIMITS.items() if isinstance(one, kind)
+        ]
+    kind = _kind(field.annotation)
+    return f"{kind}, {' and '.join(limits)}" if limits else kind
+
+
+def _kind(annotation: Any) -> str:
+    if annotation in (Mode, SteeringMode):
+        return ", ".join(f"`{one.value}`" for one in annotation)
+    if get_origin(annotation) is UnionType:
+        return next(_kind(one) for one in get_args(annotation) if one is not NoneType)
+    if get_origin(annotation) is tuple:
+        return f"list of {_kind(get_args(annotation)[0])}"
+    if get_origin(annotation) is dict:
+        return "mapping of names to weights"
+    return _TYPES[annotation.__name__]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    match value:
+        case None | () | "":
+            return "none"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"{value:g}" if isinstance(value, float) else f"{value}"
+        case tuple():
+            return f"`[{', '.join(map(str, value))}]`"
+        case dict():
+            return f"`{{{', '.join(f'{name}: {weight}' for name, weight in value.items())}}}`"
+        case _:
+            return f"`{value}`"
+
+
+def _table(*heads: str, rows: Iterator[tuple[str, ...]] | list[tuple[str, str]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))

@@ -1,0 +1,65 @@
+"""docs/configuration.md: its tables are those of the code, and every key of ours is in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from extender.config import Settings, SettingsError, load
+from tests.documents.pages import ROOT
+from tests.documents.reference import PAGE, SAID, STAMPED, filled
+
+OTHERS = {
+    "muster.dev/": "the prefix by itself",
+    "muster.dev/extender": "the name under which Events are reported",
+    "muster.dev/Woken": "the type of a pod's condition",
+    "muster.dev/v1": "the version of a snapshot",
+    "muster.dev/gang": "the gate",
+}
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    text = PAGE.read_text()
+    assert filled(text) == text, "python -m tests.documents.reference rewrites them"
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize("variable", re.findall(r"<br>`(MUSTER_\w+)`", PAGE.read_text()))
+def test_the_environment_variable_is_the_setting(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = variable.removeprefix("MUSTER_").lower()
+    monkeypatch.setenv(variable, "[1")
+    # Text and files can be called that; everything else says which setting cannot be read.
+    assert name in _said(name).lower()
+
+
+def test_what_is_not_json_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_SCHEDULER_NAMES", "muster")
+    assert _said("scheduler_names") == "MUSTER_SCHEDULER_NAMES: a list or mapping has to be JSON in a variable"
+
+
+def test_nested_settings_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    (value,) = re.findall(r"`MUSTER_LEADER_ELECTION='(.*?)'`", PAGE.read_text())
+    monkeypatch.setenv("MUSTER_LEADER_ELECTION", value)
+    assert load(None).leader_election.enabled
+
+
+def test_every_key_of_ours_is_in_the_tables() -> None:
+    found = set()
+    for file in [*(ROOT / "extender").rglob("*.py"), *(ROOT / "policies").rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(re.findall(r"^muster\.dev/[A-Za-z0-9-]*$", node.value))
+    assert found - set(OTHERS) == {key for key in (*SAID, *STAMPED) if key.startswith("muster.dev/")}
+
+
+def _said(name: str) -> str:
+    """What is wrong with the settings, or else the value of this one."""
+    try:
+        return f"{name}={getattr(load(None), name)}".removesuffix(f"{name}={Settings.model_fields[name].default}")
+    except SettingsError as refused:
+        return str(refused)
