@@ -83,3 +83,16 @@ async def test_what_an_error_quotes_is_one_printable_line(extender: Extender) ->
     forged = {**POD, "spec": {"overhead": {"a\nb\x1b[31m": "\r\nforged"}}}
     answer = (await extender.post("filter", {"Pod": forged, "NodeNames": []})).json()
     assert answer["Error"].isprintable()
+
+
+PATHS = [
+    *("/gangs/a/b%0Ac", "/gangs/%2e%2e/%2e%2e", "/explain/%1b[31m/x", "/gangs/" + "x" * 5000 + "/y", "/gangs/%ff/%fe"),
+    *("/filter/../bind", "/bind/", "/docs", "/openapi.json", "/gangs/a/b?c=%00"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_that_is_not_there_is_not_there(extender: Extender, path: str) -> None:
+    answer = await extender.client.get(path)
+    assert answer.status_code in (404, 405)
+    assert answer.text.strip().isprintable()
