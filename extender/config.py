@@ -120,7 +120,7 @@ class Settings(BaseSettings):
         LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
-    max_body_mib: int = Field(16, ge=1, le=1024, description="Larger request bodies are refused.")
+    max_body_mib: int = Field(32, ge=1, le=1024, description="Larger request bodies are refused.")
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
     max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
     max_waiting_gangs: int = Field(
