@@ -38,7 +38,7 @@ from extender.core.events import (
 )
 from extender.core.releases import RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
-from extender.core.turns import Turn
+from extender.observer import Observer, log_report, log_turn
 from policies.model import Pod
 
 log = logging.getLogger("muster")
@@ -58,19 +58,6 @@ class Writer(Protocol):
     async def write_eviction(self, effect: Evict) -> str | None: ...
 
     async def write_report(self, effect: Report) -> str | None: ...
-
-
-class Observer:
-    """Is shown what the runner does, for metrics; this one looks away."""
-
-    def wrote(self, kind: str, outcome: str) -> None:
-        """A write to the API server has ended."""
-
-    def turned(self, turn: Turned) -> None:
-        """A gang has come to a turning point."""
-
-    def passed(self, seconds: float) -> None:
-        """An admission pass has ended that took so long, what came in between not counted."""
 
 
 class Runner:
@@ -207,15 +194,13 @@ class Runner:
                 assert_never(effect)
 
     def _tell(self, effect: Turned | Report) -> None:
-        """One line of the log for each turning point, and for each reason that is reported."""
+        """Those who count, those who read the log, and those who look at the cluster."""
         if isinstance(effect, Turned):
             self._observer.turned(effect)
-            log.info("gang %s %s", effect.key, _told(effect), extra={"fields": _fields(effect)})
-            return
-        fields = {"gang": str(effect.key), "reason": effect.code, "members": effect.members, "bound": effect.bound}
-        level = logging.WARNING if effect.warning else logging.INFO
-        log.log(level, "gang %s: %s: %s", effect.key, effect.code, effect.message, extra={"fields": fields})
-        self._spawn(self._write("report", self._writer.write_report(effect)))
+            log_turn(log, effect)
+        else:
+            log_report(log, effect)
+            self._spawn(self._write("report", self._writer.write_report(effect)))
 
     async def _bind(self, effect: PostBinding) -> None:
         # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
@@ -293,20 +278,3 @@ class Runner:
         if after != before:
             self._observer.passed(self._pass_s)
             self._pass_s = 0.0
-
-
-def _told(turn: Turned) -> str:
-    """A turning point in words, after the gang's name."""
-    after = f"{turn.after_s:.1f} s after its first {'bind' if turn.turn is Turn.RELEASED else 'member'} was seen"
-    match turn.turn:
-        case Turn.FORGOTTEN:
-            return f"was forgotten ({turn.cause}): {turn.detail}"
-        case Turn.BROKEN:
-            return "was released in part: its release broke off"
-        case _:
-            return f"was {turn.turn}: {turn.size} members, {after}"
-
-
-def _fields(turn: Turned) -> dict[str, object]:
-    fields = {"gang": str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
-    return fields if turn.cause is None else fields | {"cause": str(turn.cause)}

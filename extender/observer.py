@@ -1,0 +1,49 @@
+"""What the runner tells of its work: to an observer that counts, and to the log, one line for each turning point."""
+
+from __future__ import annotations
+
+import logging
+
+from extender.core.effects import Report, Turned
+from extender.core.turns import Turn
+
+
+class Observer:
+    """Is shown what the runner does, for metrics; this one looks away."""
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        """A write to the API server has ended."""
+
+    def turned(self, turn: Turned) -> None:
+        """A gang has come to a turning point."""
+
+    def passed(self, seconds: float) -> None:
+        """An admission pass has ended that took so long, what came in between not counted."""
+
+
+def log_turn(log: logging.Logger, turn: Turned) -> None:
+    """One line, with the turning point's facts as fields."""
+    fields = {"gang": str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
+    if turn.cause is not None:
+        fields["cause"] = str(turn.cause)
+    log.info("gang %s %s", turn.key, _in_words(turn), extra={"fields": fields})
+
+
+def log_report(log: logging.Logger, report: Report) -> None:
+    """One line for a reason that is reported, a warning if somebody has to do something."""
+    level = logging.WARNING if report.warning else logging.INFO
+    fields = {"gang": str(report.key), "reason": report.code, "members": report.members, "bound": report.bound}
+    log.log(level, "gang %s: %s: %s", report.key, report.code, report.message, extra={"fields": fields})
+
+
+def _in_words(turn: Turned) -> str:
+    """After the gang's name."""
+    match turn.turn:
+        case Turn.FORGOTTEN:
+            return f"was forgotten ({turn.cause}): {turn.detail}"
+        case Turn.BROKEN:
+            return "was released in part: its release broke off"
+        case Turn.RELEASED:
+            return f"was released: {turn.size} members, {turn.after_s:.1f} s after the first of its binds came"
+        case _:
+            return f"was {turn.turn}: {turn.size} members, {turn.after_s:.1f} s after the first of them was seen"
