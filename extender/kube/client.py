@@ -25,7 +25,7 @@ from extender.kube.connection import (
     UnreachableError,
     error_from,
 )
-from extender.kube.objects import Meta, PodObject
+from extender.kube.objects import AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")
@@ -70,12 +70,13 @@ class Kube:
     """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time.
 
     ``may_write`` is asked before every attempt of every write; where it says no, StandbyError is raised and nothing is
-    sent.
+    sent. A pod is patched only as it was last seen (``saw``): if somebody else has written to it since, that is a 409.
     """
 
     def __init__(self, connection: Connection, *, may_write: Callable[[], bool] = lambda: True) -> None:
         self._connection = connection
         self._may_write = may_write
+        self._versions: dict[str, str] = {}
 
     @classmethod
     async def connect(
@@ -97,6 +98,13 @@ class Kube:
         async with self._connection.answer("GET", "/version", limits) as answer:
             told = answer.headers.get("Date")
         return parsedate_to_datetime(told) if told else None
+
+    def saw(self, uid: str, version: str | None) -> None:
+        """The pod with that UID was seen at that resource version, or (None) is gone."""
+        if version is None:
+            self._versions.pop(uid, None)
+        elif not _is_older(version, self._versions.get(uid)):
+            self._versions[uid] = version
 
     async def call(self, method: str, path: str, **request: Any) -> bytes:
         """One request, as ``Connection.call`` makes it."""
@@ -152,8 +160,7 @@ class Kube:
 
     async def patch_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
         """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422."""
-        body = {"metadata": {"uid": uid}, "status": status}
-        await self._patch(f"{_pod(namespace, name)}/status", body)
+        await self._patch_pod(f"{_pod(namespace, name)}/status", uid, {"status": status})
 
     async def ungate(self, namespace: str, name: str, uid: str, pin: Sequence[str] = ()) -> None:
         """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422.
@@ -166,7 +173,7 @@ class Kube:
             terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in pin]
             required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
             spec["affinity"] = {"nodeAffinity": required}
-        await self._patch(_pod(namespace, name), {"metadata": {"uid": uid}, "spec": spec})
+        await self._patch_pod(_pod(namespace, name), uid, {"spec": spec})
 
     async def get_pod_node(
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S
@@ -179,8 +186,10 @@ class Kube:
                 return None
             raise
         pod = _read(body, PodObject)
-        if (pod.metadata or Meta()).uid != uid:
+        meta = pod.metadata or Meta()
+        if meta.uid != uid:
             return None
+        self.saw(uid, meta.resource_version or None)
         return (pod.spec.node_name or "") if pod.spec else ""
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
@@ -203,14 +212,25 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self._patch(path, body, "application/merge-patch+json")
 
+    async def _patch_pod(self, path: str, uid: str, change: Mapping[str, Any]) -> None:
+        known = self._versions.get(uid)
+        meta = {"uid": uid} if known is None else {"uid": uid, "resourceVersion": known}
+        answer = await self._patch(path, {"metadata": meta, **change})
+        self.saw(uid, (_read(answer, AnyObject).metadata or Meta()).resource_version or known)
+
     async def _patch(
         self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json"
-    ) -> None:
-        await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY)
+    ) -> bytes:
+        return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY)
 
 
 def _selecting(fields: str) -> dict[str, str]:
     return {"fieldSelector": fields} if fields else {}
+
+
+def _is_older(version: str, known: str | None) -> bool:
+    """Versions of one resource are numbers that grow. What is no number is taken for newer."""
+    return known is not None and version.isdigit() and known.isdigit() and int(version) < int(known)
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -89,6 +89,7 @@ class Reflector(Generic[ValueT]):
 
     def _replace(self, found: dict[str, ValueT]) -> None:
         for uid in [uid for uid in self._known if uid not in found]:
+            self._note(uid, None)
             self._dispatch(self._resource.gone(self._known.pop(uid)))
         for uid, value in found.items():
             self._see(uid, value)
@@ -112,6 +113,7 @@ class Reflector(Generic[ValueT]):
         meta, value = self._read(change.object)
         uid = meta.uid or ""
         if change.type == "DELETED":
+            self._note(uid, None)
             last = self._known.pop(uid, None)
             if last is not None:
                 self._dispatch(self._resource.gone(last))
@@ -127,11 +129,17 @@ class Reflector(Generic[ValueT]):
 
     def _read(self, raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
         try:
-            return self._resource.read(raw)
+            meta, value = self._resource.read(raw)
         except (msgspec.MsgspecError, UnreadableError) as error:
             meta = _meta(raw)
             log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
-            return meta, None
+            value = None
+        self._note(meta.uid or "", meta.resource_version)
+        return meta, value
+
+    def _note(self, uid: str, version: str | None) -> None:
+        if self._resource.patched:
+            self._kube.saw(uid, version)
 
     async def _recover(self, error: ApiError) -> None:
         if error.status == 410:

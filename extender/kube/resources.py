@@ -18,13 +18,17 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[ValueT]):
-    """``read`` raises msgspec.MsgspecError or UnreadableError. ``optional``: its kind may not exist in the cluster."""
+    """``read`` raises msgspec.MsgspecError or UnreadableError. ``optional``: its kind may not exist in the cluster.
+
+    ``patched``: Muster writes to these objects, and only to the version that it has seen last.
+    """
 
     path: str
     read: Callable[[msgspec.Raw], tuple[Meta, ValueT]]
     seen: Callable[[ValueT], Event]
     gone: Callable[[ValueT], Event]
     optional: bool = False
+    patched: bool = False
 
 
 _pods, _nodes = msgspec.json.Decoder(PodObject), msgspec.json.Decoder(NodeObject)
@@ -52,7 +56,7 @@ def _read_claim(raw: msgspec.Raw) -> tuple[Meta, ClaimSeen]:
 
 
 NODES = Resource("/api/v1/nodes", _read_node, NodeSeen, lambda node: NodeGone(node.name))
-PODS = Resource("/api/v1/pods", _read_pod, PodSeen, lambda pod: PodGone(pod.uid))
+PODS = Resource("/api/v1/pods", _read_pod, PodSeen, lambda pod: PodGone(pod.uid), patched=True)
 GROUPS = Resource(
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     _read_group,

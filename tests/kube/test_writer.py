@@ -311,3 +311,30 @@ def test_a_long_reason_fits_into_an_event() -> None:
     note = api.bodies("POST")[0]["note"]
     assert len(note.encode()) <= 1024
     assert note.endswith("ü...")
+
+
+def test_a_pod_is_patched_only_as_it_was_seen_last_and_looked_at_anew_after_a_conflict() -> None:
+    """So a replica that has lost the lead, and does not know yet, cannot undo what the next one has written."""
+
+    def versioned(version: int) -> Answer:
+        return Answer(
+            body={"metadata": {"name": "p", "namespace": "team", "uid": "u", "resourceVersion": str(version)}}
+        )
+
+    async def scenario() -> list[str | None]:
+        async with fake_api() as (api, kube):
+            api.on(
+                "PATCH", STATUS, versioned(8), refused(409, "Conflict", "the object has been modified"), versioned(12)
+            )
+            api.on("GET", POD, versioned(11))
+            writer = KubeWriter(kube, pause=FakeTime().pause)
+            await writer.write_nomination(Nominate("u", "team", "p", "n0"))
+            kube.saw("u", "7")
+            kube.saw("u", "6")  # what is older than what is known tells nothing
+            for node in ("n1", "n2", "n3"):
+                assert await writer.write_nomination(Nominate("u", "team", "p", node)) is None
+            kube.saw("u", None)
+            await writer.write_nomination(Nominate("u", "team", "p", None))
+            return [body["metadata"].get("resourceVersion") for body in api.bodies("PATCH")]
+
+    assert asyncio.run(scenario()) == [None, "8", "11", "12", "12", None]
