@@ -21,12 +21,15 @@ from benchmarks import (
     official,
     replay,
     report,
+    takeover,
     throughput,
     waiting,
     writes,
 )
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
+from benchmarks.faults import campaign
+from benchmarks.faults.theatre import GENTLE, Scale
 from benchmarks.record import RecordError
 from benchmarks.stage import MODES, Mode
 from devcluster import ClusterError
@@ -141,6 +144,27 @@ def memory_command(
 ) -> None:
     """The memory of the extender on a large cluster in use, and how soon it is ready."""
     run(memory.benchmark(nodes, pods), output)
+
+
+@main.command("takeover")
+def takeover_command(
+    nodes: Nodes = 5000,
+    pods: Annotated[int, typer.Option(min=0, help="Pods of gangs that run on them.")] = 20000,
+    repeat: Annotated[int, typer.Option(min=1, help="How often the leader is killed.")] = 3,
+    output: Output = None,
+) -> None:
+    """How soon the other of two replicas goes on when the one that leads is killed."""
+    run(takeover.benchmark(nodes, pods, repeat), output)
+
+
+@main.command("faults")
+def faults_command(
+    rounds: Annotated[int, typer.Option(min=1, help="Each is every fault once, on a control plane of its own.")] = 3,
+    gentle: Annotated[bool, typer.Option(help="Short outages, as in the test suite.")] = False,
+    output: Output = None,
+) -> None:
+    """Kill, stop, delay and delete what gangs depend on, in the middle of their way, and see how they stand then."""
+    run(campaign.benchmark(rounds, GENTLE if gentle else Scale()), output)
 
 
 @main.command("replay")

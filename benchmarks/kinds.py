@@ -14,11 +14,13 @@ from benchmarks import (
     levels,
     memory,
     replay,
+    takeover,
     throughput,
     waiting,
     writes,
 )
 from benchmarks.benchmark import Kind
+from benchmarks.faults import campaign
 from benchmarks.record import Content, read_runs
 
 KINDS: dict[str, Kind[Any]] = {
@@ -30,6 +32,8 @@ KINDS: dict[str, Kind[Any]] = {
     "latency": latency.KIND,
     "core": core.KIND,
     "memory": memory.KIND,
+    "takeover": takeover.KIND,
+    "faults": campaign.KIND,
     "replay": replay.KIND,
     "fragmentation": fragmentation.KIND,
     "writes": writes.KIND,

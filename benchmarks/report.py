@@ -19,14 +19,14 @@ from benchmarks.official import RESULTS
 from benchmarks.record import Content, RecordError, read
 
 DOCS = Path(__file__).parent.parent / "docs"
-DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md")
+DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md", DOCS / "high-availability.md")
 _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def main(
     check: Annotated[bool, typer.Option(help="Change nothing; exit code 1 if the document is not up to date.")] = False,
 ) -> None:
-    """Write the tables of docs/benchmarks.md and docs/simulate.md anew from the results files."""
+    """Write the tables of the documents anew from the results files."""
     try:
         current = up_to_date()
         if not check:

@@ -19,7 +19,7 @@ from devcluster.muster import RunningMuster
 T = TypeVar("T")
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01  # the extender's pages have no watch
-WHOLE = "whole"
+WHOLE, GONE = "whole", "gone"
 _numbers = count(1)
 
 
@@ -114,9 +114,9 @@ class Scene:
             time.sleep(POLL_EVERY_S)
 
     def settle(self, expected: dict[str, str], timeout_s: float = PATIENCE_S) -> list[str]:
-        """Wait until every gang is as expected: WHOLE, or waiting for that reason. Returns what is not so in the end.
+        """Wait until every gang is as expected: WHOLE, GONE, or waiting for that reason. Returns what is not so then.
 
-        Whole means that minMember of its members, which are all there are, have a node; waiting, that none has one.
+        Whole means that minMember of its members have a node; waiting, that none has one; gone, that there are none.
         """
         with suppress(TimeoutError):
             self.wait(lambda: self.wrong(expected), lambda wrong: not wrong, timeout_s)
@@ -126,9 +126,8 @@ class Scene:
         """What is not as expected now, in words."""
         pods, told, found = self.pods(), self.gangs(), []
         for name, end in expected.items():
-            members = [pod for pod in pods if pod["metadata"]["annotations"]["muster.dev/pod-group"] == name]
-            size = int(members[0]["metadata"]["annotations"]["muster.dev/min-member"]) if members else 0
-            bound, state = len(_bound(pods, name)), told.get(name, {}).get("state", "unknown to the extender")
+            seen = told.get(name, {})
+            bound, size, state = len(_bound(pods, name)), seen.get("min_member") or 0, seen.get("state", GONE)
             if end == WHOLE and (bound < size or not size):
                 found.append(f"{name}: {bound} of {size} members are bound, and it is {state}")
             elif end != WHOLE and (bound or state != end):
@@ -137,5 +136,6 @@ class Scene:
 
 
 def _bound(pods: Iterable[Object], name: str) -> list[str]:
-    of_gang = (pod for pod in pods if pod["metadata"].get("annotations", {}).get("muster.dev/pod-group") == name)
-    return [pod["metadata"]["name"] for pod in of_gang if pod["spec"].get("nodeName")]
+    """By name: a gang's members are called after it, whatever their dialect."""
+    members = (pod for pod in pods if pod["metadata"]["name"].rpartition("-")[0] == name)
+    return [pod["metadata"]["name"] for pod in members if pod["spec"].get("nodeName")]

@@ -1,0 +1,75 @@
+"""Every fault, round after round, each round on a control plane of its own; what came of it, by fault."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Failed, Kind, Table, middle
+from benchmarks.faults.scenarios import PROCESSES, WRITES, Fault
+from benchmarks.faults.theatre import Scale, Theatre
+from devcluster.progress import Progress
+
+
+class Struck(Struct):
+    """One fault that happened: what was not as promised in the end, and the seconds from the mending until it was."""
+
+    fault: str
+    text: str
+    wrong: list[str]
+    rest_s: float
+
+
+class Round(Struct):
+    struck: list[Struck]
+
+
+def measure(scale: Scale, progress: Progress) -> Round:
+    found = []
+    with Theatre(scale, progress) as theatre:
+        for fault in (*WRITES, *PROCESSES):
+            progress(fault.name)
+            found.append(_strike(theatre, fault))
+    return Round(found)
+
+
+def _strike(theatre: Theatre, fault: Fault) -> Struck:
+    theatre.mend()
+    began = time.monotonic()
+    with theatre.scene() as scene:
+        try:
+            ends = fault.happen(theatre, scene)
+            theatre.mend()
+            began = time.monotonic()
+            wrong = scene.settle(ends)
+        except (*Failed, AssertionError) as error:
+            theatre.mend()
+            wrong = [f"it could not be tried: {error}"]
+        return Struck(fault.name, fault.text, wrong, round(time.monotonic() - began, 2))
+
+
+def tables(rounds: Sequence[Round]) -> list[Table]:
+    rows = []
+    for fault in (*WRITES, *PROCESSES):
+        struck = [one for each in rounds for one in each.struck if one.fault == fault.name]
+        good = [one.rest_s for one in struck if not one.wrong]
+        rest = (f"{middle(good):.1f} s", f"{max(good):.1f} s") if good else ("-", "-")
+        rows.append((fault.name, fault.text, str(len(struck)), str(len(good)), *rest))
+    columns = ("fault", "what happened", "times", "ended as promised", "at rest after", "worst")
+    return [Table("Faults, and how the gangs stood after them", columns, rows)]
+
+
+def problems(rounds: Sequence[Round]) -> list[str]:
+    return [f"{one.fault}: {wrong}" for each in rounds for one in each.struck for wrong in one.wrong]
+
+
+KIND = Kind(Round, tables, problems)
+
+
+def benchmark(rounds: int, scale: Scale) -> Benchmark[Round]:
+    settings = {"rounds": rounds, "outage_s": scale.outage_s, "hang_s": scale.hang_s, "delay_s": scale.delay_s}
+    steps = {f"round {number}": partial(measure, scale) for number in range(1, rounds + 1)}
+    return Benchmark("faults", KIND, settings, steps)

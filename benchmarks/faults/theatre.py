@@ -1,0 +1,112 @@
+"""One control plane with Muster on it that is struck again and again, and mended as a kubelet would mend it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from benchmarks.faults.scene import PATIENCE_S, Scene
+from devcluster import Api, ApiError, Cluster
+from devcluster.muster import start_muster
+from devcluster.progress import Progress, silent
+from devcluster.proxy import Write
+
+AT_ONCE = 4
+"""Writes of the extender at the same time: few, so that it can be struck between two."""
+SETTINGS = {"bind_timeout_s": 8, "partial_grace_s": 15, "writes_at_once": AT_ONCE}
+SCHEDULER = {
+    "leaderElection": {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
+    "podMaxBackoffSeconds": 3,
+}
+"""Shorter than as shipped, so that no deadline is waited for long; but whoever broke off has the time to go on."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How hard to strike. ``outage_s`` and ``hang_s``: how long something is away, or stands still."""
+
+    outage_s: float = 30.0
+    hang_s: float = 10.0
+    delay_s: float = 0.5
+    gangs: int = 1000
+    flaps: int = 10
+
+
+GENTLE = Scale(outage_s=3.0, hang_s=3.0, delay_s=0.2, gangs=1000, flaps=3)
+"""For the test suite: the same faults, shorter."""
+
+
+class Theatre:
+    """Made with ``with``. Scenes follow each other on it; ``mend`` comes between them."""
+
+    def __init__(self, scale: Scale, progress: Progress = silent) -> None:
+        self.scale = scale
+        self.progress = progress
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.cluster = stack.enter_context(Cluster(self.progress))
+            self.proxy = stack.enter_context(self.cluster.proxy())
+            self.muster = start_muster(self.cluster, SETTINGS, SCHEDULER, server=self.proxy.url)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def api(self) -> Api:
+        return self.cluster.api
+
+    def scene(self) -> Scene:
+        return Scene(self.cluster, self.muster)
+
+    def strike(self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False) -> None:
+        """Have this happen at a write of the extender that is still to come."""
+        self.proxy.strike(kind, number, action, after=after)
+
+    def wait_struck(self) -> None:
+        """Raises TimeoutError when it did not come to that write."""
+        if not self.proxy.struck.wait(PATIENCE_S):
+            raise TimeoutError("the write to strike at was not made")
+
+    def component_away(self, name: str, seconds: float) -> None:
+        """Kill a component of the control plane (-9), and start it again as it was after so many seconds."""
+        process = self.cluster.process(name)
+        process.kill()
+        time.sleep(seconds)
+        self.cluster.again(process)
+
+    def mend(self) -> None:
+        """Whatever stands still goes on, whatever has ended is started again; returns when Muster acts."""
+        self.proxy.delay_s = 0.0
+        for process in (self.muster.extender, self.muster.scheduler):
+            process.signal(signal.SIGCONT)
+        self._wait_for_api_server()
+        if not self.muster.extender.running:
+            self.muster.restart_extender()
+        if not self.muster.scheduler.running:
+            self.muster.restart_scheduler()
+        self.scene().wait_leads()
+
+    def _wait_for_api_server(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                if self.api.raw("/readyz") == "ok":
+                    return
+            except (httpx.HTTPError, ApiError):
+                pass  # not there, or not ready
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server was not ready after {PATIENCE_S:g} s")
+            time.sleep(0.1)
