@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
     max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
     max_waiting_gangs: int = Field(
-        5_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
+        20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
     )
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")

@@ -31,4 +31,4 @@ class Limits:
     slice_units: int = 1000
     evict_partial: bool = True
     members: int = 10_000
-    waiting: int = 5_000
+    waiting: int = 20_000
