@@ -15,13 +15,14 @@ class Lane(IntEnum):
     """What goes first, always: whoever waits for a Binding has a deadline, and what was begun should end.
 
     The last Binding of a release goes before all others: it is asked for when they are in, and until then its gang is
-    bound in part.
+    bound in part. What is only told, and asks nobody to act, waits until there is nothing to do.
     """
 
     LAST_BINDING = 0
     BINDING = 1
     UNGATE = 2
     OTHER = 3
+    NEWS = 4
 
 
 class Budget:

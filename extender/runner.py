@@ -39,7 +39,7 @@ from extender.core.events import (
 from extender.core.releases import RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from extender.observer import Observer, log_report, log_turn
-from policies.model import Pod
+from policies.model import GroupKey, Pod
 
 log = logging.getLogger("muster")
 
@@ -86,6 +86,7 @@ class Runner:
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
         self._binds: dict[int, asyncio.Future[str]] = {}
         self._nominations: dict[str, Nominate | None] = {}
+        self._newest: dict[GroupKey, Report] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick: asyncio.TimerHandle | None = None
         self._tick_at: float | None = None
@@ -120,7 +121,7 @@ class Runner:
         self.acting.clear()
         self._break_off(why)
         self.core, self._writer = core, writer
-        self._binds, self._nominations, self._tasks = {}, {}, set()
+        self._binds, self._nominations, self._newest, self._tasks = {}, {}, {}, set()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""
@@ -200,7 +201,8 @@ class Runner:
             log_turn(log, effect)
         else:
             log_report(log, effect)
-            self._spawn(self._write("report", self._writer.write_report(effect)))
+            self._newest[effect.key] = effect
+            self._spawn(self._report(effect))
 
     async def _bind(self, effect: PostBinding) -> None:
         # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
@@ -238,9 +240,23 @@ class Runner:
         self._observer.wrote("ungate", "failed" if detail else "done")
         self.dispatch(Ungated(effect.uid, detail or ""))
 
+    async def _report(self, effect: Report) -> None:
+        """Unless something newer is to be told of the gang by the time that this has its turn."""
+        async with self._budget.turn(Lane.OTHER if effect.warning else Lane.NEWS, "report"):
+            if self._newest.get(effect.key) is not effect:
+                return
+            detail = await self._writer.write_report(effect)
+        if self._newest.get(effect.key) is effect:
+            del self._newest[effect.key]
+        self._note("report", detail)
+
     async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
         async with self._budget.turn(Lane.OTHER, kind):
             detail = await writing
+        self._note(kind, detail)
+
+    def _note(self, kind: str, detail: str | None) -> None:
+        """How a write has ended that nobody waits for."""
         self._observer.wrote(kind, "failed" if detail else "done")
         if detail:
             log.warning("%s could not be written: %s", kind, detail)

@@ -194,3 +194,19 @@ async def test_metrics_tell_verbs_and_gangs(extender: Extender) -> None:
     assert 'muster_verb_calls_total{outcome="error",verb="bind"} 1.0' in text
     assert "muster_gangs{" in text
     assert "muster_verb_duration_seconds_bucket" in text
+
+
+async def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> None:
+    written, told = Written(), []
+
+    async def write_report(effect: Report) -> str | None:
+        told.append(effect.code)
+        return None
+
+    written.write_report = write_report  # type: ignore[method-assign]
+    runner = Runner(Scheduler(), written, writes_at_once=1)
+    for code, warning in (("Busy", True), ("Placed", False), ("Forgotten", True), ("Running", False)):
+        runner._tell(Report(GroupKey("ns", "busy" if code == "Busy" else "gang"), None, None, code, "", warning))
+    await asyncio.gather(*runner._tasks)
+    assert told == ["Busy", "Running"]
+    await runner.drain()
