@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -55,11 +56,15 @@ def test_what_ships_has_no_fault() -> None:
     assert codes(Facts(load(BASE / "muster.yaml"), scheduler=shipped())) == []
 
 
-def test_what_the_readme_says_has_no_fault() -> None:
-    (text,) = re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    said = [re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", page.read_text(), re.DOTALL) for page in pages]
+    texts = [one for blocks in said for one in blocks]
+    assert texts
     mine = {key: shipped()[key] for key in ("apiVersion", "kind", "clientConnection")}
-    tree = mine | yaml.safe_load(text) | {"profiles": [{"schedulerName": "default-scheduler"}]}
-    assert codes(Facts(load(None, scheduler_names=("default-scheduler",)), scheduler=tree)) == []
+    for text in texts:
+        tree = mine | yaml.safe_load(text) | {"profiles": [{"schedulerName": "default-scheduler"}]}
+        assert codes(Facts(load(None, scheduler_names=("default-scheduler",)), scheduler=tree)) == []
 
 
 @pytest.mark.parametrize(
@@ -224,3 +229,27 @@ def test_the_document_has_every_code_and_no_other() -> None:
 def test_every_command_of_the_document_exists(command: str) -> None:
     assert f"muster {command}" in (ROOT / "docs" / "doctor.md").read_text()
     assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize(("spoil", "code"), [(False, 2), (True, 1)])
+def test_a_file_is_judged_without_a_cluster(tmp_path: Path, *, spoil: bool, code: int) -> None:
+    config = Config()
+    config.bind["ignorable"] = spoil
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config.all))
+    args = ["doctor", "--kubeconfig", str(tmp_path / "none"), "-o", "json"]
+    said = CliRunner().invoke(main, [*args, f"--kube-scheduler-config={path}", f"--config={BASE / 'muster.yaml'}"])
+    assert said.exit_code == code, said.output
+    assert [one["code"] for one in json.loads(said.stdout)["findings"]] == ["Ignorable"] * spoil + ["NotLookedAt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "No such file"), (b"[]", "no mapping"), (b"a: [", "is not YAML"), (b"\xff\xfe", "not YAML")],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "config.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    said = CliRunner().invoke(main, ["doctor", f"--kube-scheduler-config={path}"])
+    assert (said.exit_code, words in said.output, "Traceback" in said.output) == (2, True, False), said.output

@@ -39,24 +39,32 @@ def doctor(
 
     Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: not everything could be looked at.
     """
-    from extender.doctor.gather import DoctorError, gather
+    from extender.doctor.gather import DoctorError, gather, read_files
     from extender.kube.client import Kube
 
-    async def look() -> Facts:
+    async def look(facts: Facts) -> None:
         try:
             kube = await Kube.connect(kubeconfig)
         except (OSError, ValueError) as problem:
             raise DoctorError(f"no credentials for the API server: {problem}") from None
         try:
-            return await gather(kube, muster_namespace, config, kube_scheduler_config)
+            await gather(kube, muster_namespace, facts, settings_given=config is not None)
         finally:
             await kube.close()
 
     try:
-        facts = asyncio.run(look())
+        facts = read_files(config, kube_scheduler_config)
     except DoctorError as problem:
         stop(str(problem))
-    _ask(Way(url, kubeconfig, None, muster_namespace), facts)
+    try:
+        asyncio.run(look(facts))
+    except DoctorError as problem:
+        if kube_scheduler_config is None:
+            stop(str(problem))
+        # A file can be judged by itself, before there is a cluster.
+        facts.unseen.append(unseen("the cluster", str(problem), "give its credentials with --kubeconfig"))
+    else:
+        _ask(Way(url, kubeconfig, None, muster_namespace), facts)
     report = examine(facts)
     _show(report, output)
     raise typer.Exit(report.exit_code)

@@ -36,15 +36,22 @@ class DoctorError(Exception):
     """Nothing can be looked at; the message says why."""
 
 
-async def gather(kube: Kube, namespace: str, config: Path | None, scheduler_config: Path | None) -> Facts:
-    """``namespace`` is that of Muster's Deployment; the files win over what the Deployment mounts.
-
-    Raises DoctorError when the cluster does not answer, or a file cannot be used.
-    """
+def read_files(config: Path | None, scheduler_config: Path | None) -> Facts:
+    """Muster's settings and kube-scheduler's configuration. Raises DoctorError when a file cannot be used."""
     try:
         facts = Facts(load(config))
     except SettingsError as problem:
         raise DoctorError(f"the settings cannot be used:\n{problem}") from None
+    if scheduler_config is not None:
+        facts.scheduler, facts.scheduler_source = _file(scheduler_config), str(scheduler_config)
+    return facts
+
+
+async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bool) -> None:
+    """Add what the cluster tells. ``namespace`` is that of Muster's Deployment; files win over what it mounts.
+
+    Raises DoctorError when the cluster does not answer.
+    """
     try:
         said = json.loads(await kube.call("GET", "/version"))
         facts.version, facts.now = said.get("gitVersion"), await kube.clock()
@@ -52,17 +59,13 @@ async def gather(kube: Kube, namespace: str, config: Path | None, scheduler_conf
         raise DoctorError(f"the API server does not answer: {problem}") from None
     reading = _Reading(kube, namespace, facts)
     await reading.installed()
-    if config is None or scheduler_config is None:
-        await reading.mounted(config is None, scheduler_config is None)
-    if scheduler_config is not None:
-        facts.scheduler, facts.scheduler_source = _file(scheduler_config), str(scheduler_config)
+    await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
     if facts.scheduler is None:
         facts.unseen.append(
             unseen("kube-scheduler's configuration", "it is in no ConfigMap that Muster's Deployment mounts",
                    "give it with --kube-scheduler-config FILE")
         )  # fmt: skip
     await asyncio.gather(reading.objects(), reading.admission(), reading.lease(), reading.rights())
-    return facts
 
 
 class _Reading:
@@ -81,8 +84,10 @@ class _Reading:
         items = (found or {}).get("items") or []
         self._facts.deployment = items[0] if items else None
 
-    async def mounted(self, settings: bool, scheduler: bool) -> None:
+    async def mounted(self, *, settings: bool, scheduler: bool) -> None:
         """Muster's settings and kube-scheduler's configuration, from the ConfigMaps that the Deployment mounts."""
+        if not settings and not scheduler:
+            return
         template = ((self._facts.deployment or {}).get("spec") or {}).get("template") or {}
         for volume in (template.get("spec") or {}).get("volumes") or []:
             name = (volume.get("configMap") or {}).get("name")
