@@ -34,7 +34,7 @@ class GroupKey(NamedTuple):
 
 
 class Dialect(StrEnum):
-    """How a pod says which gang it belongs to (DESIGN section 6)."""
+    """How a pod says which gang it belongs to (``extender.kube.dialects`` reads it)."""
 
     ANNOTATION = "annotation"
     COSCHEDULING = "coscheduling"

@@ -31,6 +31,11 @@ class Rules:
     slice_level: int = 0
 
     @property
+    def confining(self) -> int | None:
+        """The level of which one domain has to hold all members, else each slice of them; None if there is none."""
+        return self.required if self.required is not None else self.slice_level if self.slice_size else None
+
+    @property
     def widest(self) -> int:
         """The level that a member may not leave: of its slice, else the required one, else the preferred one."""
         if self.slice_size:

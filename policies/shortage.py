@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.ask import Role, rows_of
-from policies.model import Pod, Requests
+from policies.model import Pod
 from policies.packing import kinds
 from policies.snapshot import Counts, Domain, Level, Snapshot, slots
 from policies.terrain import rooms
-from policies.words import listed
+from policies.words import amounts, devices, many
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
     """What the cluster has for one such member, in numbers a person can check with kubectl."""
     eligible = snapshot.eligible(pod.selection)
     roomy = eligible & (snapshot.slots(pod.requests) > 0)
-    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {_words(pod.requests)}"]
+    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
     if barred := int((~eligible).sum()):
         parts.append(f"{barred} do not match the pod's selector, affinity or tolerations or are not ready")
     if closed := int(roomy[rows_of(refused, snapshot)].sum()):
@@ -41,47 +41,49 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
 
 def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
     """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other."""
-    at = _level(role)
+    at = role.rules.confining if role.home is None else role.home[0]
     if at is None:
         return None
-    level, rules = snapshot.levels[at], role.rules
-    found = rooms(role, at, snapshot.levels)
-    text = f"required {level.key} for {want} x {_scarce(role.requests)}"
+    level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
+    code = _roomiest(found, level) if role.home is None else role.home[1]
+    if code is None:
+        domain, near = Domain("", np.zeros(0, dtype=np.intp)), _nowhere(role, level)
+    else:
+        domain, free = level.domain(code), _free(role, int(found[code]))
+        if role.home is None:
+            near = f"{_domains(level)}, best has {free} ({domain.name})"
+        else:
+            near = f"its gang is in {domain.name}, which has {free}"
+        whole = role.rules.required is not None or not role.rules.slice_size
+        near += _short(role, want - int(found[code]), domain, snapshot) if whole else _sliced(role, found, want)
+    text = f"{_asked(role, want, at, snapshot)}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
+    return Miss(text, domain, kinds(role.requests))
+
+
+def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
+    rules = role.rules
+    text = f"required {snapshot.levels[at].key} for {want} x {devices(role.requests)}"
     if rules.slice_size:
         text += f" in slices of {rules.slice_size}"
         if at != rules.slice_level:
             text += f" that share {snapshot.levels[rules.slice_level].key} each"
-    if role.home is None:
-        code = int(np.lexsort((level.rank, -found))[0]) if len(found) else -1
-        domains = level.inhabited()
-        text += f": {_domains(domains, level)}"
-        if code < 0 or not found[code]:
-            if domains:
-                text += f", none has room for {f'a slice of {rules.slice_size}' if rules.slice_size else 'one'}"
-            text += _unlabelled(role, level, snapshot) + _contradictions(level)
-            return Miss(text, Domain("", np.zeros(0, dtype=np.intp)), kinds(role.requests))
-        text += f", best has {_free(role, int(found[code]))} ({level.names[code]})"
-    else:
-        code = role.home[1]
-        text += f": its gang is in {level.names[code]}, which has {_free(role, int(found[code]))}"
-    domain = level.domain(code)
-    sliced = rules.slice_size and rules.required is None
-    text += _sliced(role, found, want) if sliced else _short(role, want - int(found[code]), domain, snapshot)
-    text += _unlabelled(role, level, snapshot) + _contradictions(level)
-    return Miss(text, domain, kinds(role.requests))
+    return text
 
 
-def _level(role: Role) -> int | None:
-    """The level whose domains the role has to do with."""
-    if role.home is not None:
-        return role.home[0]
-    rules = role.rules
-    return rules.required if rules.required is not None else rules.slice_level if rules.slice_size else None
+def _roomiest(found: Counts, level: Level) -> int | None:
+    """The domain with the most room; None when none has any."""
+    return int(np.lexsort((level.rank, -found))[0]) if found.any() else None
+
+
+def _nowhere(role: Role, level: Level) -> str:
+    size = role.rules.slice_size
+    wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
+    return _domains(level) + wanted
 
 
 def _free(role: Role, free: int) -> str:
     whole = f" in whole slices of {role.rules.slice_size}" if role.rules.slice_size else ""
-    return f"{free} free {_thing(role)}{'s' * (free != 1)}{whole}"
+    return f"{many(free, f'free {_thing(role)}')}{whole}"
 
 
 def _thing(role: Role) -> str:
@@ -92,21 +94,22 @@ def _thing(role: Role) -> str:
 def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
     if short <= 0:
         return "; too few beside the gang's other members"
-    text = f"; {_many(short, _thing(role))} short"
+    text = f"; {many(short, _thing(role))} short"
     if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
-        text += f"; {shut} of its {_many(len(domain.rows), 'node')} not ready or closed to the gang"
+        text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"
     return text
 
 
 def _sliced(role: Role, found: Counts, want: int) -> str:
     size = role.rules.slice_size
-    return f"; room for {int(found.sum()) // size} of {_many(-(-want // size), 'slice')} in all"
+    return f"; room for {int(found.sum()) // size} of {many(-(-want // size), 'slice')} in all"
 
 
-def _domains(count: int, level: Level) -> str:
+def _domains(level: Level) -> str:
+    count = level.inhabited()
     if not count:
         return "no node has this label"
-    return f"{_many(count, 'domain')} of {level.name}" if level.name[-1].isdigit() else _many(count, level.name)
+    return f"{many(count, 'domain')} of {level.name}" if level.name[-1].isdigit() else many(count, level.name)
 
 
 def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
@@ -116,7 +119,7 @@ def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
         return ""
     roomy = slots(snapshot.free[:, outside], demand) > 0
     count = int((roomy & snapshot.eligible(role.pods[0].selection)[outside]).sum())
-    return f"; {_many(count, 'node')} with room in none, for want of this label" if count else ""
+    return f"; {many(count, 'node')} with room in none, for want of this label" if count else ""
 
 
 def _contradictions(level: Level) -> str:
@@ -124,28 +127,4 @@ def _contradictions(level: Level) -> str:
     if not level.torn:
         return ""
     named = ", ".join(level.torn[:3]) + ", ..." * (len(level.torn) > 3)
-    return f"; {_many(len(level.torn), 'value')} of this label contradict the levels farther out: {named}"
-
-
-def _scarce(requests: Requests) -> str:
-    named = [(name, amount) for name, amount in requests if "/" in name]
-    text = listed(
-        f"{amount} {'GPU' + 's' * (amount != 1) if name.endswith('/gpu') else name}" for name, amount in named
-    )
-    return text or _words(requests)
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}{'s' * (count != 1)}"
-
-
-def _words(requests: Requests) -> str:
-    return listed(_amount(name, amount) for name, amount in requests if name != "pods") or "a pod"
-
-
-def _amount(name: str, amount: int) -> str:
-    if name == "cpu":
-        return f"{amount / 1000:g} cpu"
-    if name in ("memory", "ephemeral-storage"):
-        return f"{amount / 2**30:.4g} GiB {name}"
-    return f"{amount} {name}"
+    return f"; {many(len(level.torn), 'value')} of this label contradict the levels farther out: {named}"
