@@ -16,7 +16,7 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender import catalogue
 from extender.core.advice import Mode
-from extender.core.state import Limits
+from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from extender.election import LeaderElection
 from policies.chosen import Policies

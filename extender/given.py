@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from extender.config import Settings, load
+from extender.core.limits import Limits
 from extender.core.scheduler import Scheduler
-from extender.core.state import Limits
 from extender.simulate.arrivals import Arrival, at_load, offered_load, window_s
 from extender.simulate.contest import Case, misfits
 from extender.simulate.course import Terms

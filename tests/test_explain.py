@@ -67,6 +67,15 @@ def test_a_pod_in_no_gang_that_has_the_room_is_named() -> None:
     assert "the end of pod default/busy-a-0 would free it in the cluster" in said.remedies
 
 
+def test_a_holder_that_asks_for_what_no_node_offers_is_named_all_the_same() -> None:
+    """Whoever names a node in his pod can have it there with any request."""
+    odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
+    said = explained(
+        "wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in busy("a-0", 1)], *gang("wait", 2)
+    )
+    assert "the end of pod default/busy-a-0 would free it in the cluster" in said.remedies
+
+
 def test_of_several_ends_that_suffice_the_smallest_is_named() -> None:
     said = explained(
         "wait", *cluster("a: 4x8"), *running("big", "a-0 a-1 a-2"), *running("small", "a-3"), *gang("wait", 1)

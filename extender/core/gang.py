@@ -10,6 +10,7 @@ from extender.core.holds import Hold, Holds
 from extender.core.reasons import NEW, NOTHING, Reason, Told
 from extender.core.roster import Roster, Stage
 from extender.core.shape import Shape
+from policies.ask import Sibling
 from policies.model import GroupKey, Placement, Pod, PodGroup, Requests, Topology
 
 
@@ -20,6 +21,11 @@ class Kept:
     node: str
     requests: Requests
     until: float
+
+
+def kept_for(uid: str) -> str:
+    """Under which name the ledger charges the room that is kept for the replacement of that member."""
+    return f"kept:{uid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,19 @@ class Gang:
         advised = {uid: node for uid, node in self.advised.items() if uid in self.roster.live}
         bound = {pod.uid: pod.node for pod in self.bound if pod.node}
         return list((advised | self._placement | bound).values())
+
+    @property
+    def siblings(self) -> list[Sibling]:
+        """The members that have a node or the promise of one, with what they ask for."""
+        placed = [
+            (self.asking(self.members[uid]), node) for uid, node in self._placement.items() if uid in self.members
+        ]
+        return placed + [(self.asking(pod), pod.node) for pod in self.bound if pod.node]
+
+    @property
+    def lacking(self) -> int:
+        """How many members have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
+        return 1 if self.complete else max(1, (self.min_member or 0) - self.reached(Stage.PROMISED))
 
     @property
     def holds(self) -> Holds:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
+from extender.core.gang import kept_for
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
 from policies.shortage import Miss
+from policies.words import many
 
 _NAMED = 5
 
@@ -55,9 +57,9 @@ class Holders:
         there = self._known[place]
         said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
         if there.more:
-            said.append(f"{there.more} more gang{'s' * (there.more > 1)}")
+            said.append(many(there.more, "more gang"))
         if there.singles:
-            said.append(f"{there.singles} pod{'s' * (there.singles > 1)} in no gang")
+            said.append(f"{many(there.singles, 'pod')} in no gang")
         return f"; held there by {', '.join(said)}" if said else ""
 
     def _present(self, miss: Miss) -> _Present:
@@ -84,13 +86,16 @@ class Holders:
                 if (amount := amounts.get(requests)) is None:
                     amount = amounts[requests] = sum(much for name, much in requests if name in miss.kinds)
                 if amount:
-                    pod = self._state.pods.get(uid)
-                    yield (self._keeper(uid) if pod is None else pod.group_key), pod, amount
+                    yield *owner(self._state, uid), amount
 
-    def _keeper(self, uid: str) -> GroupKey | None:
-        """The gang that keeps the room of a lost member."""
-        lost = uid.removeprefix("kept:")
-        return next((gang.key for gang in self._state.gangs.values() if lost in gang.kept), None)
+
+def owner(state: State, uid: str) -> tuple[GroupKey | None, Pod | None]:
+    """Whose room is charged under that name: the gang if any, and the pod unless it is lost."""
+    pod = state.pods.get(uid)
+    if pod is not None:
+        return pod.group_key, pod
+    keepers = (gang.key for gang in state.gangs.values() if any(kept_for(lost) == uid for lost in gang.kept))
+    return next(keepers, None), None
 
 
 def _name(key: GroupKey, namespace: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.core.gang import Gang
+from extender.core.gang import Gang, kept_for
 from extender.core.ledger import Charge
 from extender.core.problems import problem as trouble_of
 from extender.core.recount import differences
@@ -13,7 +13,7 @@ from extender.core.state import State
 
 
 def validate(state: State) -> None:
-    """Assert each invariant of DESIGN section 3 that can be seen in the state. Read-only; for tests, O(everything)."""
+    """Assert each promise of docs/proof.md that can be seen in the state. Read-only; for tests, O(everything)."""
     state.ledger.validate()
     for gang in state.gangs.values():
         for problem in _wrong_with(state, gang):
@@ -85,7 +85,7 @@ def _placement(state: State, gang: Gang) -> Iterator[str]:
         if charge is not None and settled and state.ledger.overcommitted(node, charge.requests):
             yield f"node {node} is overcommitted by the promise to {uid}"
     for uid, kept in gang.kept.items():
-        if state.ledger.charges.get(f"kept:{uid}") != Charge(kept.node, kept.requests, assumed=True):
+        if state.ledger.charges.get(kept_for(uid)) != Charge(kept.node, kept.requests, assumed=True):
             yield f"room kept on {kept.node} in place of {uid} is not charged"
 
 
@@ -126,7 +126,7 @@ def _quorum(state: State, gang: Gang) -> Iterator[str]:
 
 def _wrong_with_charges(state: State) -> Iterator[str]:
     """Every promise is somebody's, and every bound pod is counted where it is."""
-    kept = {f"kept:{uid}" for gang in state.gangs.values() for uid in gang.kept}
+    kept = {kept_for(uid) for gang in state.gangs.values() for uid in gang.kept}
     for uid, charge in state.ledger.charges.items():
         pod = state.pods.get(uid)
         if uid in kept:

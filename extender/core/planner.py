@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from weakref import WeakValueDictionary
 
-from extender.core.gang import Demand, Gang
+from extender.core.gang import Demand, Gang, kept_for
 from extender.core.holders import Holders
 from extender.core.problems import problem
 from extender.core.reasons import Reason
-from extender.core.roster import Stage
 from extender.core.shape import Shape
 from extender.core.state import State
 from extender.core.steering import Steering
 from extender.core.turns import Turn
-from policies.ask import Sibling
 from policies.chosen import Policies
 from policies.model import Placement, Pod
 from policies.placement import NoRoom, Placed, fits, place
@@ -75,7 +73,7 @@ class Planner:
         if len(wanted) < len(members):
             return False
         view = self._state.ledger.snapshot()
-        everybody = [*_beside(gang), *((pod, wanted[pod.uid]) for pod in members)]
+        everybody = [*gang.siblings, *((pod, wanted[pod.uid]) for pod in members)]
         if not fits(wanted, members, view) or not keeps(everybody, view):
             return False
         self._promise(gang, members, wanted, now)
@@ -88,18 +86,16 @@ class Planner:
         if (trouble := problem(gang, state)) is not None:
             return Demand(trouble)
         members = [pod for pod in gang.roster.unplaced() if not pod.foreign_gates]
-        # What a gang that has its quorum still lacks is placed one by one.
-        needed = 1 if gang.complete else max(1, (gang.min_member or 0) - gang.reached(Stage.PROMISED))
-        if len(members) < needed:
+        if len(members) < gang.lacking:
             return Demand()
         asking = [gang.asking(pod) for pod in members]
         roles = Counter((pod.requests, pod.selection, pod.topology) for pod in asking)
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, asking)):
-            beside = sorted((pod.rank, node) for pod, node in _beside(gang))
+            beside = sorted((pod.rank, node) for pod, node in gang.siblings)
             # The reason names others as they are called in its namespace.
             tied = (gang.key.namespace, *(pod.rank[:2] for pod in asking), *beside)
-        content = (needed, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept), tied)
+        content = (gang.lacking, tuple(roles.items()), tuple(gang.refused), tuple(gang.kept), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         return Demand(None, tuple(pod.uid for pod in members), shape)
@@ -108,9 +104,9 @@ class Planner:
         """Place it, or say why not."""
         state, members = self._state, _asking(gang, demand)
         for uid in gang.kept:
-            state.ledger.release(f"kept:{uid}")
+            state.ledger.release(kept_for(uid))
         view = state.ledger.snapshot()
-        found = place(members, shape.needed, view, shape.refused, _beside(gang), self._policies)
+        found = place(members, shape.needed, view, shape.refused, gang.siblings, self._policies)
         if isinstance(found, Placed):
             self._promise(gang, members, found.nodes, now)
         self._keep_rest(gang)
@@ -146,14 +142,8 @@ class Planner:
                 placed.remove(kept.node)
                 del gang.kept[uid]
             else:
-                self._state.ledger.charge(f"kept:{uid}", kept.node, kept.requests, assumed=True)
+                self._state.ledger.charge(kept_for(uid), kept.node, kept.requests, assumed=True)
 
 
 def _asking(gang: Gang, demand: Demand) -> list[Pod]:
     return [gang.asking(gang.members[uid]) for uid in demand.members]
-
-
-def _beside(gang: Gang) -> list[Sibling]:
-    """The members that have a node or the promise of one."""
-    placed = [(gang.asking(gang.members[uid]), node) for uid, node in gang.placement.items() if uid in gang.members]
-    return placed + [(gang.asking(pod), pod.node) for pod in gang.bound if pod.node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.gang import Gang, Kept
+from extender.core.gang import Gang, Kept, kept_for
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Steering
@@ -59,7 +59,7 @@ class Promises:
         if charge is not None and started and not gang.complete and uid not in gang.kept:
             until = now + state.limits.partial_s
             gang.kept[uid] = Kept(charge.node, charge.requests, until)
-            state.ledger.charge(f"kept:{uid}", charge.node, charge.requests, assumed=True)
+            state.ledger.charge(kept_for(uid), charge.node, charge.requests, assumed=True)
             state.set_timer(until, gang.key)
 
     def give_way(self, node: str, now: float) -> None:
@@ -84,7 +84,7 @@ class Promises:
             if now >= kept.until:
                 del gang.kept[uid]
                 gang.demand = None
-                self._state.uncharge(f"kept:{uid}")
+                self._state.uncharge(kept_for(uid))
 
     def extend(self, gang: Gang, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""

@@ -31,12 +31,13 @@ from extender.core.events import (
 from extender.core.gang import Gang
 from extender.core.gate import Gate
 from extender.core.ledger import Ledger
+from extender.core.limits import Limits
 from extender.core.planner import Planner
 from extender.core.promises import Promises
 from extender.core.queue import Queue
 from extender.core.releases import Releases
 from extender.core.singles import Singles
-from extender.core.state import Limits, State
+from extender.core.state import State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.turns import Cause

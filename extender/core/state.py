@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from extender.core.crowd import Crowd
 from extender.core.effects import AnswerBind, Effect, PostBinding, Report, Turned
 from extender.core.events import BindArrived
-from extender.core.gang import Gang
+from extender.core.gang import Gang, kept_for
 from extender.core.ledger import Ledger
-from extender.core.limits import Limits as Limits
+from extender.core.limits import Limits
 from extender.core.news import News
 from extender.core.reasons import Reason, when_to_tell
 from extender.core.turns import Cause, Turn
@@ -205,10 +205,10 @@ class State:
             gang.complete &= bool(gang.bound)
             for uid in list(gang.kept):
                 del gang.kept[uid]
-                self.uncharge(f"kept:{uid}")
+                self.uncharge(kept_for(uid))
         if not gang.members and not gang.posting:
             for uid in gang.kept:
-                self.uncharge(f"kept:{uid}")
+                self.uncharge(kept_for(uid))
             self.gangs.pop(gang.key, None)
         if gang.roster.lacks:
             self.waiting[gang.key] = None
@@ -219,7 +219,8 @@ class State:
             self.waiting.pop(gang.key, None)
             self.stale.pop(gang.key, None)
             if (following := self.crowd.leave(gang.key)) is not None:
-                self.gangs[following].demand = self.stale[following] = None
+                self.gangs[following].demand = None
+                self.stale[following] = None
 
     def explain(self, gang: Gang, reason: Reason, now: float) -> None:
         """Make this the gang's one current reason. It is reported once it has lasted (``tell``)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.effects import Evict
-from extender.core.gang import Gang
+from extender.core.gang import Gang, kept_for
 from extender.core.promises import Promises
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
@@ -72,7 +72,7 @@ class Stock:
         gang.refusals = 0
         for uid in list(gang.kept):
             del gang.kept[uid]
-            self._state.uncharge(f"kept:{uid}")
+            self._state.uncharge(kept_for(uid))
         self._running(gang, now)
 
     def _running(self, gang: Gang, now: float) -> None:

@@ -10,9 +10,10 @@ from pydantic import BaseModel
 from extender.core.gang import Gang
 from extender.core.state import State
 from extender.explain.holders import holders
-from extender.explain.inquiry import Inquiry, asked, inquiry, wishes
+from extender.explain.inquiry import Inquiry, inquiry, wishes
 from extender.explain.remedies import remedies
 from extender.views import GangView, view
+from policies.words import devices, many
 
 _SHOWN = 64
 _WAITS_FOR_ROOM = ("NoRoom", "Partial")
@@ -76,7 +77,7 @@ def _asks(gang: Gang) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
     for pod in gang.live:
         one = gang.asking(pod)
-        roles[asked(one.requests), wishes(one)] += 1
+        roles[devices(one.requests), wishes(one)] += 1
     return [f"{count} x {what}{', ' * bool(wish)}{wish}" for (what, wish), count in roles.items()]
 
 
@@ -109,7 +110,7 @@ def _room(
     state: State, question: Inquiry, rows: np.ndarray | None, name: str, nodes: int, free: int, closed: int
 ) -> DomainRoom:
     there = [] if rows is None or not len(rows) else holders(state, question, rows)
-    names = [f"{one.name} ({len(one.at)} node{'s' * (len(one.at) != 1)})" for one in there]
+    names = [f"{one.name} ({many(len(one.at), 'node')})" for one in there]
     return DomainRoom(
         name=name,
         nodes=nodes,
@@ -124,7 +125,7 @@ def _room(
 def _reason(question: Inquiry, free: int, closed: int, names: list[str]) -> str:
     thing = "node" if question.one_to_a_node() else "slot"
     short = question.want - free
-    parts = [f"{short} {thing}{'s' * (short != 1)} short" if short > 0 else "has room"]
+    parts = [f"{many(short, thing)} short" if short > 0 else "has room"]
     if closed:
         parts.append(f"{closed} with room closed to it")
     if names:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extender.core.holders import owner
 from extender.core.state import State
 from extender.explain.inquiry import Inquiry
 from policies.snapshot import Counts, Rows
@@ -33,7 +34,9 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
                 continue
             amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
             for resource, amount in state.ledger.charges[uid].requests:
-                amounts[view.resources[resource]] += amount
+                # What no node offers has no line: anybody can ask for it.
+                if (line := view.resources.get(resource)) is not None:
+                    amounts[line] += amount
     return [
         Holder(name, np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
         for name, there in sorted(given.items())
@@ -58,7 +61,7 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder], want: int) -
 
 
 def _owner(state: State, uid: str) -> str | None:
-    pod = state.pods.get(uid.removeprefix("kept:"))
-    if pod is None:
-        return None
-    return f"pod {pod}" if pod.group_key is None else str(pod.group_key)
+    gang, pod = owner(state, uid)
+    if gang is not None:
+        return str(gang)
+    return None if pod is None else f"pod {pod}"

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extender.core.gang import Gang
-from extender.core.roster import Stage
 from extender.core.state import State
 from policies.ask import Role, roles_of
 from policies.columns import Mask
-from policies.model import NO_LEVEL, Pod, Requests, Selection, Toleration
+from policies.model import NO_LEVEL, Pod, Selection, Toleration
 from policies.rules import Unclear
 from policies.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
 
@@ -28,7 +27,6 @@ class Inquiry:
 
     gang: Gang
     members: list[Pod]
-    needed: int
     role: Role
     want: int
     level: Level | None
@@ -83,16 +81,11 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
     if not members or gang.min_member is None:
         return None
     view = state.ledger.snapshot()
-    beside = [(gang.asking(gang.members[uid]), node) for uid, node in gang.placement.items() if uid in gang.members]
-    beside += [(gang.asking(pod), pod.node) for pod in gang.bound if pod.node]
-    roles = roles_of(members, tuple(gang.refused), view, beside)
+    roles = roles_of(members, tuple(gang.refused), view, gang.siblings)
     if isinstance(roles, Unclear) or not roles:
         return None
-    needed = 1 if gang.complete else max(1, gang.min_member - gang.reached(Stage.PROMISED))
-    role = roles[0]
-    want = min(role.count, needed) if len(roles) == 1 else role.count
-    rules = role.rules
-    at = rules.required if rules.required is not None else rules.slice_level if rules.slice_size else None
+    role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining
+    want = min(role.count, gang.lacking) if len(roles) == 1 else role.count
     if rules.required is None and rules.slice_size:
         want = min(want, rules.slice_size)
     nearest = view.levels[0] if view.levels else None
@@ -101,25 +94,10 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
     first = role.pods[0]
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
-    return Inquiry(gang, members, needed, role, want, level, at is not None, view, usable)
-
-
-def asked(requests: Requests) -> str:
-    """What one member asks for, its devices first: ``8 GPUs``, ``1 cpu``."""
-    devices = [(name, amount) for name, amount in requests if "/" in name]
-    named = devices or [(name, amount) for name, amount in requests if name != "pods"]
-    return ", ".join(_amount(name, amount) for name, amount in named) or "a pod"
+    return Inquiry(gang, members, role, want, level, at is not None, view, usable)
 
 
 def wishes(pod: Pod) -> str:
     """What one member asks of the topology, or nothing."""
     said = pod.topology
     return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)
-
-
-def _amount(name: str, amount: int) -> str:
-    if name == "cpu":
-        return f"{amount / 1000:g} cpu"
-    if name in ("memory", "ephemeral-storage"):
-        return f"{amount / 2**30:.3g} Gi {name}"
-    return f"{amount} GPU{'s' * (amount != 1)}" if name.endswith("/gpu") else f"{amount} {name}"

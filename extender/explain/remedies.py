@@ -12,11 +12,12 @@ from extender.core.gang import Gang
 from extender.core.roster import Stage
 from extender.core.state import State
 from extender.explain.holders import fewest_ends, holders
-from extender.explain.inquiry import Inquiry, asked
+from extender.explain.inquiry import Inquiry
 from policies.matching import admits
 from policies.model import Node, Topology
 from policies.placement import Placed, place
 from policies.snapshot import Domain, Rows
+from policies.words import devices, many
 
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
@@ -49,7 +50,7 @@ def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> 
     code = gang.reason.code
     if code == "MembersMissing":
         there, needed = gang.reached(Stage.THERE), gang.min_member or 0
-        return [f"{_many(needed - there, 'more pod')} that name{'s' * (needed - there == 1)} this gang; {there} exist"]
+        return [f"{many(needed - there, 'more pod')} that name{'s' * (needed - there == 1)} this gang; {there} exist"]
     if code == "Forgotten" or (code == "NoRoom" and now < gang.not_before):
         return [f"nothing: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
     if code != "NoRoom" or question is None:
@@ -90,12 +91,12 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
         return
     if question.largest(rows) < want:
         return
-    one = asked(question.role.requests)
+    one = devices(question.role.requests)
     short = want - found
     if question.one_to_a_node():
-        yield f"{_many(short, 'more node')} with {one} free in {place_name}"
+        yield f"{many(short, 'more node')} with {one} free in {place_name}"
     else:
-        yield f"room for {_many(short, 'more member')} ({one} each) in {place_name}"
+        yield f"room for {many(short, 'more member')} ({one} each) in {place_name}"
     if ends := fewest_ends(question, rows, holders(state, question, rows), want):
         yield f"the end{'s' * (len(ends) > 1)} of {_list(ends)} would free it in {place_name}"
     yield from _closed(state, question, rows, place_name)
@@ -120,10 +121,10 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
             taints.update(_taints(node))
     if shut:
         verdict = "would do" if question.fitting(rows) + gained >= question.want else "would help, and not be enough"
-        yield f"{_many(len(shut), 'node')} with room in {place_name} back in service {verdict}: {_list(shut)}"
+        yield f"{many(len(shut), 'node')} with room in {place_name} back in service {verdict}: {_list(shut)}"
     for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
         have = "have" if count > 1 else "has"
-        yield f"a toleration of {taint}: {_many(count, 'node')} with room in {place_name} {have} it"
+        yield f"a toleration of {taint}: {many(count, 'node')} with room in {place_name} {have} it"
 
 
 def _without_requirement(question: Inquiry) -> Iterator[str]:
@@ -131,10 +132,10 @@ def _without_requirement(question: Inquiry) -> Iterator[str]:
     if question.scope is None:
         return
     free = [replace(pod, topology=Topology()) for pod in question.members]
-    found = place(free, question.needed, question.snapshot, tuple(question.gang.refused))
+    found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.refused))
     if isinstance(found, Placed):
         nodes = len(set(found.nodes.values()))
-        yield f"preferred-topology in place of what it requires: it would fit now, on {_many(nodes, 'node')}"
+        yield f"preferred-topology in place of what it requires: it would fit now, on {many(nodes, 'node')}"
 
 
 def _largest(question: Inquiry) -> int:
@@ -146,7 +147,7 @@ def _largest(question: Inquiry) -> int:
 
 
 def _too_large(question: Inquiry, largest: int) -> str:
-    one = asked(question.role.requests)
+    one = devices(question.role.requests)
     if question.scope is None:
         return f"more nodes, or fewer members: the nodes that suit it, empty, hold {largest} of {question.want} x {one}"
     return (
@@ -158,10 +159,6 @@ def _too_large(question: Inquiry, largest: int) -> str:
 def _taints(node: Node) -> list[str]:
     hard = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
     return [f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard]
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}{'s' * (count != 1)}"
 
 
 def _list(names: list[str]) -> str:

@@ -39,9 +39,9 @@ from extender.core.events import (
 )
 from extender.core.gang import Gang
 from extender.core.invariants import validate
+from extender.core.limits import Limits
 from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
-from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.model import Node, Pod, PodGroup, Stamp
 from tests.builders import key

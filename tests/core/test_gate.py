@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.core.events import Outcome
+from extender.core.limits import Limits
 from extender.core.releases import NODE, RELEASE, RELEASE_COMPLETE
-from extender.core.state import Limits
 from tests.builders import cluster, gang
 from tests.core.script import Script
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.ledger import Ledger
-from extender.core.state import Limits
+from extender.core.limits import Limits
 from policies.model import GroupKey, Node, Pod, Requirement, Selection, Toleration
 from tests.builders import cluster, coscheduled, gang, node, podgroup, requests
 from tests.core.script import Script

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from extender.core.events import Outcome, PodSeen
+from extender.core.limits import Limits
 from extender.core.roster import Stage
-from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Pod, Selection
 from tests.builders import cluster, coscheduled, gang, node, reborn, single

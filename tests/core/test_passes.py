@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.events import ClaimGone, ClaimSeen, PodGone, PodSeen, Tick
-from extender.core.state import Limits
+from extender.core.limits import Limits
 from policies.model import Pod
 from policies.placement import place
 from tests.builders import GPU, cluster, gang, node, single

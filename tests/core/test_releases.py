@@ -6,8 +6,9 @@ import pytest
 
 from extender.core.effects import PostBinding
 from extender.core.events import Outcome
+from extender.core.gang import kept_for
+from extender.core.limits import Limits
 from extender.core.releases import RELEASE_COMPLETE
-from extender.core.state import Limits
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
@@ -139,7 +140,7 @@ def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice(
     uid = next(iter(script.bindings))
     script.change(script.pods[uid], node="a-0" if script.bindings[uid].node != "a-0" else "a-1")
     script.feed_outcome(uid, Outcome.REFUSED)
-    assert not any(name.startswith("kept:") for name in script.core.state.ledger.charges)
+    assert kept_for(uid) not in script.core.state.ledger.charges
 
 
 @pytest.mark.parametrize("written", [True, False])

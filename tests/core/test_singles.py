@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import Outcome
+from extender.core.limits import Limits
 from extender.core.singles import ROOM_KEPT
-from extender.core.state import Limits
 from policies.model import Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import Nominated, PodSeen, Synced, Tick, Ungated
-from extender.core.state import Limits
+from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Node, Requirement, Selection, Topology
 from tests.builders import cluster, coscheduled, gang

@@ -32,9 +32,9 @@ from extender.core.events import (
     Ungated,
 )
 from extender.core.invariants import told, validate
+from extender.core.limits import Limits
 from extender.core.recount import finished_here
 from extender.core.scheduler import Scheduler
-from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from policies.matching import admits
 from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection

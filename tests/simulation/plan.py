@@ -7,8 +7,8 @@ from random import Random
 
 from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
 from extender.core.events import BindArrived, BindingPosted
+from extender.core.limits import Limits
 from extender.core.scheduler import Scheduler
-from extender.core.state import Limits
 from extender.core.steering import SteeringMode
 from extender.simulate.chance import Chance
 from extender.simulate.cycle import Profile
