@@ -1,7 +1,9 @@
 """`python -m devcluster`: a cluster to play with from another terminal, until Ctrl-C."""
 
 import signal
+import sys
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +11,10 @@ import typer
 from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
+from devcluster.muster import install_gate, start_muster
 from devcluster.progress import Terminal
+
+CLIQUE = "nvidia.com/gpu.clique"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -18,7 +23,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def main(
     nodes: Annotated[int, typer.Option(min=0, help="How many simulated nodes to add.")] = 4,
     gpus: Annotated[int, typer.Option(min=0, help="GPUs (nvidia.com/gpu) of each node.")] = 8,
+    clique: Annotated[int, typer.Option(min=0, help="Nodes to an NVLink clique; 0: they have no such label.")] = 4,
     scheduler: Annotated[bool, typer.Option(help="Also run a stock kube-scheduler.")] = True,
+    muster: Annotated[bool, typer.Option("--muster", help="Also run Muster, installed as it ships.")] = False,
     build_only: Annotated[bool, typer.Option("--build-only", help="Build the programs and stop.")] = False,
 ) -> None:
     """Run a real Kubernetes control plane on loopback, with nodes that kwok simulates, until Ctrl-C.
@@ -31,7 +38,7 @@ def main(
         if build_only:
             binaries.locate(progress)
             return
-        _run(progress, nodes, gpus, scheduler=scheduler)
+        _run(progress, nodes, gpus, clique, scheduler=scheduler, muster=muster)
     except ClusterError as error:
         progress.done()
         typer.secho(f"devcluster: {error}", err=True, fg=typer.colors.RED)
@@ -41,7 +48,7 @@ def main(
         raise typer.Exit(130) from None
 
 
-def _run(progress: Terminal, nodes: int, gpus: int, *, scheduler: bool) -> None:
+def _run(progress: Terminal, nodes: int, gpus: int, clique: int, *, scheduler: bool, muster: bool) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
         signal.signal(ending, signal.default_int_handler)
     with Cluster(progress) as cluster:
@@ -50,10 +57,17 @@ def _run(progress: Terminal, nodes: int, gpus: int, *, scheduler: bool) -> None:
             cluster.start_scheduler()
         if nodes:
             progress(f"adding {nodes} nodes")
-            cluster.add_nodes(nodes, gpus=gpus)
+            cluster.add_nodes(nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {})
+        programs = [cluster.binary("kubectl").parent]
+        exports = [f"export KUBECONFIG={cluster.kubeconfig}"]
+        if muster:
+            progress("starting Muster")
+            exports.append(f"export MUSTER_URL={start_muster(cluster).url}")
+            install_gate(cluster)
+            programs.append(Path(sys.executable).parent)
         progress.done()
-        typer.echo(f"export KUBECONFIG={cluster.kubeconfig}")
-        typer.echo(f"export PATH={cluster.binary('kubectl').parent}:$PATH")
+        for line in (*exports, f"export PATH={':'.join(map(str, programs))}:$PATH"):
+            typer.echo(line)
         typer.echo(f"# {nodes} nodes, logs in {cluster.directory / 'logs'}; Ctrl-C stops everything", err=True)
         try:
             threading.Event().wait()

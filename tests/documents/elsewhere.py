@@ -1,0 +1,38 @@
+"""The commands of the documents that no test runs as they stand, and why. That they can be typed is tested, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """All commands that begin with these words."""
+
+    begins: str
+    why: str
+
+
+ELSEWHERE = (
+    Elsewhere("make demo", "minutes of a real control plane: .ci/run tests its parts, and the README shows its result"),
+    Elsewhere("make test", "this is inside it"),
+    Elsewhere("make soak", "runs until it is stopped; its command line is tested in tests/simulation"),
+    Elsewhere("make devcluster", "runs until it is stopped: the test of documents starts it and plays on it"),
+    Elsewhere("export ", "what it prints is the environment of all commands that are run"),
+    Elsewhere("python3 -m venv", "installs from the network"),
+    Elsewhere("kind ", "needs containers"),
+    Elsewhere("docker ", "needs containers"),
+    Elsewhere("kubectl patch node muster-control-plane", "a node of kind"),
+    Elsewhere(
+        ".venv/bin/muster bench ", "measures for minutes to hours; tests/integration/test_benchmark.py runs small ones"
+    ),
+    Elsewhere("muster bench ", "the same"),
+    Elsewhere(
+        "MUSTER_LISTEN_HOST=0.0.0.0 muster serve",
+        "shown with its refusal, word for word: tests/test_security_document.py",
+    ),
+)
+
+
+def elsewhere(command: str) -> Elsewhere | None:
+    return next((one for one in ELSEWHERE if command.startswith(one.begins)), None)

@@ -1,0 +1,63 @@
+"""docs/first-gang.md is typed on a fresh cluster: `python -m tests.documents.first_gang` writes down what is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.documents.elsewhere import elsewhere
+from tests.documents.pages import ROOT, commands
+from tests.documents.playground import Playground
+
+PAGE = ROOT / "docs" / "first-gang.md"
+_BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
+_STORY = re.compile(r"\nStory\n.*", re.DOTALL)
+
+# What a person would see while going on to the next command.
+SETTLED: dict[str, Callable[[Playground], None]] = {
+    "kubectl apply -f manifests/examples/job-annotations.yaml": lambda here: here.until_gangs(
+        lambda gangs: [one["state"] for one in gangs.values()] == ["Running"]
+    ),
+    "kubectl apply -f manifests/examples/job-podgroup.yaml": lambda here: here.until_said(
+        "kubectl get podgroups", "NoRoom"
+    ),
+    "kubectl delete job train-annotations": lambda here: here.until_gangs(
+        lambda gangs: [(name, one["state"]) for name, one in gangs.items()] == [("train-podgroup", "Running")]
+    ),
+}
+
+
+def typed(here: Playground) -> str:
+    """The page with what its commands say now. Raises AssertionError when one of them fails."""
+    said = {}
+    for command in commands(PAGE):
+        if elsewhere(command.text) is None:
+            done = here.run(command.text)
+            assert done.returncode == 0, f"{command}\n{done.stdout}"
+            said[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+            if (settle := SETTLED.get(command.text)) is not None:
+                settle(here)
+    answers = iter([said.get(command.line, "") for command in commands(PAGE)])
+
+    def answered(block: re.Match[str]) -> str:
+        lines = [line for line in block[0].splitlines() if line.startswith("$ ")]
+        return "".join(f"{line}\n{answer}\n" if (answer := next(answers)) else f"{line}\n" for line in lines)
+
+    return _BLOCK.sub(answered, PAGE.read_text())
+
+
+def lasting(page: str) -> list[str]:
+    """What is the same whenever it is typed: no times, random names or widths, and of a story only its heading."""
+
+    def same(block: re.Match[str]) -> str:
+        text = _STORY.sub("\nStory\n", block[0])
+        text = re.sub(r"\b\d+(s|m|h)( ?\d+(s|m))?\b", "TIME", text)
+        text = re.sub(r"-\d+-[a-z0-9]{5}\b", "-NUMBER-RANDOM", text)
+        return re.sub(r"─+", "─", text)
+
+    return [" ".join(line.split()) for line in _BLOCK.sub(same, page).splitlines()]
+
+
+if __name__ == "__main__":
+    with Playground() as playground:
+        PAGE.write_text(typed(playground))

@@ -1,0 +1,117 @@
+"""Links lead somewhere, commands can be typed, and what is not run is in the table of those with its reason."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from benchmarks.cli import main as bench
+from extender.cli import main
+from extender.simulation import main as simulate
+from tests.documents.elsewhere import ELSEWHERE, elsewhere
+from tests.documents.pages import PAGES, ROOT, every_command
+
+LINKED = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md")
+_INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
+
+
+def ids(one: object) -> str:
+    return str(one.relative_to(ROOT)) if isinstance(one, Path) else str(one)
+
+
+@pytest.mark.parametrize("page", LINKED, ids=ids)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        if name.startswith(("http://", "https://")):
+            continue
+        file = (page.parent / name) if name else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            wrong.append(target)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_page_can_be_reached_from_the_readme(page: Path) -> None:
+    linked = {ROOT / "README.md"}
+    for _ in range(3):
+        for one in sorted(linked):
+            targets = re.findall(r"\]\(([^)\s#]+\.md)", one.read_text())
+            linked |= {(one.parent / target).resolve() for target in targets if not target.startswith("http")}
+    assert page in linked
+
+
+def test_the_readme_is_under_three_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_the_map_of_the_code_has_every_part() -> None:
+    shown = (ROOT / "ARCHITECTURE.md").read_text()
+    parts = [one.name for one in (ROOT / "extender").iterdir() if not one.name.startswith("_")]
+    assert [name for name in parts if not re.search(rf"[`/]{name}[`/]", shown)] == []
+
+
+@pytest.mark.parametrize("command", every_command(), ids=ids)
+def test_a_command_can_be_typed(command: object) -> None:
+    text = str(getattr(command, "text", ""))
+    read = subprocess.run(["bash", "-n", "-c", text], capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+    words = text.split()
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for word in words:
+        if word.startswith(("manifests/", "docs/", "tests/", "benchmarks/")):
+            assert (ROOT / word).exists() or (ROOT / word).parent.exists()
+    for part in re.split(r"&&|\|\||;", text):
+        assert unknown_options(part) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_what_is_named_in_a_sentence_can_be_typed_too(page: Path) -> None:
+    named = _INLINE.findall(page.read_text())
+    assert [wrong for text in named for wrong in unknown_options(text)] == []
+
+
+def test_no_exception_is_stale() -> None:
+    used = {elsewhere(command.text) for command in every_command()}
+    assert [one.begins for one in ELSEWHERE if one not in used] == []
+
+
+@cache
+def options(*path: str) -> set[str] | None:
+    """Of a subcommand of muster; None when there is no such subcommand."""
+    tree: Any = typer.main.get_command(main)
+    for word in path:
+        found = getattr(tree, "commands", {}).get(word)
+        if found is None:
+            return None
+        tree = {"bench": typer.main.get_command(bench), "simulate": typer.main.get_command(simulate)}.get(word, found)
+    return {option for parameter in tree.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+
+
+def unknown_options(text: str) -> list[str]:
+    """What `muster` would not understand in this command: its subcommand, or options."""
+    words = re.sub(r'"[^"]*"|\'[^\']*\'', "TEXT", text).removeprefix(".venv/bin/").removeprefix("kubectl ").split()
+    if not words or words[0] != "muster" or len(words) == 1:
+        return []
+    path = tuple(takewhile(lambda word: re.fullmatch(r"[a-z]+", word) is not None, words[1:]))[
+        : 1 + (words[1] == "bench")
+    ]
+    known = options(*path)
+    if known is None:
+        return [text]
+    return [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,49 @@
+"""docs/waiting.md: every reason that there is and no other, and the words that kube-scheduler repeats on the pod."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from extender.core.limits import Limits
+from extender.core.singles import ROOM_KEPT
+from extender.core.verdicts import GANG_WAITS
+from extender.views import GangView
+from policies.model import GANG_GATE
+from tests.documents.pages import ROOT
+
+TEXT = (ROOT / "docs" / "waiting.md").read_text()
+TABLE, _, AFTER = TEXT.partition("## The gang's reason")[2].partition("On the way to its start")
+
+
+def codes() -> Iterator[str]:
+    """Of every Reason that the core makes."""
+    for file in (ROOT / "extender" / "core").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason":
+                code = node.args[0]
+                assert isinstance(code, ast.Constant), f"{file.name}:{node.lineno}"
+                yield str(code.value)
+
+
+def test_every_reason_is_told_and_no_other() -> None:
+    waiting = re.findall(r"^\| `(\w+)` \|", TABLE, re.MULTILINE)
+    passing = re.findall(r"`([A-Z]\w+)`", AFTER.partition("\n\n")[0])
+    assert sorted([*waiting, *passing]) == sorted(set(codes()) - {""})
+
+
+def test_what_the_pod_says_is_what_muster_answers() -> None:
+    for said in (ROOM_KEPT, GANG_WAITS, f"gate `{GANG_GATE}`"):
+        assert said in TEXT
+
+
+def test_the_fields_that_are_named_exist() -> None:
+    assert "`waiting_on_nodes` of `/gangs/" in TEXT
+    assert "waiting_on_nodes" in GangView.model_fields
+
+
+def test_the_limits_are_those_of_the_core() -> None:
+    for setting, value in (("max_gang_members", Limits().members), ("max_waiting_gangs", Limits().waiting)):
+        assert re.search(rf"`{setting}` allows \({value:,}\)", TEXT)
+    assert Limits().report_s == 2, "A reason is reported when it has lasted two seconds"

@@ -1,0 +1,97 @@
+"""Whatever the documents say to type is typed, page by page, on the cluster of `make devcluster ARGS=--muster`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documents import first_gang
+from tests.documents.elsewhere import elsewhere
+from tests.documents.pages import PAGES, ROOT, Block, blocks, commands
+from tests.documents.playground import Playground
+
+# The page on installing ends with taking Muster away.
+TYPED = sorted(
+    (page for page in PAGES if page != first_gang.PAGE and any(elsewhere(one.text) is None for one in commands(page))),
+    key=lambda page: page.name == "install.md",
+)
+SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
+PODS = [block for block in SHOWN if "kind: Pod\n" in block.text]
+OVERLAYS = [block for block in SHOWN if block.text.startswith("# kustomization.yaml")]
+
+FINDINGS = 1
+"""The exit code of `muster doctor` where something can be mended: a simulated cluster is not all that it should be."""
+
+WAITING = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train-llm-0
+  namespace: NAMESPACE
+  annotations: {muster.dev/pod-group: train-llm, muster.dev/min-member: "4"}
+spec:
+  schedulerName: muster
+  containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 8}}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """In a directory with what a checkout and a user have there, so that what is written is written elsewhere."""
+    here = tmp_path_factory.mktemp("checkout")
+    for name in ("docs", "manifests"):
+        shutil.copytree(ROOT / name, here / name)
+    (here / "jobs.csv").write_text("submission_time,duration,num_gpu\n0,600,8\n60,600,64\n120,600,16\n")
+    shutil.copy(ROOT / "manifests/base/kube-scheduler-config.yaml", here / "kube-scheduler.yaml")
+    shutil.copy(ROOT / "manifests/base/muster.yaml", here / "muster.yaml")
+    with Playground(here) as running:
+        yield running
+
+
+def test_the_first_gang_is_as_its_page_shows_it(playground: Playground) -> None:
+    listed = list(commands(first_gang.PAGE))
+    assert len(listed) < 10
+    page = first_gang.PAGE.read_text()
+    assert first_gang.lasting(first_gang.typed(playground)) == first_gang.lasting(page)
+
+
+@pytest.fixture(scope="module")
+def with_waiting_gangs(playground: Playground) -> Playground:
+    """Muster's Deployment, and the gang that the pages ask about in both namespaces in which they do."""
+    done = playground.run("kubectl apply -k manifests/base")
+    assert done.returncode == 0, done.stdout
+    for namespace in ("default", "team-a"):
+        done = playground.run("kubectl apply -f -", stdin=WAITING.replace("NAMESPACE", namespace))
+        assert done.returncode == 0, done.stdout
+    playground.until_said("muster gangs --state MembersMissing", "team-a")
+    return playground
+
+
+@pytest.mark.parametrize("block", PODS, ids=lambda block: f"{block.page.name}:{block.line}")
+def test_the_api_server_takes_the_pods_that_are_shown(with_waiting_gangs: Playground, block: Block) -> None:
+    done = with_waiting_gangs.run("kubectl create --dry-run=server --validate=strict -f -", stdin=block.text)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("block", OVERLAYS, ids=lambda block: f"{block.page.name}:{block.line}")
+def test_the_overlays_that_are_shown_can_be_built(with_waiting_gangs: Playground, block: Block) -> None:
+    (with_waiting_gangs.directory / "kustomization.yaml").write_text(block.text)
+    done = with_waiting_gangs.run("kubectl kustomize . | kubectl apply --dry-run=server -f -")
+    assert done.returncode == 0, done.stdout
+    assert "deployment.apps/muster" in done.stdout
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
+def test_what_a_page_says_to_type_works(with_waiting_gangs: Playground, page: Path) -> None:
+    for command in commands(page):
+        if elsewhere(command.text) is None:
+            done = with_waiting_gangs.run(command.text)
+            fine = (0, FINDINGS) if command.text.startswith("muster doctor") else (0,)
+            assert done.returncode in fine, f"{command}\nexit code {done.returncode}\n{done.stdout}"
