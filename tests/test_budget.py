@@ -13,11 +13,6 @@ from extender.budget import Budget, Lane
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Writes:
     """Writes through a budget of one, each of which ends when the event loop comes to it."""
 

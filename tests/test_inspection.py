@@ -26,7 +26,7 @@ from extender.runner import Runner
 from extender.server import create_app
 from policies.model import GroupRef, Topology
 from tests.builders import cluster, gang
-from tests.test_server import Written
+from tests.running import Written
 
 pytestmark = pytest.mark.xdist_group("inspection")
 

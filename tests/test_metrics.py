@@ -22,11 +22,6 @@ from tests.metrics import Described, described, used
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def value(metrics: Metrics, sample: str) -> float:
     lines = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines() if not line.startswith("#"))
     return float(lines[sample])

@@ -114,11 +114,6 @@ async def replica(**flags: Any) -> AsyncIterator[Played]:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_replica_that_stands_by_is_ready_knows_the_gangs_and_writes_nothing() -> None:
     async with replica() as one:
         await one.until(acting=False)

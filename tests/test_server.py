@@ -3,95 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.events import NodeSeen, Outcome, PodSeen, Synced
+from extender.core.effects import Report
 from extender.core.scheduler import Scheduler
 from extender.core.verdicts import GANG_WAITS
-from extender.metrics import Metrics
 from extender.runner import Runner
-from extender.server import create_app
-from policies.model import Dialect, GroupKey, GroupRef, Node, Pod
+from policies.model import GroupKey, Node
+from tests.running import Extender, Written, running
 
 pytestmark = pytest.mark.anyio
-
-GPUS = (("nvidia.com/gpu", 8), ("pods", 1))
-
-
-class Written:
-    """A writer that succeeds at once and remembers."""
-
-    def __init__(self) -> None:
-        self.bindings: list[PostBinding] = []
-        self.nominated = asyncio.Event()
-
-    async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]:
-        if not still_wanted():
-            return Outcome.REFUSED, "given up"
-        self.bindings.append(effect)
-        return Outcome.DONE, ""
-
-    async def write_nomination(self, effect: Nominate) -> str | None:
-        self.nominated.set()
-        return None
-
-    async def write_ungate(self, effect: Ungate) -> str | None:
-        return None
-
-    async def write_wake(self, effect: Wake) -> str | None:
-        return None
-
-    async def write_eviction(self, effect: Evict) -> str | None:
-        return None
-
-    async def write_report(self, effect: Report) -> str | None:
-        return None
-
-
-class Extender:
-    """A running extender without a cluster, and a client of it."""
-
-    def __init__(self) -> None:
-        self.core = Scheduler()
-        self.written = Written()
-        self.runner = Runner(self.core, self.written)
-        app = create_app(self.runner, Metrics(lambda: self.core.state), bind_timeout_s=30, max_body=4 << 20)
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
-
-    async def post(self, verb: str, body: Any) -> httpx.Response:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.client.post(f"/{verb}", content=content)
-
-    def member(self, name: str, size: int = 2) -> Pod:
-        pod = Pod(name, "ns", name, GPUS, group=GroupRef("gang", Dialect.ANNOTATION, size))
-        self.runner.dispatch(PodSeen(pod))
-        return pod
-
-    async def planned(self) -> None:
-        """Wait for the pass that follows a change."""
-        await self.written.nominated.wait()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
 async def extender() -> AsyncIterator[Extender]:
-    one = Extender()
-    for name in ("n0", "n1"):
-        one.runner.dispatch(NodeSeen(Node(name, (("nvidia.com/gpu", 8), ("pods", 10)))))
-    one.runner.dispatch(Synced())
-    yield one
-    await one.runner.drain()
-    await one.client.aclose()
+    async with running(*(Node(name, (("nvidia.com/gpu", 8), ("pods", 10))) for name in ("n0", "n1"))) as one:
+        yield one
 
 
 NOISE = [
@@ -197,16 +126,10 @@ async def test_metrics_tell_verbs_and_gangs(extender: Extender) -> None:
 
 
 async def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> None:
-    written, told = Written(), []
-
-    async def write_report(effect: Report) -> str | None:
-        told.append(effect.code)
-        return None
-
-    written.write_report = write_report  # type: ignore[method-assign]
+    written = Written()
     runner = Runner(Scheduler(), written, writes_at_once=1)
     for code, warning in (("Busy", True), ("Placed", False), ("Forgotten", True), ("Running", False)):
         runner._tell(Report(GroupKey("ns", "busy" if code == "Busy" else "gang"), None, None, code, "", warning))
     await asyncio.gather(*runner._tasks)
-    assert told == ["Busy", "Running"]
+    assert [one.code for one in written.reports] == ["Busy", "Running"]
     await runner.drain()

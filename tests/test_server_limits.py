@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender import wire
-from extender.core.events import Synced
 from extender.metrics import Metrics
 from extender.server import create_app
 from extender.verbs import Message
-from tests.test_server import Extender
+from tests.running import Extender, running
 
 pytestmark = pytest.mark.anyio
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
@@ -20,17 +19,9 @@ VERBS = ["filter", "prioritize", "preempt", "bind"]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def extender() -> AsyncIterator[Extender]:
-    one = Extender()
-    one.runner.dispatch(Synced())
-    yield one
-    await one.runner.drain()
-    await one.client.aclose()
+    async with running() as one:
+        yield one
 
 
 async def test_more_candidates_than_allowed_are_an_error_in_words(extender: Extender) -> None:

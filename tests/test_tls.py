@@ -29,11 +29,6 @@ from extender.verbs import Receive, Scope, Send
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def ours(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "ours")
 

@@ -7,14 +7,12 @@ import io
 import json
 import logging
 import re
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import msgspec
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.events import NodeSeen, Outcome, PodGone, Tick
+from extender.core.events import NodeSeen, PodGone, Tick
 from extender.core.invariants import validate
 from extender.core.scheduler import Scheduler
 from extender.kube.convert import UnreadableError
@@ -25,41 +23,12 @@ from extender.runner import Runner
 from extender.verbs import Message, Scope, Verbs
 from policies.model import Node
 from tests.fuzz.hostile import NODES, ZONE, Hostile
+from tests.running import Written
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 LONGEST_REASON = 2000
 MOST_SERIES = 400
 _EXPOSED = re.compile(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="[A-Za-z0-9_.+/-]*",?)+\})? [0-9.e+-]+')
-
-
-class Yielding:
-    """A writer to an API server that does everything at once."""
-
-    def __init__(self) -> None:
-        self.reports: list[Report] = []
-        self.bound: dict[str, str] = {}
-
-    async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]:
-        if not still_wanted():
-            return Outcome.REFUSED, "given up"
-        self.bound[effect.uid] = effect.node
-        return Outcome.DONE, ""
-
-    async def write_nomination(self, effect: Nominate) -> str | None:
-        return None
-
-    async def write_ungate(self, effect: Ungate) -> str | None:
-        return None
-
-    async def write_wake(self, effect: Wake) -> str | None:
-        return None
-
-    async def write_eviction(self, effect: Evict) -> str | None:
-        return None
-
-    async def write_report(self, effect: Report) -> str | None:
-        self.reports.append(effect)
-        return None
 
 
 class Target:
@@ -74,7 +43,7 @@ class Target:
         self._handler = logging.StreamHandler(self._log)
         self._handler.setFormatter(OneLine())
         self._core = Scheduler()
-        self._writer = Yielding()
+        self._writer = Written()
         self._runner = Runner(self._core, self._writer, clock=lambda: self._now)
         self._metrics = Metrics(lambda: self._core.state)
         self._verbs = Verbs(self._runner, self._metrics, bind_timeout_s=30, max_body=1 << 20)
