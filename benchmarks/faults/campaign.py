@@ -44,7 +44,7 @@ def _strike(theatre: Theatre, fault: Fault) -> Struck:
             ends = fault.happen(theatre, scene)
             theatre.mend()
             began = time.monotonic()
-            wrong = scene.settle(ends)
+            wrong = theatre.settle(scene, ends)
         except (*Failed, AssertionError) as error:
             theatre.mend()
             wrong = [f"it could not be tried: {error}"]

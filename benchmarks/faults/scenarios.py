@@ -15,6 +15,7 @@ from devcluster.api import Object
 from devcluster.proxy import Write
 
 SIZE = 32
+MANY_S = 180.0
 MIDDLE = SIZE // 2
 GATED = [{"name": "muster.dev/gang"}]
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/podgroups"
@@ -126,8 +127,7 @@ def _flapping(theatre: Theatre, scene: Scene) -> Ends:
 
 def _group_deleted(theatre: Theatre, scene: Scene) -> Ends:
     """Deleted while members are being nominated; made anew when the gang has come to rest without it."""
-    path = GROUPS.format(scene.namespace) + "/train"
-    theatre.strike(Write.NOMINATE, MIDDLE, partial(scene.api.delete, path))
+    theatre.strike(Write.NOMINATE, MIDDLE, partial(_delete_group, scene, "train"))
     scene.add_nodes(SIZE // 8)
     _create_group(scene, "train", SIZE)
     scene.create(_grouped(scene.members("train", SIZE), "train"))
@@ -143,12 +143,19 @@ def _many(theatre: Theatre, scene: Scene) -> Ends:
     count, size = theatre.scale.gangs, 2
     scene.add_nodes(max(1, count * size // 8 // 10))
     names = [f"job-{number}" for number in range(count)]
-    scene.create(pod for name in names for pod in scene.members(name, size))
+    scene.create(pod for name in names for pod in scene.members(name, size, schedulingGates=GATED))
     fits = len(scene.nodes) * 8 // size
-    scene.wait(lambda: sum(one["bound"] == size for one in scene.gangs().values()), lambda seen: seen == fits)
-    scene.wait(lambda: {one["state"] for one in scene.gangs().values()}, lambda seen: seen == {"Running", "NoRoom"})
+    scene.wait(lambda: sum(one["bound"] == size for one in scene.gangs().values()), lambda seen: seen == fits, MANY_S)
+    states = {"Running", "NoRoom"}
+    scene.wait(lambda: {one["state"] for one in scene.gangs().values()}, lambda seen: seen == states, MANY_S)
     running = {name for name, one in scene.gangs().items() if one["bound"]}
     return {name: WHOLE if name in running else "NoRoom" for name in names}
+
+
+def _delete_group(scene: Scene, name: str) -> None:
+    """Returns when the extender has seen it."""
+    scene.api.delete(f"{GROUPS.format(scene.namespace)}/{name}")
+    scene.wait(lambda: scene.gangs()[name]["min_member"], lambda seen: seen is None)
 
 
 def _create_group(scene: Scene, name: str, size: int) -> None:
@@ -216,7 +223,7 @@ PROCESSES: tuple[Fault, ...] = (
         partial(_hung, Write.NOMINATE),
     ),
     Fault("extender hung in a release", "SIGSTOP between Bindings, SIGCONT", partial(_hung, Write.BIND)),
-    Fault("1,000 gangs at once", "of which a tenth fit", _many),
+    Fault("many gangs at once", "1,000 of 2 pods, a tenth of which fit", _many),
     Fault("node flapping", "nodes of the gang turn NotReady and Ready while it is placed", _flapping),
     Fault("PodGroup deleted", "while its members are nominated, and made anew later", _group_deleted),
 )

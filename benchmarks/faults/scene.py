@@ -42,8 +42,9 @@ class Scene:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.api.delete(self.pods_path, {"gracePeriodSeconds": 0})
-        self.api.wait_for(self.pods_path, lambda pods: not pods)
+        while self.pods():
+            with suppress(ApiError):  # thousands at once can take longer than one request may
+                self.api.delete(self.pods_path, {"gracePeriodSeconds": 0})
         for node in self.nodes:
             with suppress(ApiError):  # it may be one that a fault has taken
                 self.api.delete(f"/api/v1/nodes/{node}")
@@ -113,13 +114,19 @@ class Scene:
                 raise TimeoutError(f"not as expected within {timeout_s:g} s; last seen: {str(seen)[:400]}")
             time.sleep(POLL_EVERY_S)
 
-    def settle(self, expected: dict[str, str], timeout_s: float = PATIENCE_S) -> list[str]:
+    def settle(self, expected: dict[str, str], meanwhile: Callable[[], object] = bool) -> list[str]:
         """Wait until every gang is as expected: WHOLE, GONE, or waiting for that reason. Returns what is not so then.
 
         Whole means that minMember of its members have a node; waiting, that none has one; gone, that there are none.
+        ``meanwhile`` is called between two looks.
         """
+
+        def look() -> list[str]:
+            meanwhile()
+            return self.wrong(expected)
+
         with suppress(TimeoutError):
-            self.wait(lambda: self.wrong(expected), lambda wrong: not wrong, timeout_s)
+            self.wait(look, lambda wrong: not wrong)
         return self.wrong(expected)
 
     def wrong(self, expected: dict[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from devcluster.proxy import Write
 
 AT_ONCE = 4
 """Writes of the extender at the same time: few, so that it can be struck between two."""
-SETTINGS = {"bind_timeout_s": 8, "partial_grace_s": 15, "writes_at_once": AT_ONCE}
+SETTINGS = {"bind_timeout_s": 8, "plan_timeout_s": 8, "partial_grace_s": 15, "writes_at_once": AT_ONCE}
 SCHEDULER = {
     "leaderElection": {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
     "podMaxBackoffSeconds": 3,
@@ -39,8 +39,8 @@ class Scale:
     flaps: int = 10
 
 
-GENTLE = Scale(outage_s=3.0, hang_s=3.0, delay_s=0.2, gangs=1000, flaps=3)
-"""For the test suite: the same faults, shorter."""
+GENTLE = Scale(outage_s=3.0, hang_s=3.0, delay_s=0.2, gangs=200, flaps=3)
+"""For the test suite: the same faults, shorter and with fewer gangs."""
 
 
 class Theatre:
@@ -93,11 +93,23 @@ class Theatre:
         for process in (self.muster.extender, self.muster.scheduler):
             process.signal(signal.SIGCONT)
         self._wait_for_api_server()
+        self.revive()
+        self.scene().wait(self._leads, bool)
+
+    def settle(self, scene: Scene, ends: dict[str, str]) -> list[str]:
+        """``Scene.settle`` with a kubelet at work: a kube-scheduler that has lost its Lease ends, maybe only now."""
+        return scene.settle(ends, self.revive)
+
+    def revive(self) -> None:
+        """Start again whatever has ended."""
         if not self.muster.extender.running:
             self.muster.restart_extender()
         if not self.muster.scheduler.running:
             self.muster.restart_scheduler()
-        self.scene().wait_leads()
+
+    def _leads(self) -> bool:
+        self.revive()
+        return self.scene().metric("muster_leader") == 1.0
 
     def _wait_for_api_server(self) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -1,0 +1,27 @@
+"""Everything around the extender fails, and the extender stands still: one round of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.faults.scenarios import PROCESSES, Fault
+from benchmarks.faults.theatre import GENTLE, Theatre
+
+pytestmark = pytest.mark.xdist_group("fault-processes")
+
+
+@pytest.fixture(scope="module")
+def theatre() -> Iterator[Theatre]:
+    with Theatre(GENTLE) as one:
+        yield one
+
+
+@pytest.mark.parametrize("fault", PROCESSES, ids=lambda fault: fault.name.replace(" ", "-"))
+def test_every_gang_is_whole_or_waits_for_a_true_reason_when_it_is_over(theatre: Theatre, fault: Fault) -> None:
+    theatre.mend()
+    with theatre.scene() as scene:
+        ends = fault.happen(theatre, scene)
+        theatre.mend()
+        assert theatre.settle(scene, ends) == []
