@@ -8,6 +8,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, start_muster
+from tests.integration.company import Company
 from tests.integration.stage import RealStage
 
 
@@ -20,6 +21,12 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     return start_muster(cluster)
+
+
+@pytest.fixture(scope="module")
+def company(cluster: Cluster) -> Iterator[Company]:
+    with Company(cluster) as all_of_them:
+        yield all_of_them
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from devcluster import Cluster
 from tests.integration.company import Company
 from tests.scenarios import SCENARIOS, Scenario
 from tests.scenarios.stage import Setting
@@ -18,12 +15,6 @@ pytestmark = pytest.mark.xdist_group("scenarios")
 CALM = [one for one in SCENARIOS.values() if one.part != "faults"]
 # One after the other for each setting, so that Muster is seldom started anew; the usual one is last, for the walks too.
 CHOSEN = sorted(CALM, key=lambda one: (one.setting == Setting(), repr(one.setting)))
-
-
-@pytest.fixture(scope="module")
-def company(cluster: Cluster) -> Iterator[Company]:
-    with Company(cluster) as all_of_them:
-        yield all_of_them
 
 
 @pytest.mark.parametrize("scenario", CHOSEN, ids=str)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from devcluster import Cluster
 from tests.integration.company import Company
 from tests.scenarios import SCENARIOS, Scenario
 
 pytestmark = pytest.mark.xdist_group("faults")
 CHOSEN = [one for one in SCENARIOS.values() if one.part == "faults"]
-
-
-@pytest.fixture(scope="module")
-def company(cluster: Cluster) -> Iterator[Company]:
-    with Company(cluster) as all_of_them:
-        yield all_of_them
 
 
 @pytest.mark.parametrize("scenario", CHOSEN, ids=str)
