@@ -36,7 +36,7 @@ class Promises:
             gang.failures += 1
             gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
             state.set_timer(gang.not_before, gang.key)
-        if not gang.whole:
+        if gang.roster.lacks and not gang.whole:
             state.explain(gang, Reason("Forgotten", why), now)
             if cause in DEADLINES:
                 state.report(gang, now)

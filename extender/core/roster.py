@@ -99,6 +99,10 @@ class Roster:
         """How many identities have come at least so far."""
         return sum(self._counts[stage:])
 
+    def is_ours(self, pod: Pod) -> bool:
+        """Whether it belongs to this life of the gang, and to no earlier PodGroup of its name."""
+        return self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
+
     def unplaced(self) -> list[Pod]:
         """One pod for each identity that has neither a node nor the promise of one, in rank order."""
         found = [
@@ -162,7 +166,7 @@ class Roster:
 
     def _count(self, pod: Pod) -> bool:
         """Whether what finished members are judged by has changed."""
-        ours = self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
+        ours = self.is_ours(pod)
         if not ours or not pod.live:
             if ours and pod.phase == "Succeeded" and pod.stamp is not None:
                 self._done[pod.uid] = pod

@@ -147,7 +147,7 @@ class Scheduler:
         state.synced = True
         for gang in list(state.gangs.values()):
             self._releases.recover(gang, now)
-            if gang.complete:
+            if gang.complete or not gang.live:
                 # It has started before: that was told then.
                 gang.seen_at, gang.told = None, gang.told.then(gang.reason, now)
         self._queue.recover(now)
@@ -255,6 +255,7 @@ class Scheduler:
         if before is not None and before.uid != group.uid:
             gang.complete, gang.partial_since, gang.release = False, None, ""
             self._promises.forget(gang, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
+            self._releases.retry(gang, now)
         elif group.deleting and not gang.releasing:
             self._promises.forget(gang, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
         else:

@@ -27,8 +27,10 @@ class Stock:
             self._became_whole(gang, now)
         elif gang.roster.started and not gang.complete and not gang.doubtful:
             self._became_partial(gang, now)
-        elif gang.bound and gang.reason.code in ("Placed", "Releasing"):
+        elif gang.bound and (gang.reason.code in ("Placed", "Releasing") or (gang.complete and not gang.roster.lacks)):
             self._running(gang, now)
+        elif not gang.live:
+            self._over(gang, now)
         self._state.review(gang)
 
     def notice_whole(self, gang: Gang, now: float) -> None:
@@ -66,7 +68,7 @@ class Stock:
             gang.unsettled.clear()
 
     def _became_whole(self, gang: Gang, now: float) -> None:
-        if not gang.complete:
+        if not gang.complete and gang.live:
             self._state.turned(gang, Turn.STARTED, now)
         gang.complete, gang.partial_since, gang.failures, gang.seen_at = True, None, 0, None
         gang.refusals = 0
@@ -76,8 +78,22 @@ class Stock:
         self._running(gang, now)
 
     def _running(self, gang: Gang, now: float) -> None:
+        if not gang.live:
+            return self._over(gang, now)
         count = gang.reached(Stage.BOUND)
         self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
+        return None
+
+    def _over(self, gang: Gang, now: float) -> None:
+        """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
+        ours = [pod for pod in gang.members.values() if gang.roster.is_ours(pod)]
+        if ended := [pod for pod in ours if pod.terminal]:
+            failed = sum(pod.phase == "Failed" for pod in ended)
+            text = f"{len(ended)} members have ended" + (f", {failed} of them failed" if failed else "")
+            self._state.explain(gang, Reason("Ended", text, warning=False), now)
+        elif gang.members and not ours:
+            text = f"0 of {gang.min_member} members exist; {len(gang.members)} are of an earlier PodGroup of this name"
+            self._state.explain(gang, Reason("MembersMissing", text, warning=False), now)
 
     def _became_partial(self, gang: Gang, now: float) -> None:
         if gang.min_member is None:

@@ -29,6 +29,7 @@ SAID = {
     "Holding": "the other members at bind: kube-scheduler is working on them",
     "Releasing": "nothing: its Bindings are being posted",
     "Running": "nothing: it runs",
+    "Ended": "nothing: it has ended; pods that are made anew start as a gang again",
     "MinMemberMissing": "the annotation muster.dev/min-member on its pods: how many members start together",
     "PodGroupMissing": "a PodGroup object of that name: kubectl apply it beside the pods",
     "PodGroupDeleted": "a PodGroup object that stays: make it anew when the old one is gone",

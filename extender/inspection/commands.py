@@ -80,7 +80,7 @@ def gangs(
         for one in _asked(way, lambda muster: muster.get("/gangs", list))
         if (namespace is None or one["namespace"] == namespace)
         and (state is None or one["state"].lower() == state.lower())
-        and not (waiting and one["state"] == "Running")
+        and not (waiting and one["state"] in ("Running", "Ended"))
     ]
     _show(found, output, lambda out: tables.show_gangs(found, out))
 

@@ -13,7 +13,14 @@ from rich.text import Text
 _MEMBERS, _STORY, _DOMAINS = 32, 16, 24
 _WIDE = 160
 """Columns where there is no terminal whose width could be asked."""
-_COLOURS = {"Running": "green", "Placed": "cyan", "Holding": "cyan", "Releasing": "cyan", "New": "cyan"}
+_COLOURS = {
+    "Running": "green",
+    "Ended": "green",
+    "Placed": "cyan",
+    "Holding": "cyan",
+    "Releasing": "cyan",
+    "New": "cyan",
+}
 
 Shown = dict[str, Any]
 
@@ -39,7 +46,7 @@ def show_explanation(told: Shown, out: Console) -> None:
         out.print(
             plain("is in: " + ", ".join(f"{one['name']} ({one['members']})" for one in told["places"][:_DOMAINS]))
         )
-    if told["remedies"] and gang["state"] != "Running":
+    if told["remedies"] and gang["state"] not in ("Running", "Ended"):
         out.print()
         out.print(Text("What would make it start", "bold"))
         for one in told["remedies"]:

@@ -16,7 +16,14 @@ from policies.model import GroupKey
 
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
-_PHASES = {"Running": "Scheduled", "Placed": "Scheduling", "Holding": "Scheduling", "Partial": "Scheduling"}
+_PHASES = {
+    "Running": "Scheduled",
+    "Ended": "Finished",
+    "Placed": "Scheduling",
+    "Holding": "Scheduling",
+    "Partial": "Scheduling",
+}
+_STARTED = ("Running", "Ended")
 _WAITS = "Pending"
 """``status.phase``, in the words of the coscheduling plugin; gangs with any other reason are pending."""
 CONTROLLER = "muster.dev/extender"
@@ -35,7 +42,7 @@ class _Told:
 
     @property
     def runs(self) -> bool:
-        return self.code == "Running"
+        return self.code in _STARTED
 
 
 class Reporter:
@@ -132,7 +139,7 @@ def _object(kind: str, version: str, namespace: str, name: str, uid: str) -> dic
 def _status(report: Report, since: str) -> dict[str, Any]:
     condition = {
         "type": CONDITION,
-        "status": "True" if report.code == "Running" else "False",
+        "status": "True" if report.code in _STARTED else "False",
         "lastTransitionTime": since,
         "reason": report.code,
         "message": report.message,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.events import GroupGone
-from tests.builders import cluster, coscheduled, key, podgroup
+from policies.model import PodGroup
+from tests.builders import cluster, coscheduled, podgroup
 from tests.core.script import Script
 
 
@@ -128,7 +131,31 @@ def test_a_deleted_podgroup_does_not_disturb_a_running_gang() -> None:
     script.feed(GroupGone(group.key, group.uid))
     script.advance(300)
     assert not script.evicted
-    assert key("train") in script.core.state.gangs
+    assert (script.reason("train"), script.message("train")) == ("Running", "2 members are bound")
+    again = restarted(script)
+    assert (again.reason("train"), again.message("train")) == ("Running", "2 members are bound")
+
+
+@pytest.mark.parametrize("seen_gone", [True, False])
+def test_pods_of_an_earlier_podgroup_are_said_to_be_that(seen_gone: bool) -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.run(pods)
+    if seen_gone:
+        script.feed(GroupGone(group.key, group.uid))
+    fresh = podgroup("train", 2, uid="second")
+    script.see(fresh)
+    for core in (script, restarted(script, fresh)):
+        assert core.reason("train") == "MembersMissing"
+        assert core.message("train") == "0 of 2 members exist; 2 are of an earlier PodGroup of this name"
+    for pod in pods:
+        script.change(pod, phase="Succeeded")
+    assert script.reason("train") == "MembersMissing"
+
+
+def restarted(script: Script, *groups: PodGroup) -> Script:
+    """What a Muster that starts now makes of the objects."""
+    return Script(*script.core.state.ledger.nodes.values(), *groups, *script.pods.values())
 
 
 def test_a_shorter_schedule_timeout_counts_for_what_is_held_already() -> None:

@@ -179,3 +179,19 @@ def test_nothing_is_planned_before_the_lists_are_read() -> None:
     script = Script(*cluster("a: 2x8"), *pods, synced=False)
     script.advance(100)
     assert not script.effects
+
+
+@pytest.mark.parametrize("with_group", [True, False])
+def test_a_gang_that_has_ended_says_so_before_and_after_a_restart(with_group: bool) -> None:
+    group, pods = coscheduled("train", 2) if with_group else (None, gang("train", 2))
+    groups = [group] if group is not None else []
+    script = Script(*cluster("a: 2x8"), *groups, *pods)
+    script.run(pods)
+    script.change(pods[0], phase="Succeeded")
+    assert script.reason("train") == "Running"
+    script.change(pods[1], phase="Failed")
+    again = Script(*cluster("a: 2x8"), *groups, *script.pods.values())
+    for core in (script, again):
+        assert (core.reason("train"), core.message("train")) == ("Ended", "2 members have ended, 1 of them failed")
+    again.advance(60)
+    assert not again.reports, "it was told when it ended"

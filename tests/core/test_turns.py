@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.effects import Report, Turned
 from extender.core.turns import Cause, Turn
-from tests.builders import cluster, gang, single
+from tests.builders import cluster, coscheduled, gang, single
 from tests.core.script import Script
 
 
@@ -80,3 +80,12 @@ def test_after_a_restart_nothing_is_told_of_gangs_that_run() -> None:
     after.advance(10)
     assert after.reason("train") == "Running"
     assert (after.reports, turns(after)) == ([], [])
+
+
+def test_a_gang_that_ends_has_started_once() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.run(pods)
+    for pod in pods:
+        script.change(pod, phase="Succeeded")
+    assert [turn for turn, _ in turns(script)].count("started") == 1

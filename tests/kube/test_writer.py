@@ -278,15 +278,18 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
         api.on("POST", EVENTS, OK)
         api.on("PATCH", GROUP_STATUS, OK)
 
-    results, api = reported(setup, report(group_uid="g"), report("Running", group_uid="g"))
-    assert results == [None, None]
-    assert [event["regarding"]["kind"] for event in api.bodies("POST")] == ["PodGroup", "Pod"] * 2
-    assert [body["status"]["phase"] for body in api.bodies("PATCH")] == ["Pending", "Scheduled"]
-    assert [(body["status"]["members"], body["status"]["scheduled"]) for body in api.bodies("PATCH")] == [(8, 3)] * 2
+    results, api = reported(
+        setup, report(group_uid="g"), report("Running", group_uid="g"), report("Ended", group_uid="g")
+    )
+    assert results == [None] * 3
+    assert [event["regarding"]["kind"] for event in api.bodies("POST")] == ["PodGroup", "Pod"] * 3
+    assert [body["status"]["phase"] for body in api.bodies("PATCH")] == ["Pending", "Scheduled", "Finished"]
+    assert [(body["status"]["members"], body["status"]["scheduled"]) for body in api.bodies("PATCH")] == [(8, 3)] * 3
     conditions = [body["status"]["conditions"][0] for body in api.bodies("PATCH")]
     assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
         ("Scheduled", "False", "NoRoom"),
         ("Scheduled", "True", "Running"),
+        ("Scheduled", "True", "Ended"),
     ]
 
 

@@ -87,7 +87,7 @@ def _outcome(stage: Stage, members: list[Pod]) -> str:
 
 def _reason(stage: Stage, gang: GangView | None, *, brief: bool) -> str:
     """Why it waits; of those that are interchangeable only in a word, for numbers depend on who was first."""
-    if gang is None or gang.state == "Running":
+    if gang is None or gang.state in ("Running", "Ended"):
         return ""
     if brief:
         return f", {gang.state}"
