@@ -97,7 +97,7 @@ def case_of(
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
     terms = given.terms
     about = Input(
-        jobs=given.title,
+        jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
         cluster=words(given.pools),
         load=offered_load(arrivals, gpus),
         window_s=window_s(arrivals),

@@ -272,3 +272,13 @@ def test_a_scenario_that_cannot_be_used_says_why(tmp_path: Path, content: str, m
     code, said = simulate("--scenario", tmp_path / "s.yaml", "--cluster", "4 nodes x 8 GPUs")
     assert code == 2
     assert message in " ".join(said.split())
+
+
+def test_jobs_that_are_left_out_are_counted_wherever_the_jobs_are(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TRACE + "x,0,60,8\nx,5,60,64\n")
+    cluster, out = "1 nodes x 8 GPUs", tmp_path / "out.json"
+    code, said = simulate("--trace", tmp_path / "jobs.csv", "--cluster", cluster, "--json", out)
+    assert code == 0, said
+    told = json.loads(out.read_text())["input"]
+    assert (told["jobs"], told["cluster"]) == ("2 jobs of jobs.csv, 1 left out", "1 node x 8 GPUs")
+    assert f"{told['jobs']}; {told['cluster']}" in said

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from policies.model import CLIQUE, Node
+from policies.words import many
 
 GPU = "nvidia.com/gpu"
 _PODS = 110
@@ -67,7 +68,8 @@ def gpus_of(nodes: Iterable[Node]) -> int:
 def words(pools: Sequence[Pool]) -> str:
     """The shape as a person would say it."""
     return ", ".join(
-        f"{pool.nodes} nodes x {pool.gpus} GPUs" + (f" in cliques of {pool.clique}" if pool.clique else "")
+        f"{many(pool.nodes, 'node')} x {many(pool.gpus, 'GPU')}"
+        + (f" in cliques of {pool.clique}" if pool.clique else "")
         for pool in pools
     )
 
