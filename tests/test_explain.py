@@ -13,7 +13,7 @@ from extender.explain.domains import domains
 from extender.explain.explanation import Explanation, explain
 from extender.explain.remedies import SAID
 from policies.model import CLIQUE, Node, Pod, PodGroup, Selection, Taint, Topology
-from tests.builders import busy, cluster, coscheduled, gang, key, node, requests, single
+from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.script import Script
 
 CLIQUE_ONLY = Topology(required="clique")
@@ -180,3 +180,18 @@ def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
     codes = {code for file in folder.glob("*.py") for code in re.findall(r'Reason\(\s*"([A-Za-z]+)"', file.read_text())}
     assert len(codes) > 15
     assert codes <= SAID.keys() | {"NoRoom", "MembersMissing", "Forgotten"}
+
+
+@pytest.mark.parametrize("topology", [CLIQUE_ONLY, Topology(slice_size=2)])
+def test_a_replacement_is_told_of_its_own_domain_alone(topology: Topology) -> None:
+    lost, *left = (replace(pod, topology=topology) for pod in running("train", "a-0 a-1"))
+    script = Script(*cluster("a: 2x8", "b: 3x8"), lost, *left)
+    script.gone(lost)
+    script.see(busy("a-0", 8), replace(reborn(lost), node=None))
+    found = explain(script.core.state, script.gang("train"), script.now)
+    assert "its gang is in a" in found.gang.message
+    assert found.remedies[:2] == [
+        "1 more node with 8 GPUs free in clique a",
+        "the end of pod default/busy-a-0 would free it in clique a",
+    ]
+    assert not any("clique b" in one for one in found.remedies)

@@ -86,6 +86,9 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
         return None
     role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining
     want = min(role.count, gang.lacking) if len(roles) == 1 else role.count
+    if role.home is not None:
+        # A replacement: what counts is the domain where the others are.
+        at = role.home[0]
     if rules.required is None and rules.slice_size:
         want = min(want, rules.slice_size)
     nearest = view.levels[0] if view.levels else None

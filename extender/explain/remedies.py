@@ -60,10 +60,15 @@ def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> 
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:
-    """The domains of the level that has to hold it which have most room for it, the best first; else the cluster."""
+    """The domains of the level that has to hold it which have most room for it, the best first; else the cluster.
+
+    A replacement has one: where the gang is.
+    """
     level = question.scope
     if level is None:
         return [question.anywhere]
+    if question.role.home is not None:
+        return [level.domain(question.role.home[1])]
     found, size = level.tally(question.role.room)[0], level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
     codes = [int(code) for code in np.lexsort((level.rank, -size, -found)) if size[code]]
     return [level.domain(code) for code in codes[:count]]
