@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
 from extender.config import Settings, SettingsError, load
-from tests.documents.pages import ROOT
+from tests.documents.pages import PAGES, ROOT, Block, blocks
 from tests.documents.reference import PAGE, SAID, STAMPED, filled
 
+SHOWN = [block for page in PAGES for block in blocks(page) if block.text.startswith("# muster.yaml")]
 OTHERS = {
     "muster.dev/": "the prefix by itself",
     "muster.dev/extender": "the name under which Events are reported",
@@ -46,6 +48,13 @@ def test_nested_settings_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     (value,) = re.findall(r"`MUSTER_LEADER_ELECTION='(.*?)'`", PAGE.read_text())
     monkeypatch.setenv("MUSTER_LEADER_ELECTION", value)
     assert load(None).leader_election.enabled
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page.name}:{block.line}")
+def test_settings_that_are_shown_can_be_used(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text(block.text)
+    load(file)
 
 
 def test_every_key_of_ours_is_in_the_tables() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from extender.core.limits import Limits
 from extender.core.singles import ROOM_KEPT
 from extender.core.verdicts import GANG_WAITS
+from extender.explain.remedies import SAID
 from extender.views import GangView
 from policies.model import GANG_GATE
 from tests.documents.pages import ROOT
@@ -31,6 +32,10 @@ def test_every_reason_is_told_and_no_other() -> None:
     waiting = re.findall(r"^\| `(\w+)` \|", TABLE, re.MULTILINE)
     passing = re.findall(r"`([A-Z]\w+)`", AFTER.partition("\n\n")[0])
     assert sorted([*waiting, *passing]) == sorted(set(codes()) - {""})
+
+
+def test_what_would_help_is_known_for_reasons_that_there_are() -> None:
+    assert set(SAID) <= set(codes())
 
 
 def test_what_the_pod_says_is_what_muster_answers() -> None:
