@@ -96,6 +96,13 @@ def test_every_alert_says_what_to_do() -> None:
     assert len(names) == len(set(names)) > 8
 
 
+def test_gangs_that_run_or_have_ended_do_not_wait() -> None:
+    waiting = next(panel for panel in panels() if panel["title"] == "Waiting")
+    assert [target["expr"] for target in waiting["targets"]] == [
+        'sum(max by (state) (muster_gangs{state!~"Running|Ended"})) or vector(0)'
+    ]
+
+
 def test_panels_neither_overlap_nor_lack_an_explanation() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in panels():
