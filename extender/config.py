@@ -224,7 +224,7 @@ def _told(error: ErrorDetails) -> Iterator[str]:
     """What is wrong with which setting; with none if it is wrong with several together."""
     if error["loc"]:
         yield ".".join(map(str, error["loc"]))
-    yield error["msg"] if error["loc"] else error["msg"].removeprefix("Value error, ")
+    yield error["msg"].removeprefix("Value error, ")
 
 
 def _is_loopback(host: str) -> bool:

@@ -126,5 +126,6 @@ def _contradictions(level: Level) -> str:
     """Labels that contradict nesting: whoever reads the numbers must know that they are smaller for it."""
     if not level.torn:
         return ""
+    contradict = "contradicts" if len(level.torn) == 1 else "contradict"
     named = ", ".join(level.torn[:3]) + ", ..." * (len(level.torn) > 3)
-    return f"; {many(len(level.torn), 'value')} of this label contradict the levels farther out: {named}"
+    return f"; {many(len(level.torn), 'value')} of this label {contradict} the levels farther out: {named}"

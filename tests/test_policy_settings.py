@@ -59,15 +59,15 @@ def test_without_a_word_ours_are_in_force() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("queue_policy: fifo", "queue_policy: Value error, fifo is not a known policy; known here: priority-then-age"),
+        ("queue_policy: fifo", "queue_policy: fifo is not a known policy; known here: priority-then-age"),
         (
             "topology_policy: packing",
-            "topology_policy: Value error, packing is not a policy for this: it has no domains(); "
+            "topology_policy: packing is not a policy for this: it has no domains(); "
             "known here: best-fit, balanced, least-domains, spread, first-fit",
         ),
         (
             "score_policies: {fifo: 1}",
-            "score_policies: Value error, fifo is not a known policy; known here: affinity, packing",
+            "score_policies: fifo is not a known policy; known here: affinity, packing",
         ),
         ("score_policies: {packing: 0}", "score_policies.packing: Input should be greater than 0"),
     ],

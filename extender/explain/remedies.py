@@ -40,7 +40,8 @@ SAID = {
     "TooManyMembers": "a smaller gang, or a larger max_gang_members in Muster's settings",
     "TooManyGangs": "nothing: it is looked at when one that came before it has started or is gone",
     "Gated": "whoever set that gate has to take it off; Muster takes off its own",
-    "UnknownTopology": "a level that exists (muster domains lists them), or topology_levels in Muster's settings",
+    "UnknownTopology": "a level that exists (muster domains lists them), topology_levels in Muster's settings, "
+    "or an index on every pod of a sliced gang: the message says which",
     "Partial": "replacements for the members that were lost: the room that they had is kept for a while",
 }
 """What to do about every reason that is not a lack of room, by its code."""

@@ -100,7 +100,7 @@ def test_labels_that_contradict_nesting_stand_in_the_reason() -> None:
     pods = asking(gang("train", 4), IN_CLIQUE)
     script = Script(*blocks("x a: 2x8", "y a: 2x8")[:2], *blocks("y a: 4x8")[2:], *pods)
     assert "best has 2 free nodes (a in x); 2 nodes short" in script.message("train")
-    assert "1 value of this label contradict the levels farther out: a;" in script.message("train")
+    assert "1 value of this label contradicts the levels farther out: a;" in script.message("train")
 
 
 def test_nodes_with_room_that_lack_the_label_are_told_of() -> None:
