@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 from rich.console import Console
 
 from extender.doctor.examination import Report, examine
 from extender.doctor.facts import Facts
 from extender.doctor.finding import Severity, error, unseen
-from extender.inspection.commands import As, Output, Url, stop
+from extender.inspection.commands import show, stop
+from extender.inspection.options import As, Output, Url
 from extender.inspection.reach import UnreachableError, Way, reach
-from extender.inspection.tables import console, plain
+from extender.inspection.tables import plain
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.UNSEEN: "magenta"}
 
@@ -66,7 +66,9 @@ def doctor(
     else:
         _ask(Way(url, kubeconfig, None, muster_namespace), facts)
     report = examine(facts)
-    _show(report, output)
+    # Through JSON, because YAML knows no enumerations.
+    told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))
+    show(told, output, lambda out: _table(report, out))
     raise typer.Exit(report.exit_code)
 
 
@@ -80,17 +82,6 @@ def _ask(way: Way, facts: Facts) -> None:
             facts.unseen.append(error("NotReachable", "muster", str(problem), "see whether it runs, and where"))
         else:
             facts.unseen.append(unseen("muster", str(problem), "give its address with --url"))
-
-
-def _show(report: Report, output: Output) -> None:
-    told = {"findings": [asdict(one) for one in report.findings], "more": report.more}
-    match output:
-        case Output.JSON:
-            typer.echo(json.dumps(told, indent=2))
-        case Output.YAML:
-            typer.echo(yaml.safe_dump(json.loads(json.dumps(told)), sort_keys=False, allow_unicode=True), nl=False)
-        case Output.TABLE:
-            _table(report, console())
 
 
 def _table(report: Report, out: Console) -> None:

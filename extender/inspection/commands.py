@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 from urllib.parse import quote
 
@@ -15,66 +13,35 @@ from rich.console import Console
 
 from extender.inspection import tables
 from extender.inspection.hearsay import told_by_objects
+from extender.inspection.options import As, Output, reaching
 from extender.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
 
 
-class Output(StrEnum):
-    """How an answer is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-
-
-As = Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")]
-Url = Annotated[
-    str | None, typer.Option(envvar="MUSTER_URL", help="Where Muster answers; default: here, else through kubectl.")
-]
-Kubeconfig = Annotated[Path | None, typer.Option(help="For kubectl, to get to Muster in the cluster.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig, for kubectl.")]
-MusterNamespace = Annotated[str, typer.Option(help="Where Muster's Deployment is.")]
-CaFile = Annotated[Path | None, typer.Option(help="With an https --url: the authority of Muster's certificate.")]
-CertFile = Annotated[Path | None, typer.Option(help="With an https --url: the certificate to show.")]
-KeyFile = Annotated[Path | None, typer.Option(help="The key of that certificate.")]
-
-
+@reaching
 def explain(
+    way: Way,
     gang: Annotated[str, typer.Argument(metavar="NAMESPACE/GANG", help="Or the gang's name alone, with -n.")],
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
     output: As = Output.TABLE,
-    url: Url = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    muster_namespace: MusterNamespace = "kube-system",
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
 ) -> None:
     """Why a gang is where it is: its state, the room in every domain, what would make it start, its story.
 
     If Muster cannot be reached, what Events and pods tell is shown in its place.
     """
     where, name = _named(gang, namespace)
-    way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     told = _told(way, where, name)
-    _show(told, output, lambda out: tables.show_explanation(told, out))
+    show(told, output, lambda out: tables.show_explanation(told, out))
 
 
+@reaching
 def gangs(
+    way: Way,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only gangs of this namespace.")] = None,
     state: Annotated[str | None, typer.Option(help="Only gangs in this state, as in NoRoom.")] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs that are not running.")] = False,
     output: As = Output.TABLE,
-    url: Url = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    muster_namespace: MusterNamespace = "kube-system",
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
 ) -> None:
     """All gangs that Muster knows: how many members are there, held and bound, and the reason of each."""
-    way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     found = [
         one
         for one in _asked(way, lambda muster: muster.get("/gangs", list))
@@ -82,34 +49,39 @@ def gangs(
         and (state is None or one["state"].lower() == state.lower())
         and not (waiting and one["state"] in ("Running", "Ended"))
     ]
-    _show(found, output, lambda out: tables.show_gangs(found, out))
+    show(found, output, lambda out: tables.show_gangs(found, out))
 
 
+@reaching
 def domains(
+    way: Way,
     level: Annotated[str | None, typer.Option(help="Only this level, by its short name.")] = None,
     output: As = Output.TABLE,
-    url: Url = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    muster_namespace: MusterNamespace = "kube-system",
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
 ) -> None:
     """All topology domains: nodes, nodes wholly free, GPUs, and the gangs in each."""
-    way = Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     every = _asked(way, lambda muster: muster.get("/domains", list))
     known = list(dict.fromkeys(one["level"] for one in every))
     if level is not None and level not in known:
         stop(f"there is no level {level}; there are: {', '.join(known) or 'none'}")
     found = [one for one in every if level in (None, one["level"])]
-    _show(found, output, lambda out: tables.show_domains(found, out))
+    show(found, output, lambda out: tables.show_domains(found, out))
 
 
 def stop(message: str) -> NoReturn:
     """End with a sentence and exit code 2: the question could not be answered."""
     typer.secho(message, err=True, fg="red")
     raise typer.Exit(2)
+
+
+def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
+    """Write an answer, with ``draw`` as tables."""
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(told, indent=2))
+        case Output.YAML:
+            typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
+        case Output.TABLE:
+            draw(tables.console())
 
 
 def _named(gang: str, namespace: str | None) -> tuple[str, str]:
@@ -156,13 +128,3 @@ def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
             return question(muster)
     except (UnreachableError, RefusedError) as error:
         stop(str(error))
-
-
-def _show(told: Any, output: Output, show: Callable[[Console], None]) -> None:
-    match output:
-        case Output.JSON:
-            typer.echo(json.dumps(told, indent=2))
-        case Output.YAML:
-            typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
-        case Output.TABLE:
-            show(tables.console())
