@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test soak check help format devcluster python clean fuzz
+.PHONY: demo test soak faults check help format devcluster python clean fuzz
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -43,6 +43,9 @@ check: $(SYNC) ## Check format, lint, types, import contracts, the lock file, an
 
 devcluster: $(SYNC) ## Start a real control plane on loopback to play with, until Ctrl-C
 	@$(BIN)/python -m devcluster $(ARGS)
+
+faults: $(SYNC) ## Strike a real control plane at every write and process, three rounds; takes half an hour (ARGS="--rounds 1")
+	@$(BIN)/python -m benchmarks faults $(or $(ARGS),--rounds 3)
 
 format: $(SYNC) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format
