@@ -119,6 +119,10 @@ def _change(said: str) -> tuple[str, Any]:
         value = None
     if not name.strip() or value is None:
         raise InputError(f"--policy {said}: say it like topology_policy=NAME")
+    if name.strip() == "mode":
+        raise InputError(
+            f"--policy {said}: a simulated Muster enforces; one that advises leaves it all to kube-scheduler"
+        )
     return name.strip(), value
 
 

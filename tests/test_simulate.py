@@ -202,6 +202,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
         (("--scenario", TWO_JOBS, "--scheduler", "slurm"), "there is no scheduler slurm; there are muster,"),
         (("--scenario", TWO_JOBS, "--policy", "topology_policy=worst"), "worst is not a known policy"),
         (("--scenario", TWO_JOBS, "--policy", "worst"), "say it like topology_policy=NAME"),
+        (("--scenario", TWO_JOBS, "--policy", "mode=advise"), "a simulated Muster enforces"),
         (("--scenario", TWO_JOBS, "--load", "0.8"), "all jobs are submitted at the same moment"),
         (("--scenario", TWO_JOBS, "--policy", "topology_policy=[1"), "say it like topology_policy=NAME"),
         (("--scenario", TWO_JOBS, "--policy", "topology_policy="), "say it like topology_policy=NAME"),
