@@ -183,7 +183,10 @@ def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -
         anonymise(file)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"kind": "List"}', b"\xff\xfe"])
+TOO_DEEP = b'{"kind": "ClusterSnapshot", "nodes": [], "pods": [], "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"kind": "List"}', b"\xff\xfe", TOO_DEEP])
 def test_what_is_no_snapshot_is_refused(content: bytes) -> None:
     with pytest.raises(SnapshotError, match="this is not a snapshot"):
         decode(content)

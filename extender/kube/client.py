@@ -25,7 +25,7 @@ from extender.kube.connection import (
     UnreachableError,
     error_from,
 )
-from extender.kube.objects import AnyObject, Meta, PodObject
+from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")
@@ -240,6 +240,6 @@ def _pod(namespace: str, name: str) -> str:
 def _read(body: bytes, kind: type[ReadT]) -> ReadT:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         # A line cut short, or something in between that answers for the API server.
         raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None

@@ -19,6 +19,8 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, refres
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
+from extender.kube.objects import UNDECODABLE
+
 REQUEST_TIMEOUT_S = 10.0
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """For writes whose answer nobody reads: the API server need not encode the whole object."""
@@ -155,7 +157,7 @@ def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None =
     """From a ``v1.Status``, or from whatever a proxy in between said. Status 0: take the one in the body."""
     try:
         said = msgspec.json.decode(body, type=_Status)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNDECODABLE:
         said = _Status(message=bytes(body)[:200].decode("utf-8", "replace"))
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
     return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)

@@ -13,6 +13,7 @@ import msgspec
 from extender.election import LeaderElection, Lease
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
+from extender.kube.objects import UNDECODABLE
 
 log = logging.getLogger("muster")
 
@@ -73,7 +74,7 @@ def _read(raw: msgspec.Raw) -> Lease | None:
     """None: nobody holds it, or it cannot be read, which is as good."""
     try:
         spec = msgspec.json.decode(raw, type=_Lease).spec
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         log.warning("the Lease cannot be read: %s", error)
         return None
     if spec is None or not spec.holder_identity or spec.renew_time is None or not spec.lease_duration_seconds:

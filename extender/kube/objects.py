@@ -5,7 +5,10 @@ Every field may be absent or null, as in Go. Unknown fields are skipped without 
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import MsgspecError, Struct, field
+
+UNDECODABLE = (MsgspecError, UnicodeError, RecursionError)
+"""What decoding raises for bytes that are no such object: the last of them for what is nested too deeply."""
 
 
 class OwnerReference(Struct, rename="camel", gc=False):

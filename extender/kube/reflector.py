@@ -15,7 +15,7 @@ from extender.core.events import Event
 from extender.kube.client import Change, Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
-from extender.kube.objects import AnyObject, Meta
+from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, ValueT
 
 log = logging.getLogger("muster")
@@ -130,7 +130,7 @@ class Reflector(Generic[ValueT]):
     def _read(self, raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
         try:
             meta, value = self._resource.read(raw)
-        except (msgspec.MsgspecError, UnreadableError) as error:
+        except (*UNDECODABLE, UnreadableError) as error:
             meta = _meta(raw)
             log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
             value = None
@@ -170,5 +170,5 @@ def _meta(raw: msgspec.Raw) -> Meta:
     """As much of the object as identifies it, whatever the rest is."""
     try:
         return msgspec.json.decode(raw, type=AnyObject).metadata or Meta()
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return Meta()

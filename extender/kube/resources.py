@@ -18,7 +18,7 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[ValueT]):
-    """``read`` raises msgspec.MsgspecError or UnreadableError. ``optional``: its kind may not exist in the cluster.
+    """``read`` raises UnreadableError, or one of ``UNDECODABLE``. ``optional``: its kind may not exist in the cluster.
 
     ``patched``: Muster writes to these objects, and only to the version that it has seen last.
     """

@@ -21,7 +21,17 @@ from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.numbering import NUMBERS
-from extender.kube.objects import ClaimObject, ClaimSource, Condition, GroupObject, Meta, NodeObject, PodObject, Volume
+from extender.kube.objects import (
+    UNDECODABLE,
+    ClaimObject,
+    ClaimSource,
+    Condition,
+    GroupObject,
+    Meta,
+    NodeObject,
+    PodObject,
+    Volume,
+)
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS
 from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import Node, Pod, PodGroup
@@ -107,7 +117,7 @@ def decode(content: bytes) -> ClusterFacts:
     """Raises SnapshotError."""
     try:
         file = msgspec.json.decode(content, type=ClusterFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise SnapshotError(f"this is not a snapshot: {error}") from None
     if file.api_version != VERSION:
         raise SnapshotError(f"a snapshot of {file.api_version!r}, and not of {VERSION}: take it anew with this Muster")
@@ -147,7 +157,7 @@ async def _list(kube: Kube, path: str, kind: type[ObjectT], *, optional: bool = 
         if optional and error.status == 404:
             return []
         raise
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise SnapshotError(f"{path}: {error}") from None
     return found
 
