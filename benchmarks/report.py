@@ -13,13 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.benchmark import Table
+from benchmarks.capacity import capacity
 from benchmarks.goals import judged
 from benchmarks.kinds import kind_of, runs_of
 from benchmarks.official import RESULTS
 from benchmarks.record import Content, RecordError, read
 
 DOCS = Path(__file__).parent.parent / "docs"
-DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md", DOCS / "high-availability.md")
+DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md", DOCS / "high-availability.md", DOCS / "operations.md")
 _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -58,6 +59,8 @@ def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
     """What stands in one place of the document."""
     if name == "goals":
         return markdown(judged(contents))
+    if name == "capacity":
+        return markdown(capacity(contents))
     content = contents.get(name)
     if content is None:
         return "Not measured yet.\n"
