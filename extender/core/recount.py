@@ -65,13 +65,15 @@ def _stage(gang: Gang, pod: Pod) -> Stage:
 
 
 def finished_here(gang: Gang, pod: Pod) -> bool:
-    """It succeeded in a release that is still this gang's: same PodGroup, same controller, or same release."""
+    """It succeeded in a release that is still this gang's: same controller, same release, or same PodGroup while
+    nobody of another controller is there."""
     if pod.phase != "Succeeded" or pod.stamp is None:
         return False
     live = [other for other in gang.members.values() if other.live and _counts(gang, other)]
+    owners = {other.owner for other in live if other.owner}
     return (
-        gang.group is not None
-        or pod.owner in {other.owner for other in live if other.owner}
+        (gang.group is not None and not (pod.owner and owners))
+        or pod.owner in owners
         or pod.stamp.release in {other.stamp.release for other in live if other.stamp is not None}
     )
 

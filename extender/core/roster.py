@@ -211,9 +211,14 @@ class Roster:
             self._stand_done(pod)
 
     def _stand_done(self, pod: Pod) -> None:
-        """A member that finished well counts while its release is this gang's: same PodGroup, owner or release."""
+        """A member that finished well counts while its release is this gang's: same owner or release, or PodGroup.
+
+        A PodGroup can see one Job after the other: what an earlier one has finished is nothing to the next one.
+        """
         same = pod.owner in self._owners or (pod.stamp is not None and pod.stamp.release in self._releases)
-        self._stand(pod, Stage.BOUND if same or self._group is not None else Stage.ABSENT)
+        succeeded_by_others = bool(pod.owner and self._owners)
+        same |= self._group is not None and not succeeded_by_others
+        self._stand(pod, Stage.BOUND if same else Stage.ABSENT)
 
     def _stand(self, pod: Pod, stage: Stage) -> None:
         identity = pod.identity

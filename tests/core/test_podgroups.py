@@ -165,3 +165,19 @@ def test_a_shorter_schedule_timeout_counts_for_what_is_held_already() -> None:
     script.see(replace(group, timeout_s=5.0))
     script.advance(5.1)
     assert script.answers[call]
+
+
+def test_what_one_job_of_a_podgroup_has_finished_is_no_quorum_for_the_next() -> None:
+    group, first = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *first)
+    script.run(first)
+    for pod in first:
+        script.change(pod, phase="Succeeded")
+    _, second = coscheduled("train", 2, life="-second")
+    script.see(second[0])
+    for core in (script, restarted(script, group)):
+        assert core.message("train") == "1 of 2 members exist"
+        assert not core.planned(second[0])
+    script.see(second[1])
+    script.run(second)
+    assert script.message("train") == "2 members are bound"

@@ -51,7 +51,14 @@ def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
     owners = dict.fromkeys(pod.owner for pod in live)
     releases = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
     done = [pod for pod in ours if pod.phase == "Succeeded" and pod.stamp is not None]
-    finished = [pod for pod in done if group or pod.owner in owners or (pod.stamp and pod.stamp.release in releases)]
+    # One Job of a PodGroup may come after another: what that one has finished is nothing to it.
+    finished = [
+        pod
+        for pod in done
+        if (group and not (pod.owner and any(owners)))
+        or pod.owner in owners
+        or (pod.stamp and pod.stamp.release in releases)
+    ]
     stated = dict.fromkeys(pod.group.min_member for pod in live if pod.group is not None)
     needed = group.min_member if group else next(iter(stated)) if len(stated) == 1 else None
     return Sight(needed, live, tuple(finished))
