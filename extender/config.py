@@ -239,7 +239,8 @@ def _read(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text())
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: bytes that are no text, or a date like 2026-99-99.
         raise SettingsError(f"{path} is not YAML: {error}") from None
     if values is None:
         return {}

@@ -115,7 +115,7 @@ def _change(said: str) -> tuple[str, Any]:
     name, _, text = said.partition("=")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         value = None
     if not name.strip() or value is None:
         raise InputError(f"--policy {said}: say it like topology_policy=NAME")

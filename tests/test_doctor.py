@@ -245,7 +245,14 @@ def test_a_file_is_judged_without_a_cluster(tmp_path: Path, *, spoil: bool, code
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(None, "No such file"), (b"[]", "no mapping"), (b"a: [", "is not YAML"), (b"\xff\xfe", "not YAML")],
+    [
+        (None, "No such file"),
+        (b"[]", "no mapping"),
+        (b"a: [", "is not YAML"),
+        (b"\xff\xfe", "not YAML"),
+        (b"a: 2026-99-99", "not YAML"),
+        (b"[" * 5000, "not YAML"),
+    ],
 )
 def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "config.yaml"

@@ -252,6 +252,7 @@ def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str
     ("content", "message"),
     [
         ("jobs: [", "the scenario is not YAML"),
+        ("jobs: 2026-99-99", "the scenario is not YAML"),
         ("[1, 2]", "the scenario is not a mapping"),
         ("", "the scenario is not a mapping"),
         ("clusters: 1 node x 8 GPUs\njobs: [{name: a, pods: 1, gpus: 8, duration_s: 9}]", "clusters: nothing is"),

@@ -102,7 +102,7 @@ class _Reading:
         facts = self._facts
         try:
             tree = yaml.safe_load(text) or {}
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             tree = None
         if not isinstance(tree, dict):
             facts.unseen.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
@@ -209,7 +209,7 @@ def _file(path: Path) -> Tree:
         tree = yaml.safe_load(path.read_text())
     except OSError as problem:
         raise DoctorError(f"{path}: {problem.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
         raise DoctorError(f"{path} is not YAML: {problem}") from None
     if not isinstance(tree, dict):
         raise DoctorError(f"{path}: expected a KubeSchedulerConfiguration, found no mapping")

@@ -91,7 +91,7 @@ class Connection:
         except ConfigException as error:
             nowhere = "no kubeconfig is there, and this is no pod of a cluster: " if path is None else ""
             raise ValueError(f"{nowhere}{error}") from None
-        except (AttributeError, KeyError, TypeError, YAMLError):
+        except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
             raise ValueError(f"{path} is not a kubeconfig") from None
         connection = cls(configuration, connections=connections)
         if loader is not None:

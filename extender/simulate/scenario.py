@@ -125,7 +125,9 @@ class _Loader(yaml.SafeLoader):
 def _read(text: str) -> dict[Any, Any]:
     try:
         values = yaml.load(text, _Loader)  # noqa: S506
-    except (yaml.YAMLError, RecursionError) as error:
+    except InputError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"the scenario is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise InputError("the scenario is not a mapping of names to values (docs/simulate.md shows one)")
