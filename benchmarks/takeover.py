@@ -18,6 +18,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, start_muster
 from devcluster.progress import Progress
+from policies.model import GANG_GATE
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/muster"
@@ -62,8 +63,8 @@ def _population(nodes: Sequence[str], pods: int) -> Iterator[Object]:
             pod["spec"]["nodeName"] = nodes[(number * SIZE + place) % len(nodes)]
             yield pod
     for number in range(WAITING):
-        yield from gang(f"large-{number}", 2, Mode.UNGATED, gpus=GPUS_PER_NODE + 1)
-        yield from gang(f"short-{number}", 3, Mode.UNGATED)[:2]
+        yield from _gated(gang(f"large-{number}", 2, Mode.UNGATED, gpus=GPUS_PER_NODE + 1))
+        yield from _gated(gang(f"short-{number}", 3, Mode.UNGATED)[:2])
 
 
 def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -> None:
@@ -73,7 +74,7 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
     scene.wait(lambda: httpx.get(f"{replicas[old].url}/readyz").text, lambda text: text == "ok\n", PATIENCE_S)
     with scene:
         with scene.until_first_binding():
-            scene.create(_unplaced(scene.members("train", STRUCK)))
+            scene.create(_gated(_unplaced(scene.members("train", STRUCK))))
         replicas[old].extender.kill()
         replicas[old].scheduler.kill()
         elected = _elected_at(cluster, host)
@@ -86,6 +87,13 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
         run.states = dict(Counter(one["state"] for one in scene.page("/gangs").json()))
         replicas[old].restart_extender()
         replicas[old].restart_scheduler()
+
+
+def _gated(pods: list[Object]) -> list[Object]:
+    """As the admission policy leaves them: else kube-scheduler tries all who wait before it comes to who was caught."""
+    for pod in pods:
+        pod["spec"]["schedulingGates"] = [{"name": GANG_GATE}]
+    return pods
 
 
 def _unplaced(pods: list[Object]) -> list[Object]:

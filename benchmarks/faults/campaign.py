@@ -70,6 +70,12 @@ KIND = Kind(Round, tables, problems)
 
 
 def benchmark(rounds: int, scale: Scale) -> Benchmark[Round]:
-    settings = {"rounds": rounds, "outage_s": scale.outage_s, "hang_s": scale.hang_s, "delay_s": scale.delay_s}
+    settings = {
+        "rounds": rounds,
+        "outage_s": scale.outage_s,
+        "hang_s": scale.hang_s,
+        "delay_s": scale.delay_s,
+        "gangs": scale.gangs,
+    }
     steps = {f"round {number}": partial(measure, scale) for number in range(1, rounds + 1)}
     return Benchmark("faults", KIND, settings, steps)
