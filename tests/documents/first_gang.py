@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tests.documents.elsewhere import elsewhere
 from tests.documents.pages import ROOT, commands
-from tests.documents.playground import Playground
+from tests.documents.playground import Playground, playground
 
 PAGE = ROOT / "docs" / "first-gang.md"
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
@@ -59,5 +59,5 @@ def lasting(page: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    with Playground() as playground:
-        PAGE.write_text(typed(playground))
+    with playground() as one:
+        PAGE.write_text(typed(one))

@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
+from devcluster.supervisor import PR_SET_PDEATHSIG
 from tests.documents.pages import ROOT
 
 _LOOK_EVERY_S = 0.1
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
+
+_libc = ctypes.CDLL(None)
 
 Gangs = dict[str, dict[str, Any]]
 
 
+@contextmanager
+def playground(directory: Path = ROOT) -> Iterator[Playground]:
+    """The cluster while the block lasts, and no longer than this process; commands are typed in the directory."""
+    argv = [sys.executable, "-m", "devcluster", "--muster"]
+    process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=_end_with_parent)
+    try:
+        yield Playground(directory, _exported(process))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _exported(process: subprocess.Popen[str]) -> dict[str, str]:
+    assert process.stdout is not None
+    environment = dict(os.environ)
+    for line in process.stdout:
+        name, _, value = line.strip().removeprefix("export ").partition("=")
+        environment[name] = value.replace("$PATH", os.environ["PATH"])
+        if name == "PATH":
+            return environment
+    raise AssertionError(f"the cluster did not start: exit code {process.wait()}")
+
+
 class Playground:
-    """Runs while the block lasts. ``environment`` is what it says to export."""
+    """A shell on a running cluster."""
 
-    def __init__(self, directory: Path = ROOT) -> None:
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self.directory = directory
-        self.environment = dict(os.environ)
-        self._cluster: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Self:
-        argv = [sys.executable, "-m", "devcluster", "--muster"]
-        self._cluster = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        assert self._cluster.stdout is not None
-        for line in self._cluster.stdout:
-            name, _, value = line.strip().removeprefix("export ").partition("=")
-            self.environment[name] = value.replace("$PATH", os.environ["PATH"])
-            if name == "PATH":
-                return self
-        raise AssertionError(f"the cluster did not start: exit code {self._cluster.wait()}")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._cluster is not None
-        self._cluster.send_signal(signal.SIGTERM)
-        self._cluster.communicate()
+        self.environment = environment
 
     def run(self, command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Type a command; what it says on both outputs is in ``stdout``."""

@@ -11,7 +11,7 @@ import pytest
 from tests.documents import first_gang
 from tests.documents.elsewhere import elsewhere
 from tests.documents.pages import PAGES, ROOT, Block, blocks, commands
-from tests.documents.playground import Playground
+from tests.documents.playground import Playground, playground
 
 # The page on installing ends with taking Muster away.
 TYPED = sorted(
@@ -43,7 +43,7 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
     """In a directory with what a checkout and a user have there, so that what is written is written elsewhere."""
     here = tmp_path_factory.mktemp("checkout")
     for name in ("docs", "manifests"):
@@ -51,14 +51,14 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
     (here / "jobs.csv").write_text("submission_time,duration,num_gpu\n0,600,8\n60,600,64\n120,600,16\n")
     shutil.copy(ROOT / "manifests/base/kube-scheduler-config.yaml", here / "kube-scheduler.yaml")
     shutil.copy(ROOT / "manifests/base/muster.yaml", here / "muster.yaml")
-    with Playground(here) as running:
+    with playground(here) as running:
         yield running
 
 
-def test_the_first_gang_is_as_its_page_shows_it(playground: Playground) -> None:
+def test_the_first_gang_is_as_its_page_shows_it(shell: Playground) -> None:
     assert len(list(commands(first_gang.PAGE))) == 9, "as the README says"
     page = first_gang.PAGE.read_text()
-    assert first_gang.lasting(first_gang.typed(playground)) == first_gang.lasting(page)
+    assert first_gang.lasting(first_gang.typed(shell)) == first_gang.lasting(page)
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +68,15 @@ def typed() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def with_waiting_gangs(playground: Playground) -> Playground:
+def with_waiting_gangs(shell: Playground) -> Playground:
     """Muster's Deployment, and the gang that the pages ask about in both namespaces in which they do."""
-    done = playground.run("kubectl apply -k manifests/base")
+    done = shell.run("kubectl apply -k manifests/base")
     assert done.returncode == 0, done.stdout
     for namespace in ("default", "team-a"):
-        done = playground.run("kubectl apply -f -", stdin=WAITING.replace("NAMESPACE", namespace))
+        done = shell.run("kubectl apply -f -", stdin=WAITING.replace("NAMESPACE", namespace))
         assert done.returncode == 0, done.stdout
-    playground.until_said("muster gangs --state MembersMissing", "team-a")
-    return playground
+    shell.until_said("muster gangs --state MembersMissing", "team-a")
+    return shell
 
 
 @pytest.mark.parametrize("block", PODS, ids=lambda block: f"{block.page.name}:{block.line}")
