@@ -8,7 +8,8 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -22,7 +23,7 @@ from extender.metrics import Metrics
 from extender.replica import Replica
 from extender.runner import Runner
 from extender.scrape import metrics_page
-from extender.server import create_app
+from extender.server import App, create_app
 from extender.tls import Credentials, TlsError, only
 
 log = logging.getLogger("muster")
@@ -81,6 +82,42 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         max_body=settings.max_body_mib * 1024 * 1024,
         max_candidates=settings.max_candidates,
     )
+    server = _server(app, settings, credentials)
+    host, port = listener.getsockname()[:2]
+    names = ", ".join(settings.scheduler_names)
+    log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(kube.close)
+        if scraped is not None:
+            await stack.enter_async_context(metrics_page(metrics, scraped, server.config.ssl))
+        tasks = [
+            _essential(replica.run(election, leadership), runner),
+            asyncio.create_task(_stop_when_told(server, runner)),
+        ]
+        if credentials is not None:
+            tasks.append(_essential(credentials.follow(), runner))
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await runner.drain()
+    return 1 if runner.failed.is_set() else 0
+
+
+def _new_core(settings: Settings) -> Scheduler:
+    return Scheduler(
+        settings.scheduler_names,
+        settings.limits,
+        settings.policies,
+        settings.steering,
+        settings.levels,
+        settings.mode,
+    )
+
+
+def _server(app: App, settings: Settings, credentials: Credentials | None) -> uvicorn.Server:
     server = _Server(
         uvicorn.Config(
             app,
@@ -101,38 +138,20 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
     )
     server.config.load()
     server.config.ssl = None if credentials is None else credentials.context
-    host, port = listener.getsockname()[:2]
-    names = ", ".join(settings.scheduler_names)
-    log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(kube.close)
-        if scraped is not None:
-            await stack.enter_async_context(metrics_page(metrics, scraped, server.config.ssl))
-        tasks = [
-            asyncio.create_task(replica.run(election, leadership)),
-            asyncio.create_task(_stop_when_told(server, runner)),
-        ]
-        if credentials is not None:
-            tasks.append(asyncio.create_task(credentials.follow()))
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await runner.drain()
-    return 1 if runner.failed.is_set() else 0
+    return server
 
 
-def _new_core(settings: Settings) -> Scheduler:
-    return Scheduler(
-        settings.scheduler_names,
-        settings.limits,
-        settings.policies,
-        settings.steering,
-        settings.levels,
-        settings.mode,
-    )
+def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[None]:
+    """A task without which the core would go on from what is no longer true: when it fails, the process ends."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of Muster failed in an unforeseen way; ending", exc_info=error)
+            runner.failed.set()
+
+    task = asyncio.create_task(part)
+    task.add_done_callback(ended)
+    return task
 
 
 async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
