@@ -80,7 +80,7 @@ class Extender:
         self._nominations: dict[str, Nominate | None] = {}
         self._numbers = count(1)
         self._thaw = 0.0
-        self._late: list[Callable[[], None]] = []
+        self._late: list[Callable[[], object]] = []
         self._tick: Timer | None = None
         self._tick_at: float | None = None
         self._watches = [
@@ -125,8 +125,7 @@ class Extender:
     # What kube-scheduler calls.
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
-        event = FilterCalled(next(self._numbers), pod, candidates)
-        answer = self._ask(event)
+        answer = self._ask(FilterCalled(next(self._numbers), pod, candidates))
         assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
         return answer
 
@@ -159,15 +158,12 @@ class Extender:
     def _ask(self, event: FilterCalled | PreemptCalled) -> Effect | None:
         if self.frozen:
             # Nobody waits for the answer by then, but the core is asked all the same.
-            self._late.append(lambda: self._ask_late(event))
+            self._late.append(lambda: self._dispatch(event))
             return None
         if not self.synced:
             return None
         effects = self._dispatch(event)
         return next(effect for effect in effects if isinstance(effect, AnswerFilter | AnswerPreempt))
-
-    def _ask_late(self, event: FilterCalled | PreemptCalled) -> None:
-        self._dispatch(event)
 
     # What the watches show.
 
