@@ -203,10 +203,12 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
         "reason": "MembersMissing", "note": "1 of 2 members exist", "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "muster.dev/extender", "regarding": {"kind": "Pod", "name": "train-0"},
     }  # fmt: skip
+    bare = {"eventTime": "2025-01-01T00:00:00Z"} | {key: event[key] for key in ("reportingController", "regarding")}
+    events = {"items": [event, bare, {"reportingController": event["reportingController"]}]}
     (tmp_path / "kubectl").write_text(
         f"#!{sys.executable}\nimport sys\n"
         f"if 'pods' in sys.argv: print({json.dumps(pods)!r})\n"
-        f"elif 'events.events.k8s.io' in sys.argv: print({json.dumps({'items': [event]})!r})\n"
+        f"elif 'events.events.k8s.io' in sys.argv: print({json.dumps(events)!r})\n"
         "else: print('forbidden', file=sys.stderr); sys.exit(1)\n"
     )
     (tmp_path / "kubectl").chmod(0o755)

@@ -5,7 +5,6 @@ The answer has the shape of Muster's own; what only Muster knows (room by domain
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,10 +18,29 @@ from policies.model import GANG_GATE
 
 _PATIENCE_S = 30.0
 _CONTROLLER = "muster.dev/extender"
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 
 class _Pods(msgspec.Struct):
     items: list[PodObject]
+
+
+class _Regarding(msgspec.Struct):
+    name: str | None = None
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    """Anybody may write one in Muster's name: nothing in it is certain."""
+
+    reason: str | None = None
+    note: str | None = None
+    event_time: datetime | None = None
+    reporting_controller: str | None = None
+    regarding: _Regarding | None = None
+
+
+class _Events(msgspec.Struct):
+    items: list[_Event]
 
 
 def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[str, Any] | None:
@@ -34,32 +52,36 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
     if not pods:
         return None
     events = _events(kubectl, namespace, {name, *(_meta(pod).name or "" for pod in pods)})
-    last = events[-1] if events else {"reason": "Unknown", "note": "no Event tells: it may have just been created"}
+    last = events[-1] if events else _Event("Unknown", "no Event tells: it may have just been created")
     sizes = [found.min_member for pod in pods if (found := group_of(_meta(pod))) is not None]
     gang = {
         "namespace": namespace,
         "name": name,
-        "state": last["reason"],
-        "message": last["note"],
-        "for_s": _ago(last.get("eventTime")),
+        "state": last.reason or "Unknown",
+        "message": last.note or "",
+        "for_s": _ago(last.event_time),
         "min_member": next((size for size in sizes if size is not None), None),
         "members": len(pods),
         "bound": sum(_node(pod) is not None for pod in pods),
         "held": 0,
         "pods": [{"name": _meta(pod).name, "state": _state(pod), "node": _node(pod)} for pod in pods],
-        "story": [(_ago(one.get("eventTime")), f"{one['reason']}: {one['note']}") for one in events],
+        "story": [(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
     }
     empty: dict[str, Any] = {"asks": [], "places": [], "level": None, "required": False, "domains": []}
     return {"gang": gang, **empty, "domains_in_all": 0, "remedies": []}
 
 
-def _events(kubectl: Sequence[str], namespace: str, names: set[str]) -> list[dict[str, Any]]:
+def _events(kubectl: Sequence[str], namespace: str, names: set[str]) -> list[_Event]:
     """Muster's Events on any of these objects, the oldest first."""
     said = _got([*kubectl, f"--namespace={namespace}", "get", "events.events.k8s.io", "--output=json"])
-    found: list[dict[str, Any]] = [] if said is None else json.loads(said)["items"]
-    ours = [one for one in found if one.get("reportingController") == _CONTROLLER and one["regarding"]["name"] in names]
+    found = [] if said is None else msgspec.json.decode(said, type=_Events).items
+    ours = [
+        one
+        for one in found
+        if one.reporting_controller == _CONTROLLER and one.regarding is not None and one.regarding.name in names
+    ]
     # The same is told on the PodGroup and on a member.
-    once = {(one["reason"], one.get("note")): one for one in sorted(ours, key=lambda one: str(one.get("eventTime")))}
+    once = {(one.reason, one.note): one for one in sorted(ours, key=lambda one: one.event_time or _LAST)}
     return list(once.values())
 
 
@@ -92,5 +114,5 @@ def _state(pod: PodObject) -> str:
     return "Bound" if phase == "Pending" and _node(pod) else phase
 
 
-def _ago(instant: str | None) -> float:
-    return 0.0 if not instant else max(0.0, (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds())
+def _ago(instant: datetime | None) -> float:
+    return 0.0 if instant is None else max(0.0, (datetime.now(UTC) - instant).total_seconds())
