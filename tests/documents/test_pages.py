@@ -19,6 +19,7 @@ from tests.documents.elsewhere import ELSEWHERE, elsewhere
 from tests.documents.pages import PAGES, ROOT, every_command
 
 LINKED = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md")
+_FOLDERS = ("benchmarks", "devcluster", "docs", "extender", "manifests", "policies", "tests")
 _INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
 
 
@@ -37,6 +38,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not file.exists() or (anchor and anchor not in anchors(file)):
             wrong.append(target)
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", LINKED, ids=ids)
+def test_files_of_the_project_that_are_named_exist(page: Path) -> None:
+    named = re.findall(rf"`((?:{'|'.join(_FOLDERS)})/[\w/*.-]+)`", page.read_text())
+    assert [name for name in named if not any(ROOT.glob(name))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
