@@ -135,9 +135,9 @@ class Scheduler:
             case BindingPosted():
                 self._releases.posted(event, now)
             case Nominated():
-                self._nominated(event, now)
+                self._written(event, self._steering.nominated(event, now), "nominated", now)
             case Ungated():
-                self._ungated(event, now)
+                self._written(event, self._steering.ungated(event, now), "ungated", now)
             case _:
                 assert_never(event)
 
@@ -275,18 +275,10 @@ class Scheduler:
                 self._promises.forget(gang, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
             state.review(gang)
 
-    def _nominated(self, event: Nominated, now: float) -> None:
-        failed = self._steering.nominated(event, now)
+    def _written(self, event: Nominated | Ungated, failed: Gang | None, what: str, now: float) -> None:
+        """``failed``: the gang that cannot be led any further without this write."""
         if failed is not None and not failed.releasing:
-            name = failed.members[event.uid].name
-            why = f"pod {name} could not be nominated: {event.detail}"
-            self._promises.forget(failed, why, now, Cause.WRITE_FAILED, penalty=True)
-
-    def _ungated(self, event: Ungated, now: float) -> None:
-        failed = self._steering.ungated(event, now)
-        if failed is not None and not failed.releasing:
-            name = failed.members[event.uid].name
-            why = f"pod {name} could not be ungated: {event.detail}"
+            why = f"pod {failed.members[event.uid].name} could not be {what}: {event.detail}"
             self._promises.forget(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     @staticmethod

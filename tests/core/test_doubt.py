@@ -1,0 +1,97 @@
+"""A Binding of which nobody knows whether it was written: its release waits for an answer, and never for ever."""
+
+from __future__ import annotations
+
+from extender.core.effects import PostBinding
+from extender.core.events import Outcome
+from extender.core.limits import Limits
+from extender.core.releases import RELEASE_COMPLETE
+from tests.builders import cluster, gang
+from tests.core.script import Script, stamp_of
+
+
+def in_doubt() -> tuple[Script, PostBinding, str]:
+    """Gang "train" of 3 in the middle of its release: one is bound, of one nobody knows, the last is held.
+
+    Returns the Binding in doubt, and the UID of the last member.
+    """
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    sure, doubtful = script.bindings
+    final = next(pod.uid for pod in pods if pod.uid not in script.bindings)
+    script.post(script.pods[sure])
+    binding = script.bindings[doubtful]
+    script.feed_outcome(doubtful, Outcome.UNKNOWN)
+    return script, binding, final
+
+
+def test_the_last_binding_waits_until_a_lost_response_is_settled_by_the_watch() -> None:
+    script, doubtful, final = in_doubt()
+    assert not script.bindings
+    script.change(script.pods[doubtful.uid], node=doubtful.node, stamp=stamp_of(doubtful))
+    assert RELEASE_COMPLETE in script.bindings[final].annotations
+    script.post_all()
+    assert script.reason("train") == "Running"
+
+
+def test_the_last_binding_waits_until_a_lost_response_is_settled_by_the_next_try() -> None:
+    script, doubtful, final = in_doubt()
+    script.bind(script.pods[doubtful.uid])
+    assert list(script.bindings) == [doubtful.uid]
+    script.post(script.pods[doubtful.uid])
+    assert RELEASE_COMPLETE in script.bindings[final].annotations
+
+
+def test_the_last_binding_does_not_wait_for_a_lost_response_beyond_its_own_end() -> None:
+    for listens_s in (10, 60):
+        pods = gang("train", 3)
+        script = Script(*cluster("a: 3x8"), *pods)
+        calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods, expires_s=listens_s), strict=True))
+        sure, doubtful = script.bindings
+        final = next(pod for pod in pods if pod.uid not in script.bindings)
+        script.post(script.pods[sure])
+        script.feed_outcome(doubtful, Outcome.UNKNOWN)
+        script.advance(min(listens_s, 20) - 1)
+        assert list(script.bindings) == [final.uid] or listens_s == 60
+        script.advance(1)
+        assert list(script.bindings) == [final.uid]
+        assert RELEASE_COMPLETE not in script.bindings[final.uid].annotations, "nobody knows that it is whole"
+        assert calls[final.uid] not in script.answers
+
+
+def test_a_release_whose_last_binding_is_in_doubt_has_not_broken_off() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods, limits=Limits(partial_s=5))
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings.values()
+    script.feed_outcome(last.uid, Outcome.UNKNOWN)
+    script.advance(15)
+    assert not script.evicted
+    script.change(script.pods[last.uid], node=last.node, stamp=stamp_of(last))
+    assert script.reason("train") == "Running"
+    script.advance(60)
+    assert not script.evicted
+
+
+def test_a_release_whose_last_binding_was_not_written_after_all_is_completed_or_evicted() -> None:
+    for completed in (True, False):
+        pods = gang("train", 2)
+        script = Script(*cluster("a: 2x8"), *pods)
+        script.bind_all(pods)
+        script.post(script.pods[next(iter(script.bindings))])
+        (last,) = script.bindings
+        script.feed_outcome(last, Outcome.UNKNOWN)
+        script.advance(25)
+        assert script.reason("train") in ("Partial", "Forgotten", "Placed")
+        if completed:
+            script.run([script.pods[last]])
+        script.advance(100)
+        assert script.evicted == [] if completed else len(set(script.evicted)) == 1
+
+
+def test_a_member_in_doubt_that_is_deleted_keeps_the_last_binding_waiting_no_longer() -> None:
+    script, doubtful, final = in_doubt()
+    script.gone(script.pods[doubtful.uid])
+    assert list(script.bindings) == [final]
