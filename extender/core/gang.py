@@ -177,6 +177,12 @@ class Gang:
         needed = self.min_member
         return needed is not None and self.reached(Stage.BOUND) >= needed
 
+    @property
+    def seated(self) -> bool:
+        """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
+        needed = self.min_member
+        return needed is not None and self.reached(Stage.PROMISED) >= needed
+
     def reached(self, stage: Stage) -> int:
         """How many of its identities have come at least so far; members that finished well count."""
         return self.roster.reached(stage)

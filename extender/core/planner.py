@@ -62,7 +62,7 @@ class Planner:
             cost, verdict = TRY + SEAT * len(demand.members), self._try(gang, demand, demand.shape, now)
         if verdict is not None:
             self.vain += cost
-            if verdict is not gang.reason and not gang.whole:
+            if verdict is not gang.reason and not gang.seated:
                 state.explain(gang, verdict, now)
         return cost
 

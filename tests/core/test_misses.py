@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from policies.model import Topology
 from tests.builders import busy, cluster, gang, reborn
-from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks
+from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks, homes
 from tests.core.script import Script
 
 
@@ -112,3 +112,13 @@ def test_nodes_with_room_that_lack_the_label_are_told_of() -> None:
         "required nvidia.com/gpu.clique for 3 x 8 GPUs: no node has this label; "
         "4 nodes with room in none, for want of this label; " in script.message("train")
     )
+
+
+def test_a_gang_that_has_its_quorum_placed_does_not_wait_for_room_for_the_rest() -> None:
+    pods = asking(gang("elastic", 8, min_member=4), IN_CLIQUE)
+    script = Script(*cluster("a: 5x8", "b: 6x8"), *pods)
+    assert homes(script, pods) == "b b b b b b none none"
+    script.advance(5)
+    assert script.reason("elastic") == "Placed"
+    script.run(pods[:6])
+    assert script.reason("elastic") == "Running"
