@@ -194,9 +194,14 @@ class RealStage:
             time.sleep(POLL_EVERY_S)
         return seen
 
-    def group(self, name: str) -> Object:
-        """The PodGroup object."""
-        return self.api.get(self._group(name))
+    def conditions(self, name: str) -> list[Object]:
+        """Those of the PodGroup, as soon as it has any."""
+
+        def has_some(group: Object | None) -> bool:
+            return bool(group and group.get("status", {}).get("conditions"))
+
+        conditions: list[Object] = self.api.wait_for(self._group(name), has_some, PATIENCE_S)["status"]["conditions"]
+        return conditions
 
     def until_noted(self, gang: str, code: str) -> str:
         """Wait for the Kubernetes Event with this reason, on the gang or a member, and return its text."""

@@ -55,7 +55,6 @@ def test_the_reason_is_told_in_an_event_and_a_condition_of_the_pod_group(stage: 
     stage.set_group("mpi", 2)
     stage.create(labelled("rank-0", "mpi"))
     assert stage.until_noted("mpi", "MembersMissing") == "1 of 2 members exist"
-    conditions = stage.group("mpi")["status"]["conditions"]
-    assert [(one["status"], one["reason"], one["message"]) for one in conditions] == [
+    assert [(one["status"], one["reason"], one["message"]) for one in stage.conditions("mpi")] == [
         ("False", "MembersMissing", "1 of 2 members exist")
     ]
