@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, Protocol, assert_never
 
@@ -186,9 +186,9 @@ class Runner:
             case Ungate():
                 self._spawn(self._ungate(effect))
             case Wake():
-                self._spawn(self._write("wake", self._writer.write_wake(effect)))
+                self._spawn(self._write("wake", lambda: self._writer.write_wake(effect)))
             case Evict():
-                self._spawn(self._write("eviction", self._writer.write_eviction(effect)))
+                self._spawn(self._write("eviction", lambda: self._writer.write_eviction(effect)))
             case Turned() | Report():
                 self._tell(effect)
             case _:
@@ -250,9 +250,9 @@ class Runner:
             del self._newest[effect.key]
         self._note("report", detail)
 
-    async def _write(self, kind: str, writing: Coroutine[Any, Any, str | None]) -> None:
+    async def _write(self, kind: str, write: Callable[[], Awaitable[str | None]]) -> None:
         async with self._budget.turn(Lane.OTHER, kind):
-            detail = await writing
+            detail = await write()
         self._note(kind, detail)
 
     def _note(self, kind: str, detail: str | None) -> None:
