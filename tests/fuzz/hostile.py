@@ -15,24 +15,8 @@ NAMESPACES = ("team-a", "team-b")
 NODES = tuple(f"node-{i}" for i in range(4))
 ZONE = "topology.kubernetes.io/zone"
 TEXTS = (
-    *(
-        "",
-        " ",
-        "a",
-        "train",
-        "muster",
-        "none",
-        "true",
-        "null",
-        "0",
-        "-1",
-        "+3",
-        "1",
-        "2",
-        "007",
-        "1e999999",
-        "9" * 5000,
-    ),
+    *("", " ", "a", "train", "muster", "none", "true", "null"),
+    *("0", "-1", "+3", "1", "2", "007", "1e999999", "9" * 5000),
     *("٣", "NaN", "Infinity", "0x10", "1_000", "nvidia", "clique", ZONE, "nvidia.com/gpu.clique", "node-1"),
     *("a\nb", "\x1b[31mred", "nul\0", "\r", "\u2028", "\u202e", "\x85", "é", "群", "\U0001f600", "\ufffe", "\x7f"),
     *("../../api/v1/secrets", "a/b/c", "?watch=1", "%2e%2e", "{}", "{0}", "%s%n", "'; --", "<script>", "${jndi:x}"),
