@@ -13,6 +13,7 @@ from extender.explain.holders import holders
 from extender.explain.inquiry import Inquiry, inquiry, wishes
 from extender.explain.remedies import remedies
 from extender.views import GangView, view
+from policies.snapshot import Domain
 from policies.words import devices, many
 
 _SHOWN = 64
@@ -60,15 +61,15 @@ class Explanation(BaseModel):
 def explain(state: State, gang: Gang, now: float) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
     question = inquiry(state, gang) if gang.reason.code in _WAITS_FOR_ROOM else None
-    rooms = _rooms(state, question) if question is not None else []
+    rooms, rooms_in_all = _rooms(state, question)
     return Explanation(
         gang=view(gang, now),
         asks=_asks(gang),
         places=_places(state, gang),
         level=question.level.key if question is not None and question.level is not None else None,
         required=question is not None and question.required,
-        domains=rooms[:_SHOWN],
-        domains_in_all=len(rooms),
+        domains=rooms,
+        domains_in_all=rooms_in_all,
         remedies=remedies(state, gang, question, now),
     )
 
@@ -89,31 +90,25 @@ def _places(state: State, gang: Gang) -> list[PlaceView]:
     return [PlaceView(name=name, members=count) for name, count in found.most_common()]
 
 
-def _rooms(state: State, question: Inquiry) -> list[DomainRoom]:
-    """Domains in the order of their room; who holds what is looked up for those that are shown only."""
-    level = question.level
-    if level is None:
-        return []
-    free = level.tally(question.role.room)[0]
+def _rooms(state: State, question: Inquiry | None) -> tuple[list[DomainRoom], int]:
+    """The domains with most room, the best first, and how many there are in all."""
+    if question is None or question.level is None:
+        return [], 0
+    level, wanted = question.level, question.role
+    free = level.tally(wanted.room)[0]
     sizes = level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
-    room = question.snapshot.slots(question.role.requests) > 0
-    closed = level.tally((room & (question.role.room == 0)).astype(np.int64))[0]
+    room = question.snapshot.slots(wanted.requests) > 0
+    closed = level.tally((room & (wanted.room == 0)).astype(np.int64))[0]
     codes = [int(code) for code in np.lexsort((level.rank, -free)) if sizes[code]]
-    return [
-        _room(state, question, level.domain(code).rows if at < _SHOWN else None, level.names[code],
-              int(sizes[code]), int(free[code]), int(closed[code]))
-        for at, code in enumerate(codes)
-    ]  # fmt: skip
+    shown = [_room(state, question, level.domain(code), int(free[code]), int(closed[code])) for code in codes[:_SHOWN]]
+    return shown, len(codes)
 
 
-def _room(
-    state: State, question: Inquiry, rows: np.ndarray | None, name: str, nodes: int, free: int, closed: int
-) -> DomainRoom:
-    there = [] if rows is None or not len(rows) else holders(state, question, rows)
-    names = [f"{one.name} ({many(len(one.at), 'node')})" for one in there]
+def _room(state: State, question: Inquiry, domain: Domain, free: int, closed: int) -> DomainRoom:
+    names = [f"{one.name} ({many(len(one.at), 'node')})" for one in holders(state, question, domain.rows)]
     return DomainRoom(
-        name=name,
-        nodes=nodes,
+        name=domain.name,
+        nodes=len(domain.rows),
         free=free,
         want=question.want,
         closed=closed,
