@@ -92,6 +92,10 @@ class Kube:
     async def close(self) -> None:
         await self._connection.close()
 
+    def was_away(self, lately_s: float) -> bool:
+        """Whether the API server has left a request without an answer in the last so many seconds."""
+        return self._connection.was_away(lately_s)
+
     async def clock(self) -> datetime | None:
         """The present by the API server's clock, to a second; None when it does not tell."""
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)

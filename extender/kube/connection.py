@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -74,6 +76,7 @@ class Connection:
         self._rest = RESTClientObject(configuration)
         self._host: str = configuration.host.rstrip("/")
         self._refreshing: asyncio.Task[None] | None = None
+        self._away_at = -math.inf
 
     @classmethod
     async def open(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Connection:
@@ -99,6 +102,10 @@ class Connection:
             refreshing = refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
             connection._refreshing = asyncio.create_task(refreshing)
         return connection
+
+    def was_away(self, lately_s: float) -> bool:
+        """Whether a request was left without an answer in the last so many seconds."""
+        return time.monotonic() - self._away_at < lately_s
 
     async def close(self) -> None:
         if self._refreshing is not None:
@@ -150,6 +157,7 @@ class Connection:
                     raise error_from(answer.status, await answer.read(), answer.headers.get("Retry-After"))
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._away_at = time.monotonic()
             raise UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}") from None
 
 

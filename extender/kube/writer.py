@@ -13,12 +13,14 @@ from typing import Any
 from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
+from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.reports import Reporter, instant
 
 PATIENCE_S = 10.0
 """How long a write that is not a Binding is repeated; a Binding has its own deadline."""
 ATTEMPT_S = 5.0
+_RECOVERY_S = 20.0
+"""How long after an outage nobody is evicted: kube-scheduler's longest backoff (10 s as shipped), twice."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _KINDS: dict[type[object], str] = {Nominate: "nomination", Ungate: "ungate", Wake: "wake", Evict: "eviction"}
@@ -98,11 +100,17 @@ class KubeWriter:
         return await self._patch_status(effect, {"conditions": [condition]})
 
     async def write_eviction(self, effect: Evict) -> str | None:
-        """Evict the pod, with the grace period it asks for, and say why. None when done or gone, else the error."""
+        """Evict the pod, with the grace period it asks for, and say why. None when done or gone, else the error.
+
+        Not through an outage, nor right after it: while the API server was away nobody could complete the gang.
+        """
+        if self._kube.was_away(_RECOVERY_S):
+            return "the API server was away a moment ago, and the gang may become whole yet"
         detail = await self._persist(
             effect,
             lambda: self._kube.evict(effect.namespace, effect.name, effect.uid),
             pointless=lambda node: node is None,
+            through_outages=False,
         )
         if detail is None:
             # What is done is done, whether or not somebody can be told.
@@ -156,6 +164,7 @@ class KubeWriter:
         write: Callable[[], Awaitable[None]],
         *,
         pointless: Callable[[str | None], bool],
+        through_outages: bool = True,
     ) -> str | None:
         """Repeat the write while it may go better; None when it is done, or pointless for the pod's present node."""
         deadline = self._clock() + PATIENCE_S
@@ -168,6 +177,8 @@ class KubeWriter:
                 if error.status in (409, 422) and await self._is(pod, pointless):
                     return None
                 if not (error.passing or error.status == 409) or self._clock() >= deadline:
+                    return str(error)
+                if isinstance(error, UnreachableError) and not through_outages:
                     return str(error)
                 self._retried(_KINDS[type(pod)])
                 await self._wait(error, attempt, deadline)
