@@ -93,7 +93,7 @@ class Kube:
         await self._connection.close()
 
     def was_away(self, lately_s: float) -> bool:
-        """Whether the API server has left a request without an answer in the last so many seconds."""
+        """Whether a request has met an outage of the API server in the last so many seconds."""
         return self._connection.was_away(lately_s)
 
     async def clock(self) -> datetime | None:

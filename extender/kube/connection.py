@@ -39,9 +39,14 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
 
     @property
+    def outage(self) -> bool:
+        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
+        return self.status == 0 or self.status >= 500
+
+    @property
     def passing(self) -> bool:
-        """It may go better a moment later: overload, an outage, a lost connection."""
-        return self.status in (0, 429) or self.status >= 500
+        """It may go better a moment later: overload, or an outage."""
+        return self.outage or self.status == 429
 
 
 class UnreachableError(ApiError):
@@ -104,7 +109,7 @@ class Connection:
         return connection
 
     def was_away(self, lately_s: float) -> bool:
-        """Whether a request was left without an answer in the last so many seconds."""
+        """Whether a request has met an outage in the last so many seconds."""
         return time.monotonic() - self._away_at < lately_s
 
     async def close(self) -> None:
@@ -153,6 +158,8 @@ class Connection:
                 method, url, headers=headers, body=body, _request_timeout=limits
             )
             async with wrapped.response as answer:
+                if answer.status >= 500:
+                    self._away_at = time.monotonic()
                 if answer.status >= 400:
                     raise error_from(answer.status, await answer.read(), answer.headers.get("Retry-After"))
                 yield answer

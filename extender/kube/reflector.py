@@ -21,7 +21,8 @@ from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, Value
 log = logging.getLogger("muster")
 
 _FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 3.0
+"""After an outage nobody should lead by an old picture for long; a few watches that ask so often burden nobody."""
 _ABSENT_PAUSE_S = 30.0
 """How often to look whether an optional resource has come to exist."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.connection import ApiError
 from extender.kube.reports import Reporter, instant
 
 PATIENCE_S = 10.0
@@ -178,7 +178,7 @@ class KubeWriter:
                     return None
                 if not (error.passing or error.status == 409) or self._clock() >= deadline:
                     return str(error)
-                if isinstance(error, UnreachableError) and not through_outages:
+                if error.outage and not through_outages:
                     return str(error)
                 self._retried(_KINDS[type(pod)])
                 await self._wait(error, attempt, deadline)

@@ -159,6 +159,17 @@ def test_a_broken_connection_is_followed_by_a_pause_and_the_same_version() -> No
     assert third >= 6.75
 
 
+def test_the_picture_is_new_within_seconds_of_the_end_of_a_long_outage() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        refusals = [refused(429)] * 12
+        api.on("WATCH", NODES.path, *refusals, watch(change("ADDED", node("a")), stays_open=True))
+
+    pauses = follow(NODES, setup, until="+a").time.pauses
+    assert len(pauses) == 12
+    assert max(pauses) < 4
+
+
 def test_a_line_cut_short_is_a_broken_connection() -> None:
     def setup(api: FakeApi) -> None:
         api.on("GET", NODES.path, listed(version=7))

@@ -225,11 +225,12 @@ def test_an_eviction_is_of_that_very_pod() -> None:
     assert [body.get("deleteOptions") for body in api.bodies("POST")[:2]] == [{"preconditions": {"uid": "u"}}] * 2
 
 
-def test_nobody_is_evicted_through_an_outage_nor_right_after_it() -> None:
+@pytest.mark.parametrize("outage", [CUT, refused(503)])
+def test_nobody_is_evicted_through_an_outage_nor_right_after_it(outage: Answer) -> None:
     async def twice(writer: KubeWriter) -> list[str | None]:
         return [await writer.write_eviction(Evict("u", "team", "p", "never whole")) for _ in range(2)]
 
-    (through, after), api, _ = written(lambda api: api.on("POST", EVICTION, CUT, OK), twice)
+    (through, after), api, _ = written(lambda api: api.on("POST", EVICTION, outage, OK), twice)
     assert through is not None
     assert after == "the API server was away a moment ago, and the gang may become whole yet"
     assert len(api.bodies("POST")) == 1
