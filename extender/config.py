@@ -8,7 +8,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -19,6 +18,7 @@ from extender.core.advice import Mode
 from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from extender.election import LeaderElection
+from extender.reading import UnreadableYamlError, read_yaml
 from policies.chosen import Policies
 from policies.levels import LevelKey, levels_from
 
@@ -236,12 +236,9 @@ def _is_loopback(host: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: bytes that are no text, or a date like 2026-99-99.
-        raise SettingsError(f"{path} is not YAML: {error}") from None
+        values = read_yaml(path)
+    except UnreadableYamlError as error:
+        raise SettingsError(str(error)) from None
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

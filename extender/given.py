@@ -14,6 +14,7 @@ import yaml
 from extender.config import Settings, load
 from extender.core.limits import Limits
 from extender.core.scheduler import Scheduler
+from extender.reading import NOT_YAML
 from extender.simulate.arrivals import Arrival, at_load, offered_load, window_s
 from extender.simulate.contest import Case, misfits
 from extender.simulate.course import Terms
@@ -115,7 +116,7 @@ def _change(said: str) -> tuple[str, Any]:
     name, _, text = said.partition("=")
     try:
         value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except NOT_YAML:
         value = None
     if not name.strip() or value is None:
         raise InputError(f"--policy {said}: say it like topology_policy=NAME")

@@ -21,6 +21,7 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.objects import GroupObject, NodeObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
+from extender.reading import NOT_YAML, UnreadableYamlError, read_yaml
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
@@ -102,7 +103,7 @@ class _Reading:
         facts = self._facts
         try:
             tree = yaml.safe_load(text) or {}
-        except (yaml.YAMLError, ValueError, RecursionError):
+        except NOT_YAML:
             tree = None
         if not isinstance(tree, dict):
             facts.unseen.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
@@ -206,11 +207,9 @@ def _by_name(found: Tree) -> dict[str, Tree]:
 
 def _file(path: Path) -> Tree:
     try:
-        tree = yaml.safe_load(path.read_text())
-    except OSError as problem:
-        raise DoctorError(f"{path}: {problem.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise DoctorError(f"{path} is not YAML: {problem}") from None
+        tree = read_yaml(path)
+    except UnreadableYamlError as problem:
+        raise DoctorError(str(problem)) from None
     if not isinstance(tree, dict):
         raise DoctorError(f"{path}: expected a KubeSchedulerConfiguration, found no mapping")
     return tree

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from extender.reading import NOT_YAML
 from extender.simulate.arrivals import LONGEST_S, Arrival
 from extender.simulate.course import Terms
 from extender.simulate.shape import InputError, Pool, pools_from
@@ -127,7 +128,7 @@ def _read(text: str) -> dict[Any, Any]:
         values = yaml.load(text, _Loader)  # noqa: S506
     except InputError:
         raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except NOT_YAML as error:
         raise InputError(f"the scenario is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise InputError("the scenario is not a mapping of names to values (docs/simulate.md shows one)")

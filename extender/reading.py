@@ -1,0 +1,25 @@
+"""YAML that people write, read so that whatever it is made of ends in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""What PyYAML raises. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
+
+
+class UnreadableYamlError(ValueError):
+    """The file is not there, or is no YAML; the message says which file, and why."""
+
+
+def read_yaml(path: Path) -> Any:
+    """What the file says, None if nothing. Raises UnreadableYamlError."""
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UnreadableYamlError(f"{path}: {error.strerror}") from None
+    except NOT_YAML as error:
+        raise UnreadableYamlError(f"{path} is not YAML: {error}") from None
