@@ -69,12 +69,12 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         return KubeWriter(kube, retried=metrics.retried)
 
     runner = Runner(
-        _new_core(settings),
+        new_core(settings),
         new_writer(),
         writes_at_once=settings.writes_at_once,
         observer=metrics,
     )
-    replica = Replica(kube, runner, lambda: _new_core(settings), new_writer)
+    replica = Replica(kube, runner, lambda: new_core(settings), new_writer)
     app = create_app(
         runner,
         metrics,
@@ -106,7 +106,8 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
     return 1 if runner.failed.is_set() else 0
 
 
-def _new_core(settings: Settings) -> Scheduler:
+def new_core(settings: Settings) -> Scheduler:
+    """The core that these settings ask for, which knows of nothing yet."""
     return Scheduler(
         settings.scheduler_names,
         settings.limits,

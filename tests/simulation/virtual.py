@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from devcluster import nodes
+from extender.app import new_core
 from extender.config import load
 from extender.core.scheduler import Scheduler
 from extender.kube.convert import group_from, node_from, pod_from
@@ -52,15 +53,7 @@ class Objects(Protocol):
 
 def core_for(setting: Setting) -> Scheduler:
     """A core as ``muster serve`` makes it."""
-    settings = load(SHIPPED, **setting.settings())
-    return Scheduler(
-        settings.scheduler_names,
-        settings.limits,
-        settings.policies,
-        settings.steering,
-        settings.levels,
-        settings.mode,
-    )
+    return new_core(load(SHIPPED, **setting.settings()))
 
 
 class VirtualStage:
