@@ -32,6 +32,14 @@ class Fault:
     text: str
     happen: Callable[[Theatre, Scene], Ends]
 
+    def strike(self, theatre: Theatre) -> list[str]:
+        """Do it to a theatre that is whole, and mend everything: what is not as promised in the end."""
+        theatre.mend()
+        with theatre.scene() as scene:
+            ends = self.happen(theatre, scene)
+            theatre.mend()
+            return theatre.settle(scene, ends)
+
 
 def _train(scene: Scene, **pod: Any) -> None:
     """A gang on its way, and two that have to wait with a reason throughout."""

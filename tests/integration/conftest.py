@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.faults.theatre import GENTLE, Theatre
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, start_muster
 from tests.integration.company import Company
@@ -27,6 +28,13 @@ def muster(cluster: Cluster) -> RunningMuster:
 def company(cluster: Cluster) -> Iterator[Company]:
     with Company(cluster) as all_of_them:
         yield all_of_them
+
+
+@pytest.fixture(scope="module")
+def theatre() -> Iterator[Theatre]:
+    """One to be struck again and again, gently."""
+    with Theatre(GENTLE) as one:
+        yield one
 
 
 @pytest.fixture

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from benchmarks.faults.scenarios import PROCESSES, Fault
-from benchmarks.faults.theatre import GENTLE, Theatre
+from benchmarks.faults.theatre import Theatre
 
 pytestmark = pytest.mark.xdist_group("fault-processes")
 
 
-@pytest.fixture(scope="module")
-def theatre() -> Iterator[Theatre]:
-    with Theatre(GENTLE) as one:
-        yield one
-
-
 @pytest.mark.parametrize("fault", PROCESSES, ids=lambda fault: fault.name.replace(" ", "-"))
 def test_every_gang_is_whole_or_waits_for_a_true_reason_when_it_is_over(theatre: Theatre, fault: Fault) -> None:
-    theatre.mend()
-    with theatre.scene() as scene:
-        ends = fault.happen(theatre, scene)
-        theatre.mend()
-        assert theatre.settle(scene, ends) == []
+    assert fault.strike(theatre) == []
