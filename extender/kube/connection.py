@@ -158,14 +158,18 @@ class Connection:
                 method, url, headers=headers, body=body, _request_timeout=limits
             )
             async with wrapped.response as answer:
-                if answer.status >= 500:
-                    self._away_at = time.monotonic()
                 if answer.status >= 400:
-                    raise error_from(answer.status, await answer.read(), answer.headers.get("Retry-After"))
+                    said = await answer.read()
+                    raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            why = f"{method} {path}: {str(error) or type(error).__name__}"
+            raise self._noted(UnreachableError(why)) from None
+
+    def _noted(self, error: ApiError) -> ApiError:
+        if error.outage:
             self._away_at = time.monotonic()
-            raise UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}") from None
+        return error
 
 
 def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
