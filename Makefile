@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test soak faults check help format devcluster python clean fuzz
+.PHONY: demo test soak faults facts check help format devcluster python clean fuzz
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -46,6 +46,10 @@ devcluster: $(SYNC) ## Start a real control plane on loopback to play with, unti
 
 faults: $(SYNC) ## Strike a real control plane at every write and process, three rounds; takes half an hour (ARGS="--rounds 1")
 	@$(BIN)/python -m benchmarks faults $(or $(ARGS),--rounds 3)
+
+facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make docs/kubernetes-facts.md (ARGS="-k unsuspend")
+	@$(BIN)/python -m devcluster --build-only
+	@$(BIN)/python -m tests.facts $(ARGS)
 
 format: $(SYNC) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format

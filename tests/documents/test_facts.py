@@ -1,0 +1,28 @@
+"""docs/kubernetes-facts.md says what the facts in tests/facts say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.facts.document import PAGE, document
+from tests.facts.fact import sections
+from tests.facts.results import load
+
+
+def test_the_page_is_made_from_the_facts() -> None:
+    assert PAGE.read_text() == document(), "python -m tests.facts --document makes it anew"
+
+
+def test_no_two_facts_share_an_id() -> None:
+    ids = Counter(one.id for section in sections() for one in section.facts)
+    assert [name for name, times in ids.items() if times > 1] == []
+
+
+def test_every_slow_fact_has_been_run() -> None:
+    slow = [(section.module, one.id) for section in sections() for one in section.facts if one.slow]
+    assert [name for module, name in slow if name not in load(module)] == []
+
+
+def test_no_run_is_of_a_fact_that_is_gone() -> None:
+    for section in sections():
+        assert set(load(section.module)) <= {one.id for one in section.facts}

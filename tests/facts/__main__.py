@@ -1,0 +1,28 @@
+"""`make facts`: run every fact, write the runs down and make the document. --document makes it alone."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.facts.document import PAGE, document
+from tests.facts.fact import FOLDER
+from tests.facts.recorder import Recorder
+
+
+def main(arguments: list[str]) -> int:
+    """With the arguments of pytest, as in `-k admission`; returns its exit code."""
+    code = 0
+    if arguments != ["--document"]:
+        recorder = Recorder()
+        # Facts measure processor time: one at a time. -v shows which one runs and how far it is.
+        chosen = arguments if any("test_" in one for one in arguments) else [*arguments, str(FOLDER)]
+        code = int(pytest.main(["-v", "-p", "no:xdist", "--durations=10", *chosen], plugins=[recorder]))
+        recorder.store()
+    PAGE.write_text(document())
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
