@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from policies.model import NO_LEVEL, Pod
 from policies.snapshot import Snapshot
+from policies.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,10 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
         return NONE_ASKED
     for name in (said.required, said.preferred, said.slice_level):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
-            return Unclear(f"{name} is no topology level here; there are {_known(snapshot)}")
+            return Unclear(f'unknown topology level "{name}"; available: {_known(snapshot)}')
     if said.slice_size is not None and (odd := sum(pod.index is None for pod in pods)):
-        return Unclear(f"slices are made by index, and {odd} of its pods have none (Indexed Jobs and StatefulSets do)")
+        without = counted(odd, "pod", "has", "have")
+        return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
     return Rules(
         _index(said.required, snapshot),
         0 if said.preferred is None else _index(said.preferred, snapshot),

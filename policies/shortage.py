@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.ask import Role, rows_of
+from policies.columns import Mask
 from policies.model import Pod
 from policies.packing import kinds
 from policies.snapshot import Counts, Domain, Level, Snapshot, slots
 from policies.terrain import rooms
-from policies.words import amounts, devices, many
+from policies.words import amount, amounts, counted, devices, listed, many
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,36 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
     eligible = snapshot.eligible(pod.selection)
     roomy = eligible & (snapshot.slots(pod.requests) > 0)
     parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
+    if not roomy.any() and (small := _too_small(pod, snapshot, eligible)):
+        parts.append(small)
     if barred := int((~eligible).sum()):
-        parts.append(f"{barred} do not match the pod's selector, affinity or tolerations or are not ready")
+        match = counted(barred, "node", "does not match", "do not match")
+        parts.append(
+            f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"
+        )
     if closed := int(roomy[rows_of(refused, snapshot)].sum()):
-        parts.append(f"{closed} were refused by kube-scheduler")
+        parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
     return "; ".join(parts)
+
+
+def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
+    """What keeps the pod off every node that it may use even if that were empty; nothing where it would fit."""
+    if not eligible.any():
+        return ""
+    demand = snapshot.demand(pod.requests)
+    if demand is None:
+        absent = [name for name, much in pod.requests if much > 0 and name not in snapshot.resources]
+        return f"no node offers {listed(absent)}"
+    whole = snapshot.allocatable[:, eligible]
+    if (slots(whole, demand) > 0).any():
+        return ""
+    most = {name: int(whole[snapshot.resources[name]].max()) for name, much in pod.requests if much > 0}
+    short = [amount(name, most[name]) for name, much in pod.requests if much > most.get(name, much)]
+    return (
+        f"even empty, no node is large enough: at most {listed(short)}"
+        if short
+        else "even empty, no node has all of it"
+    )
 
 
 def nearest_miss(role: Role, want: int, snapshot: Snapshot) -> Miss | None:
@@ -93,7 +119,7 @@ def _thing(role: Role) -> str:
 
 def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
     if short <= 0:
-        return "; too few beside the gang's other members"
+        return "; not enough for these and the gang's other members together"
     text = f"; {many(short, _thing(role))} short"
     if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
         text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"
@@ -119,7 +145,7 @@ def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
         return ""
     roomy = slots(snapshot.free[:, outside], demand) > 0
     count = int((roomy & snapshot.eligible(role.pods[0].selection)[outside]).sum())
-    return f"; {many(count, 'node')} with room in none, for want of this label" if count else ""
+    return f"; {counted(count, 'node', 'has', 'have')} room but not this label" if count else ""
 
 
 def _contradictions(level: Level) -> str:
@@ -128,4 +154,4 @@ def _contradictions(level: Level) -> str:
         return ""
     contradict = "contradicts" if len(level.torn) == 1 else "contradict"
     named = ", ".join(level.torn[:3]) + ", ..." * (len(level.torn) > 3)
-    return f"; {many(len(level.torn), 'value')} of this label {contradict} the levels farther out: {named}"
+    return f"; {many(len(level.torn), 'value')} of this label {contradict} the wider levels: {named}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from policies.model import Requests
 
 _NAMED = 5
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def listed(words: Iterable[str]) -> str:
@@ -20,9 +21,23 @@ def many(count: int, thing: str) -> str:
     return f"{count} {thing}{'s' * (count != 1)}"
 
 
+def counted(count: int, thing: str, one: str, several: str) -> str:
+    """``"1 node has"``, ``"2 nodes have"``."""
+    return f"{many(count, thing)} {one if count == 1 else several}"
+
+
+def amount(name: str, much: int) -> str:
+    """In the unit that people use: ``"1.5 cpu"``, ``"512 MiB memory"``, ``"8 nvidia.com/gpu"``."""
+    if name == "cpu":
+        return f"{_short(much / 1000, 3)} cpu"
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return f"{_size(much)} {name}"
+    return f"{much} {name}"
+
+
 def amounts(requests: Requests) -> str:
     """All that one pod asks for, by the names that kubectl shows: ``"1.5 cpu, 8 nvidia.com/gpu"``."""
-    return listed(_amount(name, much) for name, much in requests if name != "pods") or "a pod"
+    return listed(amount(name, much) for name, much in requests if name != "pods") or "a pod"
 
 
 def devices(requests: Requests) -> str:
@@ -32,9 +47,11 @@ def devices(requests: Requests) -> str:
     return named or amounts(requests)
 
 
-def _amount(name: str, much: int) -> str:
-    if name == "cpu":
-        return f"{much / 1000:g} cpu"
-    if name in ("memory", "ephemeral-storage"):
-        return f"{much / 2**30:.4g} GiB {name}"
-    return f"{much} {name}"
+def _size(much: int) -> str:
+    exponent = min((max(much, 1).bit_length() - 1) // 10, len(_UNITS) - 1)
+    return f"{_short(much / 1024**exponent, 2)} {_UNITS[exponent]}"
+
+
+def _short(number: float, places: int) -> str:
+    """Never with an exponent, and without zeros at its end."""
+    return f"{number:.{places}f}".rstrip("0").rstrip(".")

@@ -18,7 +18,7 @@ from extender.config import load
 from extender.doctor.configuration import duration_s
 from extender.doctor.examination import examine
 from extender.doctor.facts import Facts, member_from
-from extender.doctor.finding import Severity, unseen
+from extender.doctor.finding import Severity, skipped
 from extender.doctor.rights import EXTENDER, needed
 from extender.kube.objects import Condition, Meta, PodObject, PodSpec, PodStatus
 
@@ -184,7 +184,7 @@ def pod(name: str, *, age_s: float = 600, looked_at: bool = False, **spec: Any) 
 def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
     pods = [pod("lost", scheduler_name="mustr"), pod("new", scheduler_name="mustr", age_s=5)]
     pods.append(pod("refused", scheduler_name="other", looked_at=True))
-    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], unseen=[])
+    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], skipped=[])
     (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
     assert (found.subject, "1 pod" in found.what, "mustr" in found.what) == ("team/lost", True, True)
 
@@ -203,9 +203,9 @@ def test_many_pods_with_one_fault_are_told_briefly() -> None:
     [
         (Facts(load(None)), 0),
         (Facts(load(None), groups_exist=False), 0),
-        (Facts(load(None), unseen=[unseen("pods", "forbidden", "")]), 2),
+        (Facts(load(None), skipped=[skipped("pods", "forbidden", "")]), 2),
         (Facts(load(None), version="v1.35.2"), 1),
-        (Facts(load(None), version="v1.35.2", unseen=[unseen("pods", "forbidden", "")]), 1),
+        (Facts(load(None), version="v1.35.2", skipped=[skipped("pods", "forbidden", "")]), 1),
     ],
 )
 def test_the_exit_code_tells_well_from_faulty_from_unseen(facts: Facts, code: int) -> None:
@@ -240,7 +240,7 @@ def test_a_file_is_judged_without_a_cluster(tmp_path: Path, *, spoil: bool, code
     args = ["doctor", "--kubeconfig", str(tmp_path / "none"), "-o", "json"]
     said = CliRunner().invoke(main, [*args, f"--kube-scheduler-config={path}", f"--config={BASE / 'muster.yaml'}"])
     assert said.exit_code == code, said.output
-    assert [one["code"] for one in json.loads(said.stdout)["findings"]] == ["Ignorable"] * spoil + ["NotLookedAt"]
+    assert [one["code"] for one in json.loads(said.stdout)["findings"]] == ["Ignorable"] * spoil + ["NotChecked"]
 
 
 @pytest.mark.parametrize(

@@ -50,21 +50,21 @@ def test_the_remedies_are_the_nodes_that_lack_the_ends_that_free_them_and_a_soft
     )  # fmt: skip
     assert said.remedies == [
         "1 more node with 8 GPUs free in clique a",
-        "the end of default/train-7 would free it in clique a",
+        "wait for default/train-7 to finish: that frees enough in clique a",
         "2 more nodes with 8 GPUs free in clique b",
-        "the end of default/train-9 would free it in clique b",
-        "preferred-topology in place of what it requires: it would fit now, on 4 nodes",
+        "wait for default/train-9 to finish: that frees enough in clique b",
+        "use preferred-topology instead of required-topology: it would fit now, on 4 nodes",
     ]
 
 
 def test_ends_are_added_up_when_one_is_not_enough() -> None:
     said = explained("wait", *cluster("a: 3x8"), *running("x", "a-0"), *running("y", "a-1"), *gang("wait", 3))
-    assert "the ends of default/x and default/y would free it in the cluster" in said.remedies
+    assert "wait for default/x and default/y to finish: that frees enough in the cluster" in said.remedies
 
 
 def test_a_pod_in_no_gang_that_has_the_room_is_named() -> None:
     said = explained("wait", *cluster("a: 2x8"), *busy("a-0", 1), *gang("wait", 2))
-    assert "the end of pod default/busy-a-0 would free it in the cluster" in said.remedies
+    assert "wait for pod default/busy-a-0 to finish: that frees enough in the cluster" in said.remedies
 
 
 def test_a_holder_that_asks_for_what_no_node_offers_is_named_all_the_same() -> None:
@@ -73,44 +73,47 @@ def test_a_holder_that_asks_for_what_no_node_offers_is_named_all_the_same() -> N
     said = explained(
         "wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in busy("a-0", 1)], *gang("wait", 2)
     )
-    assert "the end of pod default/busy-a-0 would free it in the cluster" in said.remedies
+    assert "wait for pod default/busy-a-0 to finish: that frees enough in the cluster" in said.remedies
 
 
 def test_of_several_ends_that_suffice_the_smallest_is_named() -> None:
     said = explained(
         "wait", *cluster("a: 4x8"), *running("big", "a-0 a-1 a-2"), *running("small", "a-3"), *gang("wait", 1)
     )
-    assert "the end of default/small would free it in the cluster" in said.remedies
+    assert "wait for default/small to finish: that frees enough in the cluster" in said.remedies
 
 
 def test_a_cordoned_node_with_room_is_a_remedy() -> None:
     nodes = [node("a-0", clique="a"), node("a-1", clique="a", unschedulable=True)]
     said = explained("wait", *nodes, *gang("wait", 2))
-    assert "1 node with room in the cluster back in service would do: a-1 (cordoned)" in said.remedies
+    assert "put 1 node with room in the cluster back in service (enough): a-1 (cordoned)" in said.remedies
     assert said.domains[0].free == 1
 
 
 def test_a_taint_that_nobody_tolerates_is_a_remedy() -> None:
     nodes = [node("a-0"), node("a-1", taints=(Taint("team", "blue", "NoSchedule"),))]
     said = explained("wait", *nodes, *gang("wait", 2))
-    assert "a toleration of team=blue:NoSchedule: 1 node with room in the cluster has it" in said.remedies
+    assert (
+        "add a toleration of team=blue:NoSchedule to the pods: 1 node has this taint and room in the cluster"
+        in said.remedies
+    )
 
 
 def test_what_no_domain_could_ever_hold_is_said_first() -> None:
     said = explained("wait", *cluster("a: 2x8", "b: 2x8"), *gang("wait", 3, topology=CLIQUE_ONLY))
     assert said.remedies[0] == (
-        "a farther level or fewer members: no clique is large enough, the largest, empty, holds 2 of 3 x 8 GPUs"
+        "require a wider level or use fewer pods: even empty, the largest clique fits 2 of 3 (8 GPUs each)"
     )
     assert not any("more node" in one for one in said.remedies)
     said = explained("wait", *cluster("a: 2x8"), *gang("wait", 3))
-    assert said.remedies[0] == "more nodes, or fewer members: the nodes that suit it, empty, hold 2 of 3 x 8 GPUs"
+    assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 2 of 3 (8 GPUs each)"
 
 
 def test_nodes_that_its_selector_leaves_out_count_for_nothing() -> None:
     chosen = Selection(node_selector=(("pool", "blue"),))
     nodes = [*cluster("a: 4x8"), node("blue", labels={"pool": "blue"})]
     said = explained("wait", *nodes, *gang("wait", 2, selection=chosen))
-    assert said.remedies[0] == "more nodes, or fewer members: the nodes that suit it, empty, hold 1 of 2 x 8 GPUs"
+    assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
 
 
 def test_an_elastic_gang_needs_its_minimum_only() -> None:
@@ -121,7 +124,7 @@ def test_an_elastic_gang_needs_its_minimum_only() -> None:
 def test_missing_members_are_counted() -> None:
     said = explained("wait", *cluster("a: 3x8"), *gang("wait", 2, min_member=3))
     assert said.gang.state == "MembersMissing"
-    assert said.remedies == ["1 more pod that names this gang; 2 exist"]
+    assert said.remedies == ["create 1 more pod that names this gang; 2 pods exist"]
     assert said.domains == []
 
 
@@ -130,13 +133,13 @@ def test_missing_members_are_counted() -> None:
     [
         (gang("odd", 1, min_member=2) + gang("odd", 1, life="b", min_member=3), "Contradiction", "agree"),
         (coscheduled("odd", 2)[1], "PodGroupMissing", "PodGroup object"),
-        (gang("odd", 1, gates=("example.com/other",)), "Gated", "whoever set that gate"),
+        (gang("odd", 1, gates=("example.com/other",)), "Gated", "has to remove it"),
         (gang("odd", 1, device_claims=True), "ResourceClaims", "nvidia.com/gpu"),
         (gang("odd", 1, claims=("data",)), "VolumeNotBound", "volume"),
         (gang("odd", 1, topology=Topology(required="galaxy")), "UnknownTopology", "muster domains"),
     ],
 )
-def test_every_reason_to_wait_says_how_to_mend_it(pods: list[Pod], state: str, words: str) -> None:
+def test_every_reason_to_wait_says_how_to_fix_it(pods: list[Pod], state: str, words: str) -> None:
     said = explained("odd", *cluster("a: 3x8"), *pods)
     assert said.gang.state == state
     assert words in said.remedies[0]
@@ -146,7 +149,7 @@ def test_a_gang_that_runs_shows_where() -> None:
     said = explained("run", *cluster("a: 2x8", "b: 1x8"), *running("run", "a-0 a-1 b-0"))
     assert said.gang.state == "Running"
     assert [(one.name, one.members) for one in said.places] == [("a", 2), ("b", 1)]
-    assert said.remedies == ["nothing: it runs"]
+    assert said.remedies == ["nothing to do: it runs"]
 
 
 def test_members_that_share_nodes_are_counted_in_slots() -> None:
@@ -165,14 +168,25 @@ def test_domains_have_their_stock() -> None:
 
 def test_nothing_is_said_wrongly_when_there_is_no_node_at_all() -> None:
     said = explained("wait", *gang("wait", 2))
-    assert said.remedies == ["more nodes, or fewer members: the nodes that suit it, empty, hold 0 of 2 x 8 GPUs"]
+    assert said.remedies == [
+        "add nodes that match the node selector and the required affinity of the pods: there are none"
+    ]
     assert domains(Script().core.state) == []
 
 
 def test_requests_that_no_node_offers_are_no_traceback() -> None:
     odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
     said = explained("wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in gang("wait", 2)])
-    assert "hold 0 of 2" in said.remedies[0]
+    assert "even empty, no node that matches has 1 cpu, 1 example.com/fpga, 1 nvidia.com/gpu" in said.remedies[0]
+
+
+def test_a_pod_that_is_larger_than_any_node_is_told_so() -> None:
+    """More nodes of that kind would not help, nor would fewer members."""
+    said = explained("wait", *cluster("a: 4x8"), *gang("wait", 2, gpus=16, topology=CLIQUE_ONLY))
+    assert said.remedies[0].startswith("use smaller pods or add larger nodes: even empty, no node that matches has")
+    assert "16 nvidia.com/gpu" in said.remedies[0]
+    assert not any("fewer pods" in one or "wider level" in one for one in said.remedies)
+    assert "even empty, no node is large enough: at most 8 nvidia.com/gpu" in said.gang.message
 
 
 def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
@@ -192,6 +206,6 @@ def test_a_replacement_is_told_of_its_own_domain_alone(topology: Topology) -> No
     assert "its gang is in a" in found.gang.message
     assert found.remedies[:2] == [
         "1 more node with 8 GPUs free in clique a",
-        "the end of pod default/busy-a-0 would free it in clique a",
+        "wait for pod default/busy-a-0 to finish: that frees enough in clique a",
     ]
     assert not any("clique b" in one for one in found.remedies)

@@ -91,7 +91,7 @@ def test_gangs_can_be_chosen(url: str) -> None:
     waiting = json.loads(asked("gangs", "--waiting", "-n", "default", "--url", url, "-o", "json").output)
     assert [row["name"] for row in waiting] == ["'x\\x1b[31m'", "wait"]
     assert json.loads(asked("gangs", "--state", "running", "--url", url, "-o", "json").output)[0]["name"] == "train"
-    assert "there are no such gangs" in asked("gangs", "-n", "nowhere", "--url", url).output
+    assert "no gangs found" in asked("gangs", "-n", "nowhere", "--url", url).output
 
 
 def test_domains_show_what_is_left(url: str) -> None:
@@ -111,11 +111,11 @@ def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("explain", "default/wat"), "there is no gang default/wat; there are: 'x"),
+        (("explain", "default/wat"), "there is no gang default/wat; gangs there: 'x"),
         (("explain", "team/wait"), "namespace team has none"),
         (("explain", "/"), "write NAMESPACE/GANG"),
         (("explain", "a/b", "-n", "c"), "leave one of them out"),
-        (("domains", "--level", "galaxy"), "there is no level galaxy; there are: clique"),
+        (("domains", "--level", "galaxy"), 'unknown level "galaxy"; available: clique'),
     ],
 )
 def test_a_question_that_cannot_be_answered_ends_in_one_sentence(url: str, args: tuple[str, ...], words: str) -> None:

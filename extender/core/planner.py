@@ -17,6 +17,7 @@ from policies.chosen import Policies
 from policies.model import Placement, Pod
 from policies.placement import NoRoom, Placed, fits, place
 from policies.rules import is_bound_by_rules, keeps
+from policies.words import counted
 
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a gang, to try to place it, and to seat each member, in units of about 5 microseconds."""
@@ -130,7 +131,7 @@ class Planner:
         self._steering.start(gang, members, nodes, now)
         if not gang.whole:
             state.turned(gang, Turn.PLANNED, now)
-            text = f"{len(nodes)} members have a node each; {self._steering.outlook}"
+            text = f"{counted(len(nodes), 'member', 'has', 'have')} a node; {self._steering.outlook}"
             state.explain(gang, Reason("Placed", text, warning=False), now)
         state.review(gang)
 

@@ -9,11 +9,11 @@ from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
 from policies.model import Dialect, Pod, Topology
-from policies.words import listed
+from policies.words import counted, listed, many
 
 
 def problem(gang: Gang, state: State) -> Reason | None:
-    """The first thing that somebody has to mend or that has to happen; None when the gang can be planned."""
+    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned."""
     return (
         _contradiction(gang, state.schedulers)
         or _no_quorum_stated(gang)
@@ -53,7 +53,9 @@ def _no_quorum_stated(gang: Gang) -> Reason | None:
     if gang.group is not None and gang.group.deleting:
         return Reason("PodGroupDeleted", "its PodGroup is being deleted")
     if gang.group is not None and gang.group.min_member < 1:
-        return Reason("InvalidPodGroup", "the minMember of its PodGroup is not a positive number")
+        return Reason(
+            "InvalidPodGroup", f"the minMember of its PodGroup is {gang.group.min_member}, not a positive number"
+        )
     if gang.group is not None and gang.group.problem is not None:
         return Reason("InvalidPodGroup", f"its PodGroup: {gang.group.problem}")
     if gang.min_member is not None:
@@ -71,10 +73,12 @@ def _too_many(gang: Gang, state: State) -> Reason | None:
         return None
     most, size = state.limits.members, max(len(gang.live), gang.min_member or 0)
     if size > most:
-        return Reason("TooManyMembers", f"it has {size} members or wants as many, and a gang may have {most}")
+        said = f"it has {many(len(gang.live), 'member')} and minMember {gang.min_member or 'unknown'}"
+        return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
     if state.crowd.keeps_out(gang.key):
-        waiting = f"{state.limits.waiting} gangs of namespace {gang.key.namespace} that came before it wait already"
-        return Reason("TooManyGangs", f"{waiting}: it is looked at when one of them has started or is gone")
+        waiting = counted(state.limits.waiting, "earlier gang", "waits", "wait")
+        text = f"{waiting} in namespace {gang.key.namespace}, the most that are looked at (max_waiting_gangs)"
+        return Reason("TooManyGangs", text)
     return None
 
 
@@ -98,14 +102,19 @@ def _gated(gang: Gang) -> Reason | None:
     if not gated or gang.complete:
         return None
     gates = listed(sorted({gate for pod in gated for gate in pod.foreign_gates}))
-    return Reason("Gated", f"{len(gated)} of {len(gang.live)} members are gated by {gates}", warning=False)
+    return Reason("Gated", f"{_of(len(gated), len(gang.live), 'is', 'are')} gated by {gates}", warning=False)
 
 
 def _too_few(gang: Gang) -> Reason | None:
     needed, there = gang.min_member or 0, gang.reached(Stage.THERE)
     if gang.complete or there >= needed:
         return None
-    return Reason("MembersMissing", f"{there} of {needed} members exist", warning=False)
+    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}", warning=False)
+
+
+def _of(count: int, total: int, one: str, several: str) -> str:
+    """``"2 of 4 members exist"``."""
+    return f"{count} of {counted(total, 'member', one, several)}"
 
 
 def _disagreement(what: str, values: Iterable[object]) -> Reason:

@@ -9,6 +9,7 @@ from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
 from extender.core.turns import Cause, Turn
+from policies.words import counted
 
 
 class Stock:
@@ -81,7 +82,9 @@ class Stock:
         if not gang.live:
             return self._over(gang, now)
         count = gang.reached(Stage.BOUND)
-        self._state.explain(gang, Reason("Running", f"{count} members are bound", warning=False), now)
+        self._state.explain(
+            gang, Reason("Running", f"{counted(count, 'member', 'is', 'are')} bound", warning=False), now
+        )
         return None
 
     def _over(self, gang: Gang, now: float) -> None:
@@ -89,10 +92,13 @@ class Stock:
         ours = [pod for pod in gang.members.values() if gang.roster.is_ours(pod)]
         if ended := [pod for pod in ours if pod.terminal]:
             failed = sum(pod.phase == "Failed" for pod in ended)
-            text = f"{len(ended)} members have ended" + (f", {failed} of them failed" if failed else "")
+            text = f"{counted(len(ended), 'member', 'has', 'have')} ended" + (
+                f", {failed} of them failed" if failed else ""
+            )
             self._state.explain(gang, Reason("Ended", text, warning=False), now)
         elif gang.members and not ours:
-            text = f"0 of {gang.min_member} members exist; {len(gang.members)} are of an earlier PodGroup of this name"
+            old = counted(len(gang.members), "pod", "belongs", "belong")
+            text = f"0 of {gang.min_member} members exist; {old} to an earlier PodGroup of this name"
             self._state.explain(gang, Reason("MembersMissing", text, warning=False), now)
 
     def _became_partial(self, gang: Gang, now: float) -> None:
@@ -103,5 +109,5 @@ class Stock:
             gang.partial_since = now
             self._state.set_timer(now + self._state.limits.partial_s, gang.key)
         count, needed = gang.reached(Stage.BOUND), gang.min_member
-        message = f"its release broke off with {count} of {needed} members bound; replacements go first"
+        message = f"its start broke off with {count} of {needed} members bound; replacements are placed first"
         self._state.explain(gang, Reason("Partial", message), now)

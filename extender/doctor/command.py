@@ -1,4 +1,4 @@
-"""`muster doctor`: look at the cluster, ask Muster how it is, and say what to mend."""
+"""`muster doctor`: look at the cluster, ask Muster how it is, and say what to fix."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.console import Console
 
 from extender.doctor.examination import Report, examine
 from extender.doctor.facts import Facts
-from extender.doctor.finding import Severity, error, unseen
+from extender.doctor.finding import Severity, error, skipped
 from extender.inspection.commands import show, stop
 from extender.inspection.options import As, Output, Url
 from extender.inspection.reach import UnreachableError, Way, reach
 from extender.inspection.tables import plain
 
-_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.UNSEEN: "magenta"}
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
 
 
 def doctor(
@@ -35,9 +35,9 @@ def doctor(
     url: Url = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Look for every known way to set Muster up wrongly, and say how to mend each that is found.
+    """Check the cluster for every known way to set Muster up wrongly, and say how to fix what is found.
 
-    Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: not everything could be looked at.
+    Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: some checks were skipped.
     """
     from extender.doctor.gather import DoctorError, gather, read_files
     from extender.kube.client import Kube
@@ -62,7 +62,7 @@ def doctor(
         if kube_scheduler_config is None:
             stop(str(problem))
         # A file can be judged by itself, before there is a cluster.
-        facts.unseen.append(unseen("the cluster", str(problem), "give its credentials with --kubeconfig"))
+        facts.skipped.append(skipped("the cluster", str(problem), "pass its credentials with --kubeconfig"))
     else:
         _ask(Way(url, kubeconfig, None, muster_namespace), facts)
     report = examine(facts)
@@ -79,9 +79,9 @@ def _ask(way: Way, facts: Facts) -> None:
             facts.muster = muster.ready() or ""
     except UnreachableError as problem:
         if way.url is not None:
-            facts.unseen.append(error("NotReachable", "muster", str(problem), "see whether it runs, and where"))
+            facts.skipped.append(error("NotReachable", "muster", str(problem), "check that it runs, and the address"))
         else:
-            facts.unseen.append(unseen("muster", str(problem), "give its address with --url"))
+            facts.skipped.append(skipped("muster", str(problem), "pass its address with --url"))
 
 
 def _table(report: Report, out: Console) -> None:
@@ -89,8 +89,8 @@ def _table(report: Report, out: Console) -> None:
         head = plain(f"{one.severity.upper():8}", _COLOURS[one.severity])
         out.print(head.append_text(plain(f" {one.code}  {one.subject}", "bold")))
         out.print(plain(f"         {one.what}"))
-        if one.mend:
-            out.print(plain(f"         mend: {one.mend}"))
+        if one.fix:
+            out.print(plain(f"         fix: {one.fix}"))
     for code, count in report.more.items():
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}

@@ -26,15 +26,15 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: all is well. 1: something is to be mended. 2: nothing was found, and not everything could be seen."""
+        """0: all is well. 1: something is to be fixed. 2: nothing was found, and some checks were skipped."""
         if self.count(Severity.ERROR) or self.count(Severity.WARNING):
             return 1
-        return 2 if self.count(Severity.UNSEEN) else 0
+        return 2 if self.count(Severity.SKIPPED) else 0
 
 
 def examine(facts: Facts) -> Report:
     """Make every check that the facts allow."""
-    found = [*facts.unseen, *(one for check in CHECKS for one in check(facts))]
+    found = [*facts.skipped, *(one for check in CHECKS for one in check(facts))]
     kept: dict[str, list[Finding]] = {}
     for one in dict.fromkeys(found):
         kept.setdefault(one.code, []).append(one)

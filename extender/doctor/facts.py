@@ -75,7 +75,7 @@ class Facts:
     """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
-    itself, "" when it is ready; None if nobody could ask. ``unseen``: what could not be looked at.
+    itself, "" when it is ready; None if nobody could ask. ``skipped``: what could not be checked.
     """
 
     settings: Settings
@@ -95,7 +95,7 @@ class Facts:
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)
     muster: str | None = None
-    unseen: list[Finding] = field(default_factory=list)
+    skipped: list[Finding] = field(default_factory=list)
 
     @property
     def ours(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding, with what is wrong, where, and how to mend it."""
+"""What the doctor says: one finding, with what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: gangs are broken, or do not start. WARNING: slower or less safe. NOTE: known, and nothing to mend.
+    """ERROR: gangs are broken, or do not start. WARNING: slower or less safe. NOTE: nothing has to be fixed.
 
-    UNSEEN: this could not be looked at.
+    SKIPPED: this could not be checked.
     """
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
-    UNSEEN = "unseen"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``code`` is stable, CamelCase; ``subject`` names an object or a field; ``mend`` is what to do."""
+    """``code`` is stable, CamelCase; ``subject`` names an object or a field; ``fix`` is what to do."""
 
     code: str
     severity: Severity
     subject: str
     what: str
-    mend: str
+    fix: str
 
 
-def error(code: str, subject: str, what: str, mend: str) -> Finding:
-    return Finding(code, Severity.ERROR, subject, what, mend)
+def error(code: str, subject: str, what: str, fix: str) -> Finding:
+    return Finding(code, Severity.ERROR, subject, what, fix)
 
 
-def warning(code: str, subject: str, what: str, mend: str) -> Finding:
-    return Finding(code, Severity.WARNING, subject, what, mend)
+def warning(code: str, subject: str, what: str, fix: str) -> Finding:
+    return Finding(code, Severity.WARNING, subject, what, fix)
 
 
-def note(code: str, subject: str, what: str, mend: str = "") -> Finding:
-    return Finding(code, Severity.NOTE, subject, what, mend)
+def note(code: str, subject: str, what: str, fix: str = "") -> Finding:
+    return Finding(code, Severity.NOTE, subject, what, fix)
 
 
-def unseen(subject: str, what: str, mend: str) -> Finding:
-    return Finding("NotLookedAt", Severity.UNSEEN, subject, what, mend)
+def skipped(subject: str, what: str, fix: str) -> Finding:
+    return Finding("NotChecked", Severity.SKIPPED, subject, what, fix)

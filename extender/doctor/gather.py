@@ -1,4 +1,4 @@
-"""Reads the facts. What may not be read, or does not answer, is noted as not looked at; nothing is written."""
+"""Reads the facts. What may not be read, or does not answer, is noted as skipped; nothing is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from extender.config import Settings, SettingsError, load
 from extender.doctor.facts import Facts, Tree, member_from, readable
-from extender.doctor.finding import error, unseen
+from extender.doctor.finding import Finding, error, skipped
 from extender.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -62,10 +62,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     await reading.installed()
     await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
     if facts.scheduler is None:
-        facts.unseen.append(
-            unseen("kube-scheduler's configuration", "it is in no ConfigMap that Muster's Deployment mounts",
-                   "give it with --kube-scheduler-config FILE")
-        )  # fmt: skip
+        facts.skipped.append(_no_configuration(namespace, facts))
     await asyncio.gather(reading.objects(), reading.admission(), reading.lease(), reading.rights())
 
 
@@ -81,7 +78,7 @@ class _Reading:
     async def installed(self) -> None:
         """The Deployment, found by its label."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments?labelSelector={_LABEL}"
-        found = await self._or_unseen("Muster's Deployment", lambda: self._get(path))
+        found = await self._or_skipped("Muster's Deployment", lambda: self._get(path))
         items = (found or {}).get("items") or []
         self._facts.deployment = items[0] if items else None
 
@@ -95,7 +92,7 @@ class _Reading:
             if not name:
                 continue
             path = f"/api/v1/namespaces/{self._namespace}/configmaps/{name}"
-            content = await self._or_unseen(f"ConfigMap {name}", partial(self._get, path))
+            content = await self._or_skipped(f"ConfigMap {name}", partial(self._get, path))
             for key, text in ((content or {}).get("data") or {}).items():
                 self._adopt(f"ConfigMap {name}, {key}", text, settings, scheduler)
 
@@ -106,7 +103,7 @@ class _Reading:
         except NOT_YAML:
             tree = None
         if not isinstance(tree, dict):
-            facts.unseen.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
+            facts.skipped.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
         elif "kind" in tree or "extenders" in tree:
             if scheduler:
                 facts.scheduler, facts.scheduler_source = tree, source
@@ -115,15 +112,15 @@ class _Reading:
                 facts.settings = Settings.model_validate(tree)
             except ValidationError as problem:
                 said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors())
-                facts.unseen.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
+                facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
 
     async def objects(self) -> None:
         """Pods, nodes and PodGroups."""
         facts = self._facts
         nodes, pods, groups = await asyncio.gather(
-            self._or_unseen("nodes", lambda: self._list(NODES.path, NodeObject)),
-            self._or_unseen("pods", lambda: self._list(PODS.path, PodObject)),
-            self._or_unseen("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
+            self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
+            self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
+            self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
         )
         facts.nodes = None if nodes is None else readable(nodes)
         facts.members = None if pods is None else [member_from(pod) for pod in pods]
@@ -135,8 +132,8 @@ class _Reading:
     async def admission(self) -> None:
         """The policies of the API server that change pods, and what binds them."""
         facts = self._facts
-        found = await self._or_unseen("mutating admission policies", lambda: self._get(_ADMISSION), missing={})
-        bound = await self._or_unseen("their bindings", lambda: self._get(_BINDINGS), missing={})
+        found = await self._or_skipped("mutating admission policies", lambda: self._get(_ADMISSION), missing={})
+        bound = await self._or_skipped("their bindings", lambda: self._get(_BINDINGS), missing={})
         facts.policies = None if found is None else _by_name(found)
         facts.policy_bindings = None if bound is None else _by_name(bound)
 
@@ -148,7 +145,7 @@ class _Reading:
             return
         namespace, name = election.get("resourceNamespace", "kube-system"), election.get("resourceName")
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name or 'kube-scheduler'}"
-        found = await self._or_unseen(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
+        found = await self._or_skipped(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
         if found is not None:
             facts.lease, facts.lease_exists = found, bool(found)
 
@@ -157,7 +154,7 @@ class _Reading:
         facts = self._facts
         for account in (EXTENDER, SCHEDULER):
             path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}"
-            found = await self._or_unseen(f"ServiceAccount {account}", partial(self._get, path), missing={})
+            found = await self._or_skipped(f"ServiceAccount {account}", partial(self._get, path), missing={})
             if found is not None:
                 facts.service_accounts[account] = bool(found)
         election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
@@ -167,7 +164,7 @@ class _Reading:
             granted = await asyncio.gather(*(self._may(one) for one in wanted))
             return dict(zip(wanted, granted, strict=True))
 
-        facts.rights = await self._or_unseen("rights of the ServiceAccounts", ask)
+        facts.rights = await self._or_skipped("rights of the ServiceAccounts", ask)
 
     async def _may(self, right: Right) -> bool:
         user = f"system:serviceaccount:{self._namespace}:{right.account}"
@@ -185,20 +182,28 @@ class _Reading:
         decoder = msgspec.json.Decoder(kind)
         return [decoder.decode(item) async for page in self._kube.list_pages(path) for item in page.items]
 
-    async def _or_unseen(
+    async def _or_skipped(
         self, subject: str, read: Callable[[], Awaitable[ValueT]], missing: Any = None
     ) -> ValueT | Any:
-        """What was read; ``missing`` if it does not exist; None, and noted, if it may not be or cannot be read."""
+        """What was read; ``missing`` if it does not exist; None, and noted as skipped, if it cannot be read."""
         try:
             return await read()
         except ApiError as problem:
             if problem.status == 404:
                 return missing
-            said, mend = str(problem), "look as somebody who may read it"
+            said, fix = str(problem), "run it as somebody who may read this"
         except (msgspec.MsgspecError, ValueError) as problem:
-            said, mend = f"the answer cannot be read: {problem}", "report this"
-        self._facts.unseen.append(unseen(subject, said[:300], mend))
+            said, fix = f"the answer cannot be read: {problem}", "report this"
+        self._facts.skipped.append(skipped(subject, said[:300], fix))
         return None
+
+
+def _no_configuration(namespace: str, facts: Facts) -> Finding:
+    subject, fix = "kube-scheduler's configuration", "pass --kube-scheduler-config FILE"
+    if facts.deployment is not None:
+        return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
+    what = f"no Muster Deployment found in namespace {namespace} (label {_LABEL})"
+    return skipped(subject, what, f"{fix}, or the right --muster-namespace")
 
 
 def _by_name(found: Tree) -> dict[str, Tree]:

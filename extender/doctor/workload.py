@@ -50,8 +50,8 @@ def _keys(members: list[Member]) -> Iterator[Finding]:
                     wrong.setdefault(key, []).append(member.name)
     for key, names in sorted(wrong.items()):
         close = difflib.get_close_matches(key, _SAID_BY_PEOPLE, n=1)
-        mend = f"write {close[0]}" if close else f"write one of {', '.join(_SAID_BY_PEOPLE)}"
-        yield error("UnknownKey", names[0], f"{key} means nothing to Muster; on {_pods(names)}", mend)
+        fix = f"write {close[0]}" if close else f"write one of {', '.join(_SAID_BY_PEOPLE)}"
+        yield error("UnknownKey", names[0], f"{key} means nothing to Muster; on {_pods(names)}", fix)
 
 
 def _unreadable(members: list[Member]) -> Iterator[Finding]:
@@ -110,12 +110,12 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
         if not member.gated_by_us or not member.pending:
             continue
         if member.group is None or member.native:
-            what, mend = "it is in no gang of Muster's", "make it anew without the gate, or with muster.dev/pod-group"
+            what, fix = "it is in no gang of Muster's", "make it anew without the gate, or with muster.dev/pod-group"
         elif member.scheduler not in facts.ours:
-            what, mend = f"its schedulerName {member.scheduler} is not Muster's", "make it anew with Muster's"
+            what, fix = f"its schedulerName {member.scheduler} is not Muster's", "make it anew with Muster's"
         else:
             continue
-        yield error("OrphanGate", member.name, f"nobody takes its gate muster.dev/gang off: {what}", mend)
+        yield error("OrphanGate", member.name, f"nobody takes its gate muster.dev/gang off: {what}", fix)
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -129,9 +129,9 @@ def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
         if member.pending and not member.gates and not member.looked_at and old:
             silent.setdefault(member.scheduler, []).append(member.name)
     for scheduler, names in sorted(silent.items()):
-        mend = "see whether its kube-scheduler runs" if scheduler in facts.ours else "correct schedulerName"
+        fix = "see whether its kube-scheduler runs" if scheduler in facts.ours else "correct schedulerName"
         what = f"no scheduler called {scheduler} has looked at {_pods(names)} since they were created"
-        yield error("NobodyServes", names[0], what, mend)
+        yield error("NobodyServes", names[0], what, fix)
 
 
 def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:

@@ -63,6 +63,11 @@ class Inquiry:
         return 0 if demand is None else int((slots(self.snapshot.allocatable, demand) * self._suiting)[rows].sum())
 
     @property
+    def nowhere(self) -> bool:
+        """Whether no node at all matches its selector and affinity."""
+        return not self._suiting.any()
+
+    @property
     def _suiting(self) -> Mask:
         """Nodes that its selector and affinity admit, whatever their taints; of those that are not ready, all."""
         chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)

@@ -1,4 +1,4 @@
-"""What would make a waiting gang start: sentences for its owner, each of them checked by counting."""
+"""What to do about a waiting gang: sentences for its owner, each of them checked by counting."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from policies.matching import admits
 from policies.model import Node, Topology
 from policies.placement import Placed, place
 from policies.snapshot import Domain, Rows
-from policies.words import devices, many
+from policies.words import amounts, counted, devices, many
 
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
 _NAMED = 4
 
 SAID = {
-    "New": "nothing: it is about to be looked at",
-    "Placed": "nothing: kube-scheduler is carrying the placement out",
-    "Holding": "the other members at bind: kube-scheduler is working on them",
-    "Releasing": "nothing: its Bindings are being posted",
-    "Running": "nothing: it runs",
-    "Ended": "nothing: it has ended; pods that are made anew start as a gang again",
-    "MinMemberMissing": "the annotation muster.dev/min-member on its pods: how many members start together",
-    "PodGroupMissing": "a PodGroup object of that name: kubectl apply it beside the pods",
-    "PodGroupDeleted": "a PodGroup object that stays: make it anew when the old one is gone",
-    "InvalidPodGroup": "a pod template or PodGroup that says it as the message asks; pods have to be made anew",
-    "Contradiction": "members that agree: mend the pod template and make the pods anew",
-    "ResourceClaims": "pods without resourceClaims: ask for devices as extended resources (nvidia.com/gpu)",
-    "VolumeNotBound": "a volume for that claim before the gang starts: a class with volumeBindingMode Immediate",
-    "TooManyMembers": "a smaller gang, or a larger max_gang_members in Muster's settings",
-    "TooManyGangs": "nothing: it is looked at when one that came before it has started or is gone",
-    "Gated": "whoever set that gate has to take it off; Muster takes off its own",
-    "UnknownTopology": "a level that exists (muster domains lists them), topology_levels in Muster's settings, "
-    "or an index on every pod of a sliced gang: the message says which",
-    "Partial": "replacements for the members that were lost: the room that they had is kept for a while",
+    "New": "nothing to do: Muster is about to look at it",
+    "Placed": "nothing to do: kube-scheduler is carrying the placement out",
+    "Holding": "nothing to do: kube-scheduler is working on the other members",
+    "Releasing": "nothing to do: its Bindings are being posted",
+    "Running": "nothing to do: it runs",
+    "Ended": "nothing to do: it has ended; pods that are created again start as a gang again",
+    "MinMemberMissing": "add the annotation muster.dev/min-member to its pods: how many members start together",
+    "PodGroupMissing": "create a PodGroup object of that name in the namespace of the pods",
+    "PodGroupDeleted": "create the PodGroup object again when the old one is gone",
+    "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
+    "Contradiction": "make the members agree: correct the pod template and create the pods again",
+    "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
+    "VolumeNotBound": "bind a volume to that claim first, or use a StorageClass with volumeBindingMode: Immediate",
+    "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
+    "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
+    "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
+    "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
+    "settings, or give every pod of a sliced gang an index: the message says which",
+    "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
 """What to do about every reason that is not a lack of room, by its code."""
 
@@ -52,12 +52,13 @@ def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> 
     code = gang.reason.code
     if code == "MembersMissing":
         there, needed = gang.reached(Stage.THERE), gang.min_member or 0
-        return [f"{many(needed - there, 'more pod')} that name{'s' * (needed - there == 1)} this gang; {there} exist"]
+        lacking = counted(needed - there, "more pod", "that names", "that name")
+        return [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
     if code == "Forgotten" or (code == "NoRoom" and now < gang.not_before):
-        return [f"nothing: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
+        return [f"nothing to do: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
     if code != "NoRoom" or question is None:
         return [SAID.get(code, "see the message")]
-    return list(_room(state, question)) or ["room that comes free is used as soon as it is enough"]
+    return list(_room(state, question)) or ["wait for room: the gang is planned as soon as enough is free"]
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:
@@ -78,9 +79,7 @@ def nearest(question: Inquiry, count: int) -> list[Domain]:
 def _room(state: State, question: Inquiry) -> Iterator[str]:
     domains = nearest(question, _DOMAINS)
     if not domains:
-        yield (
-            f"nodes with the label {question.level.key}: there are none" if question.level else "nodes: there are none"
-        )
+        yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
         return
     if (largest := _largest(question)) < question.want:
         yield _too_large(question, largest)
@@ -94,7 +93,7 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     rows = domain.rows
     found, want = question.fitting(rows), question.want
     if found >= want:
-        yield f"nothing more in {place_name}: it has room by now, and the gang is planned in a moment"
+        yield f"nothing to do: {place_name} has room by now, and the gang is planned in a moment"
         return
     if question.largest(rows) < want:
         return
@@ -105,7 +104,7 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     else:
         yield f"room for {many(short, 'more member')} ({one} each) in {place_name}"
     if ends := fewest_ends(question, rows, holders(state, question, rows), want):
-        yield f"the end{'s' * (len(ends) > 1)} of {_list(ends)} would free it in {place_name}"
+        yield f"wait for {_list(ends)} to finish: that frees enough in {place_name}"
     yield from _closed(state, question, rows, place_name)
 
 
@@ -127,11 +126,11 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
         elif admits(replace(node, taints=(), unschedulable=False, ready=True), selection):
             taints.update(_taints(node))
     if shut:
-        verdict = "would do" if question.fitting(rows) + gained >= question.want else "would help, and not be enough"
-        yield f"{many(len(shut), 'node')} with room in {place_name} back in service {verdict}: {_list(shut)}"
+        enough = "enough" if question.fitting(rows) + gained >= question.want else "a help, but not enough"
+        yield f"put {many(len(shut), 'node')} with room in {place_name} back in service ({enough}): {_list(shut)}"
     for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
-        have = "have" if count > 1 else "has"
-        yield f"a toleration of {taint}: {many(count, 'node')} with room in {place_name} {have} it"
+        tainted = counted(count, "node", "has", "have")
+        yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
 
 
 def _without_requirement(question: Inquiry) -> Iterator[str]:
@@ -142,7 +141,7 @@ def _without_requirement(question: Inquiry) -> Iterator[str]:
     found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.refused))
     if isinstance(found, Placed):
         nodes = len(set(found.nodes.values()))
-        yield f"preferred-topology in place of what it requires: it would fit now, on {many(nodes, 'node')}"
+        yield f"use preferred-topology instead of required-topology: it would fit now, on {many(nodes, 'node')}"
 
 
 def _largest(question: Inquiry) -> int:
@@ -154,13 +153,15 @@ def _largest(question: Inquiry) -> int:
 
 
 def _too_large(question: Inquiry, largest: int) -> str:
-    one = devices(question.role.requests)
+    requests = question.role.requests
+    if question.nowhere:
+        return "add nodes that match the node selector and the required affinity of the pods: there are none"
+    if not question.largest(question.anywhere.rows):
+        return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
+    fits = f"{largest} of {question.want} ({devices(requests)} each)"
     if question.scope is None:
-        return f"more nodes, or fewer members: the nodes that suit it, empty, hold {largest} of {question.want} x {one}"
-    return (
-        f"a farther level or fewer members: no {question.scope.name} is large enough, "
-        f"the largest, empty, holds {largest} of {question.want} x {one}"
-    )
+        return f"add nodes or use fewer pods: even empty, the nodes that match fit {fits}"
+    return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
 
 
 def _taints(node: Node) -> list[str]:

@@ -24,9 +24,9 @@ def explain(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Why a gang is where it is: its state, the room in every domain, what would make it start, its story.
+    """Why a gang waits or where it runs: its state, what to do, the room in every domain, its history.
 
-    If Muster cannot be reached, what Events and pods tell is shown in its place.
+    If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
     where, name = _named(gang, namespace)
     told = _told(way, where, name)
@@ -62,7 +62,7 @@ def domains(
     every = _asked(way, lambda muster: muster.get("/domains", list))
     known = list(dict.fromkeys(one["level"] for one in every))
     if level is not None and level not in known:
-        stop(f"there is no level {level}; there are: {', '.join(known) or 'none'}")
+        stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
     found = [one for one in every if level in (None, one["level"])]
     show(found, output, lambda out: tables.show_domains(found, out))
 
@@ -91,7 +91,7 @@ def _named(gang: str, namespace: str | None) -> tuple[str, str]:
     elif namespace is not None and namespace != where:
         stop(f"{gang} is in namespace {where}, and --namespace says {namespace}: leave one of them out")
     if not where or not name:
-        stop(f"{gang!r} is not a gang's name: write NAMESPACE/GANG, or GANG with --namespace")
+        stop(f"{gang!r} is not the name of a gang: write NAMESPACE/GANG, or GANG with --namespace")
     return where, name
 
 
@@ -102,7 +102,7 @@ def _explained(muster: Muster, namespace: str, name: str) -> Any:
         if error.status != 404:
             raise
         others = [one["name"] for one in muster.get("/gangs", list) if one["namespace"] == namespace]
-        listed = f"; there are: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
+        listed = f"; gangs there: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
         raise RefusedError(f"{error}{listed}", error.status) from None
 
 
@@ -118,7 +118,7 @@ def _told(way: Way, namespace: str, name: str) -> Any:
         told = None if argv is None else told_by_objects(argv, namespace, name)
         if told is None:
             stop(str(error))
-        typer.secho(f"{error}\nWhat follows is what the pods and their Events tell.\n", err=True, fg="yellow")
+        typer.secho(f"{error}\nWhat follows is read from the pods and their Events.\n", err=True, fg="yellow")
         return told
 
 

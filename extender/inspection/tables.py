@@ -48,7 +48,7 @@ def show_explanation(told: Shown, out: Console) -> None:
         )
     if told["remedies"] and gang["state"] not in ("Running", "Ended"):
         out.print()
-        out.print(Text("What would make it start", "bold"))
+        out.print(Text("What to do", "bold"))
         for one in told["remedies"]:
             out.print(plain(f"  - {one}"))
     _show_domains_of(told, out)
@@ -59,7 +59,7 @@ def show_explanation(told: Shown, out: Console) -> None:
 def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
     """All gangs, one to a line."""
     if not gangs:
-        return out.print("there are no such gangs")
+        return out.print("no gangs found")
     rows = (
         (one["namespace"], one["name"], _state(one["state"]), f"{one['bound']}", f"{one['held']}", f"{one['members']}",
          "?" if one["min_member"] is None else f"{one['min_member']}", span(one["for_s"]), one["message"])
@@ -72,7 +72,7 @@ def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
 def show_domains(domains: Sequence[Shown], out: Console) -> None:
     """All domains, one to a line."""
     if not domains:
-        return out.print("there are no nodes")
+        return out.print("no nodes found")
     rows = (
         (one["level"], one["name"] or "(no label)", one["inside"] or "", f"{one['nodes']}", f"{one['open']}",
          f"{one['whole']}", f"{one['gpus']}", f"{one['free_gpus']}", _some(one["gangs"], 4))

@@ -23,7 +23,7 @@ def test_gangs_beyond_the_limit_of_their_namespace_wait_for_a_place() -> None:
     first, second, third = (gang(name, 2) for name in ("first", "second", "third"))
     script = Script(*cluster("a: 1x8"), *first, *second, *third, limits=FEW)
     assert [script.reason(name) for name in ("first", "second", "third")] == ["NoRoom", "NoRoom", "TooManyGangs"]
-    assert "2 gangs of namespace default that came before it wait already" in script.message("third")
+    assert "2 earlier gangs wait in namespace default, the most that are looked at" in script.message("third")
     script.gone(*second)
     assert script.reason("third") == "NoRoom"
 
@@ -61,7 +61,9 @@ def test_the_limit_is_nothing_to_a_gang_that_runs() -> None:
 def test_a_gang_of_too_many_members_is_not_planned(pods: list[Pod]) -> None:
     script = Script(*cluster("a: 8x8"), *pods, limits=FEW)
     assert script.reason("train") == "TooManyMembers"
-    assert script.message("train") == "it has 4 members or wants as many, and a gang may have 3"
+    assert script.message("train") == (
+        f"it has {len(pods)} members and minMember 4; a gang may have at most 3 (max_gang_members)"
+    )
     assert not any(map(script.planned, pods))
 
 

@@ -100,17 +100,17 @@ def test_labels_that_contradict_nesting_stand_in_the_reason() -> None:
     pods = asking(gang("train", 4), IN_CLIQUE)
     script = Script(*blocks("x a: 2x8", "y a: 2x8")[:2], *blocks("y a: 4x8")[2:], *pods)
     assert "best has 2 free nodes (a in x); 2 nodes short" in script.message("train")
-    assert "1 value of this label contradicts the levels farther out: a;" in script.message("train")
+    assert "1 value of this label contradicts the wider levels: a;" in script.message("train")
 
 
 def test_nodes_with_room_that_lack_the_label_are_told_of() -> None:
     pods = asking(gang("train", 3), IN_CLIQUE)
     script = Script(*cluster("a: 2x8", "-: 4x8"), *pods, *busy("n-0", 8))
-    assert "1 node short; 3 nodes with room in none, for want of this label; 5 of 6 nodes" in script.message("train")
+    assert "1 node short; 3 nodes have room but not this label; 5 of 6 nodes" in script.message("train")
     script = Script(*cluster("-: 4x8"), *pods)
     assert (
         "required nvidia.com/gpu.clique for 3 x 8 GPUs: no node has this label; "
-        "4 nodes with room in none, for want of this label; " in script.message("train")
+        "4 nodes have room but not this label; " in script.message("train")
     )
 
 

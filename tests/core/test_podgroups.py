@@ -147,7 +147,7 @@ def test_pods_of_an_earlier_podgroup_are_said_to_be_that(seen_gone: bool) -> Non
     script.see(fresh)
     for core in (script, restarted(script, fresh)):
         assert core.reason("train") == "MembersMissing"
-        assert core.message("train") == "0 of 2 members exist; 2 are of an earlier PodGroup of this name"
+        assert core.message("train") == "0 of 2 members exist; 2 pods belong to an earlier PodGroup of this name"
     for pod in pods:
         script.change(pod, phase="Succeeded")
     assert script.reason("train") == "MembersMissing"

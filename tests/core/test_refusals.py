@@ -74,7 +74,7 @@ def test_a_refused_node_is_not_planned_again_at_once_and_is_tried_again_later() 
     script.filter(pods[0], ["elsewhere"])
     script.advance(0.1)
     assert not script.planned(pods[0])
-    assert "1 were refused by kube-scheduler" in script.message("train")
+    assert "1 node was refused by kube-scheduler" in script.message("train")
     script.advance(1.1)
     assert script.planned(pods[0]) == "a-0"
 

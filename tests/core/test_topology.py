@@ -84,9 +84,9 @@ def test_a_launcher_that_asks_for_no_level_goes_anywhere_and_its_workers_do_not(
 @pytest.mark.parametrize(
     ("topology", "code", "text"),
     [
-        (Topology(required="rack"), "UnknownTopology", "rack is no topology level here; there are clique (nvidia"),
-        (Topology(preferred="rack"), "UnknownTopology", "rack is no topology level here"),
-        (Topology(slice_size=2, slice_level="row"), "UnknownTopology", "row is no topology level here"),
+        (Topology(required="rack"), "UnknownTopology", 'unknown topology level "rack"; available: clique (nvidia'),
+        (Topology(preferred="rack"), "UnknownTopology", 'unknown topology level "rack"; available: '),
+        (Topology(slice_size=2, slice_level="row"), "UnknownTopology", 'unknown topology level "row"; available: '),
     ],
 )
 def test_a_level_that_is_not_known_is_said(topology: Topology, code: str, text: str) -> None:
@@ -105,7 +105,7 @@ def test_slices_need_an_index_and_a_podgroup_that_can_be_read() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     assert (
         script.message("train")
-        == "slices are made by index, and 2 of its pods have none (Indexed Jobs and StatefulSets do)"
+        == "slices are made by index, and 2 pods have none (Indexed Jobs and StatefulSets number theirs)"
     )
     group, members = coscheduled("odd", 2)
     script.see(replace(group, problem="muster.dev/slice-size is not a positive whole number"), members)

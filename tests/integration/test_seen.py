@@ -70,7 +70,7 @@ def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_ur
     said = CliRunner().invoke(main, args, env={"PATH": str(kubectl), "COLUMNS": "160"})
     assert said.exit_code == 0, said.output
     assert f"{stage.namespace}/train  MembersMissing" in said.stdout
-    assert "what the pods and their Events tell" in said.stderr
+    assert "read from the pods and their Events" in said.stderr
 
     stage.create(member("train-1", "train"))
     stage.api.wait_for(path, lambda group: group["status"].get("phase") == "Scheduled")
@@ -101,7 +101,7 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
     said = json.loads(kubectl("explain", f"{stage.namespace}/big", "-o", "json"))
     assert said["remedies"] == [
         "1 more node with 8 GPUs free in the cluster",
-        f"the end of {stage.namespace}/small would free it in the cluster",
+        f"wait for {stage.namespace}/small to finish: that frees enough in the cluster",
     ]
     assert "NoRoom" in kubectl("gangs", "-n", stage.namespace)
     assert f"{stage.namespace}.rack" in kubectl("domains")

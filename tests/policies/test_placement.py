@@ -80,8 +80,8 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     assert (found.placed, found.needed) == (2, 4)
     assert found.explanation == (
         "3 of 9 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
-        "5 do not match the pod's selector, affinity or tolerations or are not ready; "
-        "1 were refused by kube-scheduler"
+        "5 nodes do not match the pod's selector, affinity or tolerations, or are not ready; "
+        "1 node was refused by kube-scheduler"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_resource_that_no_node_knows_is_explained() -> None:
     odd = [replace(gang("odd", 1)[0], requests=(("example.com/fpga", 2), ("pods", 1)))]
     found = place(odd, 1, snapshot(cluster("a: 2x8")))
     assert isinstance(found, NoRoom)
-    assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga"
+    assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga; no node offers example.com/fpga"
 
 
 def test_an_empty_cluster_is_explained() -> None:

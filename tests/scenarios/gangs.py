@@ -120,7 +120,7 @@ def cordoned_nodes(stage: Stage) -> None:
     node, _ = stage.add_nodes(2)
     stage.cordon(node)
     stage.create(*gang("train", 2))
-    until_reason(stage, "train", "NoRoom", "1 of 2 nodes have room for 1 cpu, 8 nvidia.com/gpu; 1 do not match")
+    until_reason(stage, "train", "NoRoom", "1 of 2 nodes have room for 1 cpu, 8 nvidia.com/gpu; 1 node does not match")
     assert bound(stage.pods(), "train") == []
     stage.cordon(node, on=False)
 
