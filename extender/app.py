@@ -24,6 +24,7 @@ from extender.replica import Replica
 from extender.runner import Runner
 from extender.scrape import metrics_page
 from extender.server import App, create_app
+from extender.sight import Sight
 from extender.tls import Credentials, TlsError, only
 
 log = logging.getLogger("muster")
@@ -61,8 +62,12 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         )
     except (OSError, ValueError) as error:
         raise StartError(f"no credentials for the API server: {error}") from None
+    sight = Sight()
     metrics = Metrics(
-        lambda: runner.core.state, settings.allreduce_bandwidth_ratio, leads=lambda: runner.acting.is_set()
+        lambda: runner.core.state,
+        settings.allreduce_bandwidth_ratio,
+        leads=lambda: runner.acting.is_set(),
+        ages=sight.ages,
     )
 
     def new_writer() -> KubeWriter:
@@ -74,10 +79,11 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         writes_at_once=settings.writes_at_once,
         observer=metrics,
     )
-    replica = Replica(kube, runner, lambda: new_core(settings), new_writer)
+    replica = Replica(kube, runner, lambda: new_core(settings), new_writer, sight)
     app = create_app(
         runner,
         metrics,
+        sight=sight,
         bind_timeout_s=settings.bind_timeout_s,
         max_body=settings.max_body_mib * 1024 * 1024,
         max_candidates=settings.max_candidates,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -27,10 +27,15 @@ class Metrics(Observer):
     """One registry per running extender, so that several can live in one process."""
 
     def __init__(
-        self, state: Callable[[], State], bandwidth_ratio: float = 1.0, *, leads: Callable[[], bool] = lambda: True
+        self,
+        state: Callable[[], State],
+        bandwidth_ratio: float = 1.0,
+        *,
+        leads: Callable[[], bool] = lambda: True,
+        ages: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
-        (``extender.quality``)."""
+        (``extender.quality``). ``ages``: seconds since something was heard of each kind that is followed."""
         self._registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "muster_verb_duration_seconds",
@@ -60,7 +65,7 @@ class Metrics(Observer):
         )
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
-        self._registry.register(_Gangs(state, leads))
+        self._registry.register(_Gangs(state, leads, ages))
         self._registry.register(_Placement(state, bandwidth_ratio))
         self._registry.register(Comparison(state))
 
@@ -154,9 +159,12 @@ def _deadline(cause: Cause) -> str:
 class _Gangs(Collector):
     """Counted when asked for: the state is the only place that knows."""
 
-    def __init__(self, state: Callable[[], State], leads: Callable[[], bool]) -> None:
+    def __init__(
+        self, state: Callable[[], State], leads: Callable[[], bool], ages: Callable[[], Mapping[str, float]]
+    ) -> None:
         self._state = state
         self._leads = leads
+        self._ages = ages
 
     def describe(self) -> Iterable[Metric]:
         """Nothing in advance: there is no state yet."""
@@ -176,6 +184,15 @@ class _Gangs(Collector):
         yield GaugeMetricFamily(
             "muster_leader", "1 while this replica acts, 0 while it stands by.", value=self._leads()
         )
+        silent = GaugeMetricFamily(
+            "muster_watch_age_seconds",
+            "Time since the API server last said anything about a kind of object that Muster follows. Below 30 as a "
+            "rule; above 90 this replica is not ready.",
+            labels=["kind"],
+        )
+        for kind, age in sorted(self._ages().items()):
+            silent.add_metric([kind], age)
+        yield silent
         yield _advised(state)
 
 

@@ -19,6 +19,7 @@ from extender.kube.client import Kube
 from extender.kube.lease import follow
 from extender.kube.reflector import reflectors
 from extender.runner import Runner, Writer
+from extender.sight import Sight
 from extender.topology import told, topology
 
 log = logging.getLogger("muster")
@@ -30,13 +31,19 @@ class Replica:
     """Keeps the runner's core up to date, and lets it act: from the first sync on, or from term to term."""
 
     def __init__(
-        self, kube: Kube, runner: Runner, new_core: Callable[[], Scheduler], new_writer: Callable[[], Writer]
+        self,
+        kube: Kube,
+        runner: Runner,
+        new_core: Callable[[], Scheduler],
+        new_writer: Callable[[], Writer],
+        sight: Sight,
     ) -> None:
         self._runner = runner
+        self._sight = sight
         self._kube = kube
         self._new_core = new_core
         self._new_writer = new_writer
-        self._reflectors = reflectors(kube, runner.dispatch)
+        self._reflectors = reflectors(kube, runner.dispatch, sight)
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
@@ -50,7 +57,7 @@ class Replica:
                 self._runner.act()
                 return _keep()
             self._runner.standing_by = True
-            group.create_task(follow(self._kube, election, leadership.seen))
+            group.create_task(follow(self._kube, election, leadership.seen, self._sight))
             await self._serve_terms(leadership)
 
     async def _serve_terms(self, leadership: Leadership) -> None:

@@ -10,6 +10,7 @@ from extender.explain.domains import DomainStock, domains
 from extender.explain.explanation import Explanation, explain
 from extender.metrics import Metrics
 from extender.runner import Runner
+from extender.sight import Sight
 from extender.topology import TopologyView, topology
 from extender.verbs import MAX_CANDIDATES, Receive, Scope, Send, Verbs
 from extender.views import GangView, view
@@ -25,10 +26,11 @@ def create_app(
     bind_timeout_s: float,
     max_body: int,
     max_candidates: int = MAX_CANDIDATES,
+    sight: Sight | None = None,
 ) -> App:
     """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes."""
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
-    pages = _pages(runner, metrics)
+    pages = _pages(runner, metrics, sight or Sight())
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await (verbs if verbs.knows(scope) else pages)(scope, receive, send)
@@ -36,19 +38,9 @@ def create_app(
     return app
 
 
-def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
+def _pages(runner: Runner, metrics: Metrics, sight: Sight) -> FastAPI:
     pages = FastAPI(title="Muster", docs_url=None, redoc_url=None, openapi_url=None)
-
-    @pages.get("/healthz")
-    async def healthz() -> Response:
-        return Response("failed\n", 500) if runner.failed.is_set() else Response("ok\n")
-
-    @pages.get("/readyz")
-    async def readyz() -> Response:
-        """A replica that stands by is ready: a rollout must not wait for it to lead."""
-        if runner.failed.is_set() or not (runner.core.state.synced or runner.standing_by):
-            return Response("the cluster has not been read yet\n", 503)
-        return Response("ok, standing by\n" if runner.standing_by else "ok\n")
+    _tell_health(pages, runner, sight)
 
     @pages.get("/metrics")
     async def scrape() -> Response:
@@ -73,6 +65,25 @@ def _pages(runner: Runner, metrics: Metrics) -> FastAPI:
 
     _answer_questions(pages, runner)
     return pages
+
+
+def _tell_health(pages: FastAPI, runner: Runner, sight: Sight) -> None:
+    @pages.get("/healthz")
+    async def healthz() -> Response:
+        return Response("failed\n", 500) if runner.failed.is_set() else Response("ok\n")
+
+    @pages.get("/readyz")
+    async def readyz(verbose: str | None = None) -> Response:
+        """A replica that stands by is ready: a rollout must not wait for it to lead."""
+        text, status = "ok, standing by\n" if runner.standing_by else "ok\n", 200
+        if dark := sight.dark():
+            silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))
+            text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
+        if runner.failed.is_set() or not (runner.core.state.synced or runner.standing_by):
+            text, status = "the cluster has not been read yet\n", 503
+        if verbose is not None:
+            text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))
+        return Response(text, status)
 
 
 def _answer_questions(pages: FastAPI, runner: Runner) -> None:

@@ -19,6 +19,7 @@ from extender.metrics import Metrics
 from extender.replica import Replica
 from extender.runner import Runner
 from extender.server import create_app
+from extender.sight import DARK_S, Sight
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -54,13 +55,15 @@ class Played:
         self.api = api
         self.kube = kube
         self.wall = 1000.0
+        self.now = 5.0
         self.leadership = Leadership("us", wall=lambda: self.wall)
         kube._may_write = self.leadership.holds
         self.runner = Runner(Scheduler(), KubeWriter(kube))
+        self.sight = Sight(lambda: self.now)
         metrics = Metrics(lambda: self.runner.core.state, leads=self.runner.acting.is_set)
-        app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20)
+        app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20, sight=self.sight)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
-        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeWriter(kube))
+        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeWriter(kube), self.sight)
         self.election = LeaderElection(enabled=True)
 
     def elect(self, holder: str) -> None:
@@ -179,3 +182,22 @@ async def test_a_write_that_is_asked_for_after_the_lease_ran_out_is_not_sent() -
         with pytest.raises(StandbyError):
             await one.kube.patch_status("team", "p0", "p0", {"nominatedNodeName": "n0"})
         assert len([asked for asked in one.api.asked[before:] if asked.method == "PATCH"]) <= 2
+
+
+async def test_a_replica_that_hears_nothing_is_not_ready_and_says_of_what() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        one.now += DARK_S
+        assert (await one.client.get("/readyz")).status_code == 200
+        one.now += 5
+        for kind in ("nodes", "podgroups", "persistentvolumeclaims", "leases"):
+            one.sight.heard(kind)
+        answer = await one.client.get("/readyz")
+        silence = "the API server has said nothing about pods for 95 s: what Muster knows is old\n"
+        assert (answer.status_code, answer.text) == (503, silence)
+        assert (await one.client.get("/healthz")).status_code == 200, "a restart would not help"
+        detail = (await one.client.get("/readyz?verbose")).text.splitlines()
+        assert detail[1:3] == ["leases: last heard of 0 s ago", "nodes: last heard of 0 s ago"]
+        assert "pods: last heard of 95 s ago" in detail
+        one.sight.heard("pods")
+        assert (await one.client.get("/readyz")).text == "ok, standing by\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,7 @@ from extender.kube.connection import (
     ApiError,
     Connection,
     StandbyError,
+    TooLargeError,
     UnreachableError,
     error_from,
 )
@@ -31,8 +33,10 @@ from policies.model import GANG_GATE
 ReadT = TypeVar("ReadT")
 
 PAGE_SIZE = 500
-SILENCE_S = 120.0
-"""A watch without a byte for so long is dead: bookmarks come about once a minute."""
+GRACE_S = 10.0
+"""How much longer than was asked for a watch may last: what is still open then is dead, whatever it looks like."""
+_SILENCE_S = 30.0
+"""A page of which no byte comes for so long does not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +124,25 @@ class Kube:
         """The pages of one consistent list. A 410 in the middle means: start again."""
         query: dict[str, str] = {"limit": str(limit), **_selecting(selector)}
         while True:
-            page = _read(await self.call("GET", path, query=query, timeout_s=60.0), _List)
+            try:
+                content = await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S)
+            except TooLargeError:
+                if limit == 1:
+                    raise
+                limit //= 2
+                query["limit"] = str(limit)
+                continue
+            page = _read(content, _List)
             yield Page(page.items or [], page.metadata.resource_version or "")
             if not page.metadata.continue_:
                 return
             query["continue"] = page.metadata.continue_
 
     async def watch(
-        self, path: str, resource_version: str, *, lasts_s: int = 300, selector: str = ""
+        self, path: str, resource_version: str, *, lasts_s: int, selector: str = ""
     ) -> AsyncGenerator[Change, None]:
-        """Changes after that version, until the server ends it, at the latest after ``lasts_s``. ERROR lines raise."""
+        """Changes after that version, until the server ends it after ``lasts_s``. ERROR lines raise, and so does a
+        watch that is open for GRACE_S more."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -137,9 +150,9 @@ class Kube:
             "timeoutSeconds": str(lasts_s),
             **_selecting(selector),
         }
-        limits = aiohttp.ClientTimeout(total=lasts_s + 60, sock_connect=10, sock_read=SILENCE_S)
-        async with self._connection.answer("GET", path, limits, query=query) as answer:
-            async for text in answer.content:
+        limits = aiohttp.ClientTimeout(total=lasts_s + GRACE_S)
+        async with aclosing(self._connection.lines(path, limits, query)) as lines:
+            async for text in lines:
                 if not text.strip():
                     continue
                 line = _read(text, _Line)

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
@@ -24,12 +25,19 @@ from yaml import YAMLError
 from extender.kube.objects import UNDECODABLE
 
 REQUEST_TIMEOUT_S = 10.0
+LONGEST_RETRY_AFTER_S = 10.0
+"""What an answer may ask for; whatever it says, nobody waits longer. The API server itself says 1 s as a rule."""
+LARGEST_ANSWER = 64 << 20
+"""Bytes of an answer that are kept. A page of 500 ordinary pods has five million."""
+LONGEST_LINE = 32 << 20
+"""Bytes of a line of a watch that are kept: three times the largest object that etcd takes, written as JSON."""
+_LONGEST_ERROR = 64 << 10
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """For writes whose answer nobody reads: the API server need not encode the whole object."""
 
 
 class ApiError(Exception):
-    """The API server said no. ``retry_after_s`` is what it asked for, if it did."""
+    """The API server said no. ``retry_after_s`` is what it asked for, if it did, up to LONGEST_RETRY_AFTER_S."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{status} {reason}: {message}" if status else message)
@@ -54,6 +62,10 @@ class UnreachableError(ApiError):
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreachable", message)
+
+
+class TooLargeError(UnreachableError):
+    """The answer is larger than what is kept of one."""
 
 
 class StandbyError(ApiError):
@@ -127,13 +139,26 @@ class Connection:
         content_type: str = "application/json",
         accept: str = "application/json",
         timeout_s: float = REQUEST_TIMEOUT_S,
+        silence_s: float | None = None,
     ) -> bytes:
-        """One request, answered in full within ``timeout_s`` seconds."""
-        limits = aiohttp.ClientTimeout(total=timeout_s)
+        """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``."""
+        limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
         async with self.answer(
             method, path, limits, query=query, body=body, content_type=content_type, accept=accept
         ) as answer:
-            return await answer.read()
+            content = await _read(answer, LARGEST_ANSWER)
+            if len(content) > LARGEST_ANSWER:
+                raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER} bytes")
+            return content
+
+    async def lines(self, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str]) -> AsyncGenerator[bytes]:
+        """The lines of an answer as they arrive."""
+        async with self.answer("GET", path, limits, query=query) as answer:
+            try:
+                while line := await answer.content.readuntil(b"\n", max_size=LONGEST_LINE):
+                    yield line
+            except LineTooLong:
+                raise TooLargeError(f"GET {path}: a line has more than {LONGEST_LINE} bytes") from None
 
     @asynccontextmanager
     async def answer(
@@ -159,7 +184,7 @@ class Connection:
             )
             async with wrapped.response as answer:
                 if answer.status >= 400:
-                    said = await answer.read()
+                    said = await _read(answer, _LONGEST_ERROR)
                     raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -172,13 +197,25 @@ class Connection:
         return error
 
 
+async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """The content, or, if it has more than ``most`` bytes, more than so many of them."""
+    content = bytearray()
+    async for chunk in answer.content.iter_any():
+        content += chunk
+        if len(content) > most:
+            break
+    return bytes(content)
+
+
 def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
     """From a ``v1.Status``, or from whatever a proxy in between said. Status 0: take the one in the body."""
     try:
         said = msgspec.json.decode(body, type=_Status)
     except UNDECODABLE:
         said = _Status(message=bytes(body)[:200].decode("utf-8", "replace"))
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    seconds = None
+    if retry_after is not None and retry_after.isdecimal():
+        seconds = min(float(retry_after), LONGEST_RETRY_AFTER_S)
     return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)
 
 

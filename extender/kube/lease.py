@@ -14,11 +14,14 @@ from extender.election import LeaderElection, Lease
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.objects import UNDECODABLE
+from extender.sight import Sight
 
 log = logging.getLogger("muster")
 
 _PAUSE_S = 1.0
-_WATCH_S = 300
+_WATCH_S = 10
+"""Short, for the Lease is renewed every two seconds: a watch that has died must not cost a leader more than a term."""
+_KIND = "leases"
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -35,16 +38,18 @@ async def follow(
     kube: Kube,
     election: LeaderElection,
     seen: Callable[[Lease | None], None],
+    sight: Sight,
     *,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Tell every change of the Lease, None while there is none, until cancelled.
+    """Tell every change of the Lease, None while there is none, until cancelled; and ``sight`` of every sign of it.
 
     A list and a watch of one name: a Role can allow just that. While the API server cannot be reached nothing is told,
     and leadership runs out by itself.
     """
     path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases"
     selector = f"metadata.name={election.name}"
+    sight.heard(_KIND)
     while True:
         try:
             version = ""
@@ -59,11 +64,14 @@ async def follow(
                     election.namespace,
                     election.name,
                 )
+            sight.heard(_KIND)
             seen(found)
             async with aclosing(kube.watch(path, version, lasts_s=_WATCH_S, selector=selector)) as changes:
                 async for change in changes:
+                    sight.heard(_KIND)
                     if change.type != "BOOKMARK":
                         seen(None if change.type == "DELETED" else _read(change.object))
+            sight.heard(_KIND)
         except ApiError as error:
             log.warning("the Lease %s/%s cannot be followed: %s", election.namespace, election.name, error)
         # Also after a watch that ended as it should: one that is always ended at once must not become a tight loop.

@@ -17,24 +17,32 @@ from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, ValueT
+from extender.sight import Sight
 
 log = logging.getLogger("muster")
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 3.0
 """After an outage nobody should lead by an old picture for long; a few watches that ask so often burden nobody."""
+WATCH_S = (20, 25)
+"""The server is asked to end each watch after so many seconds, between these two so that not all end at once: one that
+has died in silence is noticed soon after, and a watch that goes on from a version costs the server next to nothing."""
+_AT_ONCE_S = 1.0
 _ABSENT_PAUSE_S = 30.0
 """How often to look whether an optional resource has come to exist."""
 
 
-def reflectors(kube: Kube, dispatch: Callable[[Event], None]) -> list[Reflector[Any]]:
+def reflectors(kube: Kube, dispatch: Callable[[Event], None], sight: Sight) -> list[Reflector[Any]]:
     """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them."""
     resources: list[Resource[Any]] = [NODES, GROUPS, CLAIMS, PODS]
-    return [Reflector(kube, resource, dispatch) for resource in resources]
+    return [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
 
 
 class Reflector(Generic[ValueT]):
-    """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once."""
+    """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once.
+
+    ``sight`` is told whenever the API server says something about the resource.
+    """
 
     def __init__(
         self,
@@ -42,16 +50,20 @@ class Reflector(Generic[ValueT]):
         resource: Resource[ValueT],
         dispatch: Callable[[Event], None],
         *,
+        sight: Sight,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.synced = asyncio.Event()
         self._kube = kube
         self._resource = resource
         self._dispatch = dispatch
+        self._sight = sight
+        self._kind = resource.path.rpartition("/")[2]
         self._pause = pause
         self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
         self._version: str | None = None  # None: what is known may be wrong, list again
         self._failures = 0
+        sight.heard(self._kind)
 
     async def run(self) -> None:
         while True:
@@ -73,6 +85,7 @@ class Reflector(Generic[ValueT]):
         version = ""
         async with aclosing(self._kube.list_pages(self._resource.path)) as pages:
             async for page in pages:
+                self._sight.heard(self._kind)
                 version = page.resource_version
                 for item in page.items:
                     self._collect(item, found)
@@ -96,14 +109,15 @@ class Reflector(Generic[ValueT]):
             self._see(uid, value)
 
     async def _watch(self, version: str) -> None:
-        heard = False
-        # Not all reflectors should come back at once.
-        lasts_s = random.randint(240, 480)  # noqa: S311
+        heard, began = False, self._sight.clock()
+        lasts_s = random.randint(*WATCH_S)  # noqa: S311
         async with aclosing(self._kube.watch(self._resource.path, version, lasts_s=lasts_s)) as changes:
             async for change in changes:
                 heard, self._failures = True, 0
+                self._sight.heard(self._kind)
                 self._apply(change)
-        if not heard:
+        self._sight.heard(self._kind)
+        if not heard and self._sight.clock() - began < _AT_ONCE_S:
             # A server that ends every watch at once must not be asked in a tight loop.
             await self._back_off(None)
 
@@ -151,6 +165,7 @@ class Reflector(Generic[ValueT]):
             self._failures += 1
         elif error.status == 404 and self._resource.optional:
             self._version = None
+            self._sight.heard(self._kind)
             self._replace({})
             self.synced.set()
             await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from extender.election import LeaderElection, Lease
+from extender.kube import client
+from extender.kube import lease as followed
 from extender.kube.lease import follow
+from extender.sight import Sight
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -37,7 +42,9 @@ def told(*answers: tuple[str, Answer], until: int) -> tuple[list[str | None], Fa
         async with fake_api() as (api, kube):
             for method in ("GET", "WATCH"):
                 api.on(method, PATH, *(answer for one, answer in answers if one == method))
-            following = asyncio.create_task(follow(kube, LeaderElection(enabled=True), see, pause=FakeTime().pause))
+            following = asyncio.create_task(
+                follow(kube, LeaderElection(enabled=True), see, Sight(), pause=FakeTime().pause)
+            )
             await asyncio.wait_for(enough.wait(), 10)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -92,3 +99,21 @@ def test_an_api_server_that_refuses_ends_or_expires_is_asked_again() -> None:
         until=4,
     )
     assert seen == ["a_1", "b_1", "b_1", "c_1"]
+
+
+def test_a_watch_that_says_nothing_does_not_hide_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is renewed every two seconds: whoever hears nothing looks again before a term is over."""
+    assert followed._WATCH_S + client.GRACE_S <= 20
+    monkeypatch.setattr(client, "GRACE_S", 0.05)
+    monkeypatch.setattr(followed, "_WATCH_S", 0)
+    silent = watch(stays_open=True)
+    seen, _ = told(("GET", listed(lease("a_1"))), ("GET", listed(lease("b_1"))), ("WATCH", silent), until=2)
+    assert seen == ["a_1", "b_1"]
+
+
+def test_no_answer_can_ask_for_a_long_wait() -> None:
+    seen, _ = told(
+        ("GET", refused(429, Retry_After="300")), ("GET", listed(lease("a_1"))),
+        ("WATCH", refused(429, Retry_After="300")), until=2,
+    )  # fmt: skip
+    assert seen == ["a_1", "a_1"]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
+import pytest
+
 from extender.core.events import Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from extender.kube.reflector import Reflector
+from extender.kube import client, connection
+from extender.kube.connection import LONGEST_RETRY_AFTER_S, error_from
+from extender.kube.reflector import WATCH_S, Reflector
 from extender.kube.resources import GROUPS, NODES, PODS, Resource
+from extender.sight import DARK_S, Sight
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
 
 GONE_410 = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
@@ -56,6 +62,7 @@ class Followed:
         self.told: list[str] = []
         self.synced_after = 0
         self.api: FakeApi
+        self.sight: Sight
         self.time = FakeTime()
 
     @property
@@ -63,9 +70,15 @@ class Followed:
         return [asked.method for asked in self.api.asked]
 
 
-def follow(resource: Resource[Any], setup: Callable[[FakeApi], None], until: str) -> Followed:
+def follow(
+    resource: Resource[Any],
+    setup: Callable[[FakeApi], None],
+    until: str,
+    clock: Callable[[], float] | None = None,
+) -> Followed:
     """Run the reflector until it has told ``until``; every setup leads there."""
     followed = Followed()
+    followed.sight = Sight(clock or followed.time.clock)
 
     async def scenario() -> None:
         async with fake_api() as (api, kube):
@@ -78,7 +91,7 @@ def follow(resource: Resource[Any], setup: Callable[[FakeApi], None], until: str
                 if followed.told[-1] == until:
                     done.set()
 
-            reflector = Reflector(kube, resource, dispatch, pause=followed.time.pause)
+            reflector = Reflector(kube, resource, dispatch, sight=followed.sight, pause=followed.time.pause)
             running = asyncio.create_task(reflector.run())
             await asyncio.wait_for(done.wait(), 20)
             await asyncio.wait_for(reflector.synced.wait(), 20)
@@ -250,3 +263,109 @@ def test_a_kind_that_must_exist_is_never_taken_for_empty() -> None:
         api.on("WATCH", NODES.path, watch(GONE_410), watch(stays_open=True))
 
     assert follow(NODES, setup, until="+b").told == ["+a", "+b"]
+
+
+@pytest.mark.parametrize("asked", ["300", "9" * 400])
+def test_no_answer_of_the_api_server_can_ask_for_a_long_wait(asked: str) -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, refused(429, Retry_After=asked), listed(version=7))
+        last = watch(change("ADDED", node("a")), stays_open=True)
+        api.on("WATCH", NODES.path, refused(429, Retry_After=asked), refused(503, Retry_After=asked), last)
+
+    pauses = follow(NODES, setup, until="+a").time.pauses
+    assert len(pauses) == 3
+    assert max(pauses) <= 1.25 * LONGEST_RETRY_AFTER_S
+    assert error_from(429, b"", asked).retry_after_s == LONGEST_RETRY_AFTER_S
+
+
+def test_a_watch_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the server, or a proxy, keeps open beyond the time that was asked for."""
+    monkeypatch.setattr(client, "GRACE_S", 0.05)
+    monkeypatch.setattr("extender.kube.reflector.WATCH_S", (0, 0))
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        api.on("WATCH", NODES.path, watch(stays_open=True), watch(change("ADDED", node("a", 8)), stays_open=True))
+
+    followed = follow(NODES, setup, until="+a")
+    assert followed.asked[:3] == ["GET", "WATCH", "WATCH"]
+    assert {asked.query["resourceVersion"] for asked in followed.api.asked[1:]} == {"7"}
+
+
+def test_a_silent_watch_is_noticed_within_45_seconds() -> None:
+    """The server is asked to end each watch soon, and has a grace to do it in."""
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        ended = [watch({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}})] * 50
+        api.on("WATCH", NODES.path, *ended, watch(change("ADDED", node("a", 9)), stays_open=True))
+
+    asked = [int(one.query["timeoutSeconds"]) for one in follow(NODES, setup, until="+a").api.asked[1:]]
+    assert max(asked) + client.GRACE_S <= 45
+    assert len(set(asked)) > 1, "not all watches should end at once"
+    # One silent watch, the longest pause and one in which nothing happens: that alone makes nobody unready.
+    assert WATCH_S[1] + client.GRACE_S + 1.25 * LONGEST_RETRY_AFTER_S + WATCH_S[1] < DARK_S
+
+
+def test_a_watch_that_ends_in_time_without_a_word_is_followed_at_once() -> None:
+    """Of a kind of which nothing changes nothing is said. Only a watch that is ended at once is followed by a pause."""
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        api.on("WATCH", NODES.path, watch(), watch(), watch(change("ADDED", node("a")), stays_open=True))
+
+    minutes = count(step=60)
+    assert follow(NODES, setup, until="+a", clock=lambda: float(next(minutes))).time.pauses == []
+    assert len(follow(NODES, setup, until="+a").time.pauses) == 2
+
+
+def test_what_was_last_heard_of_a_kind_is_known() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", NODES.path, listed(version=7))
+        dark = [refused(429, Retry_After="10")] * 10
+        api.on("WATCH", NODES.path, *dark, watch(change("ADDED", node("a")), stays_open=True))
+
+    followed = follow(NODES, setup, until="+a")
+    assert sum(followed.time.pauses) > 10 * 7
+    assert followed.sight.ages() == {"nodes": 0}
+    followed.time.now += DARK_S + 1
+    assert followed.sight.dark() == {"nodes": DARK_S + 1}
+
+
+def test_an_object_of_many_megabytes_is_read() -> None:
+    """etcd takes 1.5 MB of it, and every "<" in it is six characters of JSON."""
+    huge = pod("huge", "u1", args=["\x01" * 1_400_000])
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(version=7))
+        lines = [change("ADDED", huge), change("ADDED", pod("end", "e"))]
+        api.on("WATCH", PODS.path, watch(*lines, stays_open=True))
+
+    assert follow(PODS, setup, until="+end:e").told == ["+huge:u1", "+end:e"]
+
+
+def test_a_line_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LONGEST_LINE", 1 << 20)
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(version=7))
+        endless = watch(b"x" * (3 << 20), stays_open=True)
+        api.on("WATCH", PODS.path, endless, watch(change("ADDED", pod("end", "e")), stays_open=True))
+
+    assert follow(PODS, setup, until="+end:e").told == ["+end:e"]
+
+
+def test_a_page_too_large_to_be_kept_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 pods of 1.5 MB each, which one tenant can make, must not end the process at every start."""
+    monkeypatch.setattr(connection, "LARGEST_ANSWER", 100_000)
+    large = [pod(f"p{at}", f"u{at}", args=["x" * 30_000]) for at in range(6)]
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", PODS.path, listed(*large[:5], more="x"), *(listed(one, more="y") for one in large), listed())
+        api.on("WATCH", PODS.path, watch(change("ADDED", pod("end", "e")), stays_open=True))
+
+    followed = follow(PODS, setup, until="+end:e")
+    assert followed.told == [*(f"+p{at}:u{at}" for at in range(6)), "+end:e"]
+    limits = [asked.query["limit"] for asked in followed.api.asked if asked.method == "GET"]
+    assert limits[:2] == ["500", "250"]
+    assert set(limits[1:]) == {"250"}, "what was too much once is not asked for again"
