@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from extender.budget import Budget, Lane
 from extender.core.effects import (
@@ -42,6 +42,7 @@ from extender.observer import Observer, log_report, log_turn
 from policies.model import GroupKey, Pod
 
 log = logging.getLogger("muster")
+AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 
 
 class Writer(Protocol):
@@ -87,6 +88,8 @@ class Runner:
         self._binds: dict[int, asyncio.Future[str]] = {}
         self._nominations: dict[str, Nominate | None] = {}
         self._newest: dict[GroupKey, Report] = {}
+        self._telling: dict[tuple[GroupKey, bool], None] = {}
+        """Who waits for a turn to tell the newest: for each gang one with a warning, one without."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick: asyncio.TimerHandle | None = None
         self._tick_at: float | None = None
@@ -121,23 +124,15 @@ class Runner:
         self.acting.clear()
         self._break_off(why)
         self.core, self._writer = core, writer
-        self._binds, self._nominations, self._newest, self._tasks = {}, {}, {}, set()
+        self._binds, self._nominations, self._newest, self._telling, self._tasks = {}, {}, {}, {}, set()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""
-        call = next(self._calls)
-        self.dispatch(FilterCalled(call, pod, candidates))
-        answer = self._answers.pop(call, None)
-        assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
-        return answer
+        return self._ask(lambda call: FilterCalled(call, pod, candidates), AnswerFilter)
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
         """The core's answer, or None when the core has failed."""
-        call = next(self._calls)
-        self.dispatch(PreemptCalled(call, pod, victims))
-        answer = self._answers.pop(call, None)
-        assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
-        return answer
+        return self._ask(lambda call: PreemptCalled(call, pod, victims), AnswerPreempt)
 
     def bind(self, uid: str, namespace: str, name: str, node: str, timeout_s: float) -> tuple[int, asyncio.Future[str]]:
         """Start a bind; the future ends with its error, empty on success, when the core releases it."""
@@ -158,6 +153,12 @@ class Runner:
         """Stop: cancel what is under way and fail what is held, so that kube-scheduler tries again elsewhere."""
         tasks = self._break_off("Muster is stopping; try again")
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ask(self, question: Callable[[int], Event], kind: type[AnswerT]) -> AnswerT | None:
+        call = next(self._calls)
+        self.dispatch(question(call))
+        answer = self._answers.pop(call, None)
+        return answer if isinstance(answer, kind) else None
 
     def _break_off(self, why: str) -> list[asyncio.Task[None]]:
         """Cancel what is under way and fail what is held. Returns what will have ended a moment later."""
@@ -202,7 +203,10 @@ class Runner:
         else:
             log_report(log, effect)
             self._newest[effect.key] = effect
-            self._spawn(self._report(effect))
+            place = effect.key, effect.warning
+            if place not in self._telling:
+                self._telling[place] = None
+                self._spawn(self._report(*place))
 
     async def _bind(self, effect: PostBinding) -> None:
         # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
@@ -240,14 +244,15 @@ class Runner:
         self._observer.wrote("ungate", "failed" if detail else "done")
         self.dispatch(Ungated(effect.uid, detail or ""))
 
-    async def _report(self, effect: Report) -> None:
-        """Unless something newer is to be told of the gang by the time that this has its turn."""
-        async with self._budget.turn(Lane.OTHER if effect.warning else Lane.NEWS, "report"):
-            if self._newest.get(effect.key) is not effect:
+    async def _report(self, key: GroupKey, warning: bool) -> None:
+        """Tell what is the newest of the gang by the time that this has its turn, if that has not been told."""
+        async with self._budget.turn(Lane.OTHER if warning else Lane.NEWS, "report"):
+            del self._telling[key, warning]
+            effect = self._newest.get(key)
+            if effect is None or effect.warning is not warning:
                 return
+            del self._newest[key]
             detail = await self._writer.write_report(effect)
-        if self._newest.get(effect.key) is effect:
-            del self._newest[effect.key]
         self._note("report", detail)
 
     async def _write(self, kind: str, write: Callable[[], Awaitable[str | None]]) -> None:
@@ -256,7 +261,6 @@ class Runner:
         self._note(kind, detail)
 
     def _note(self, kind: str, detail: str | None) -> None:
-        """How a write has ended that nobody waits for."""
         self._observer.wrote(kind, "failed" if detail else "done")
         if detail:
             log.warning("%s could not be written: %s", kind, detail)

@@ -71,6 +71,10 @@ class Gang:
     plan_deadline: float = 0.0
     hold_timer: float = 0.0
     """The instant of the timer that watches what is held; 0 while none does."""
+    plan_timer: float = 0.0
+    """The same for its placement."""
+    sweep_timer: float = 0.0
+    """The same for nominations that are to be cleared, and may not be."""
     not_before: float = 0.0
     failures: int = 0
     refused: dict[str, float] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extender.core.backoff import pause_s
 from extender.core.events import BindArrived
 from extender.core.gang import Gang
 from extender.core.holds import Hold
@@ -15,6 +16,9 @@ from extender.core.state import State
 from extender.core.stock import Stock
 from extender.core.turns import Cause
 from policies.model import Pod
+
+_MOST_CALLS = 8
+"""That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
 
 
 class Gate:
@@ -46,6 +50,9 @@ class Gate:
         if (posting := state.posting.get(event.uid)) is not None:
             if posting.node == event.node:
                 posting.calls.append(event.call)
+                if len(posting.calls) > _MOST_CALLS:
+                    # Not the first: while somebody waits for that one, the Binding is sent.
+                    state.answer(posting.calls.pop(1), "superseded by a newer bind request")
                 return None
             return state.answer(event.call, f"a Binding to {posting.node} is being posted")
         return self._decide(pod, event, now)
@@ -113,7 +120,7 @@ class Gate:
             self._promises.forget(gang, why, now, Cause.NODE_REFUSED)
         # Only now: the room that was just given back is no news about the node.
         gang.refusals += 1
-        until = now + min(2.0 ** (gang.refusals - 1), state.limits.retry_max_s)
+        until = now + pause_s(gang.refusals, 1.0, state.limits.retry_max_s)
         gang.refuse(node, until)
         state.refusing.setdefault(node, {})[gang.key] = None
         state.set_timer(until, gang.key)
@@ -121,6 +128,8 @@ class Gate:
     def expire(self, gang: Gang, now: float) -> None:
         """Look at every deadline of the gang; called when one of its timers has run out."""
         self._state.tell(gang, now)
+        if now >= gang.sweep_timer:
+            gang.sweep_timer = 0.0
         self._promises.lapse(gang, now)
         self._stock.evict_partial(gang, now)
         for node in [node for node, until in gang.refused.items() if now >= until]:
@@ -129,6 +138,8 @@ class Gate:
             gang.not_before, gang.demand = 0.0, None
         if now >= gang.hold_timer:
             gang.hold_timer = 0.0
+        if now >= gang.plan_timer:
+            gang.plan_timer = 0.0
         self._expire_holds(gang, now)
         self._expire_plan(gang, now)
 
@@ -149,10 +160,10 @@ class Gate:
 
     def _expire_plan(self, gang: Gang, now: float) -> None:
         """A placement none of whose members is held has its time; what its gang waits for is not counted against it."""
-        if not gang.placement or (gang.holds and not gang.releasing):
+        if not gang.placement:
             return
-        if gang.releasing or gang.carrying_out or now < gang.plan_deadline:
-            self._state.set_timer(max(gang.plan_deadline, now + self._state.limits.report_s), gang.key)
+        if gang.holds or gang.releasing or gang.carrying_out or now < gang.plan_deadline:
+            self._state.watch_plan(gang, max(gang.plan_deadline, now + self._state.limits.report_s))
         else:
             why = "kube-scheduler did not take up the placement in time"
             self._promises.forget(gang, why, now, Cause.PLAN_DEADLINE, penalty=True)

@@ -40,7 +40,11 @@ class Holds(Mapping[str, Hold]):
     def put(self, uid: str, hold: Hold) -> None:
         self._holds.pop(uid, None)
         self._holds[uid] = hold
-        heapq.heappush(self._ends, (hold.expires, hold.call, uid))
+        if len(self._ends) > 2 * len(self._holds) + 64:
+            self._ends = [(one.expires, one.call, whose) for whose, one in self._holds.items()]
+            heapq.heapify(self._ends)
+        else:
+            heapq.heappush(self._ends, (hold.expires, hold.call, uid))
 
     def pop(self, uid: str) -> Hold | None:
         hold = self._holds.pop(uid, None)

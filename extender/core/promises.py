@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.core.backoff import pause_s
 from extender.core.gang import Gang, Kept, kept_for
 from extender.core.reasons import Reason
 from extender.core.state import State
@@ -22,7 +23,7 @@ class Promises:
         gang.note(now, f"forgotten: {why}")
         if gang.holds:
             # kube-scheduler clears their nominations, or fails to: time to look.
-            state.set_timer(now + state.limits.plan_s, gang.key)
+            state.watch_nominations(gang, now)
         if gang.placement or gang.holds:
             state.turned(gang, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for uid in [uid for uid in gang.placement if uid not in gang.posting and uid not in gang.doubtful]:
@@ -34,7 +35,7 @@ class Promises:
         gang.final = None
         if penalty:
             gang.failures += 1
-            gang.not_before = now + min(2.0 ** (gang.failures - 1), state.limits.retry_max_s)
+            gang.not_before = now + pause_s(gang.failures, 1.0, state.limits.retry_max_s)
             state.set_timer(gang.not_before, gang.key)
         if gang.roster.lacks and not gang.whole:
             state.explain(gang, Reason("Forgotten", why), now)
@@ -89,4 +90,4 @@ class Promises:
     def extend(self, gang: Gang, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""
         gang.plan_deadline = now + self._state.limits.plan_s
-        self._state.set_timer(gang.plan_deadline, gang.key)
+        self._state.watch_plan(gang, gang.plan_deadline)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extender.core.backoff import pause_s
+
 _PASSING = ("New", "Releasing")
 _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
@@ -42,4 +44,4 @@ def when_to_tell(reason: Reason, since: float, told: Told, lasts_s: float) -> fl
     at = since + lasts_s
     if reason.code != told.reason.code:
         return at
-    return max(at, told.at + min(_AGAIN_S * 2.0 ** (told.times - 1), _AGAIN_MAX_S))
+    return max(at, told.at + pause_s(told.times, _AGAIN_S, _AGAIN_MAX_S))

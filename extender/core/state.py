@@ -98,6 +98,7 @@ class State:
         pod = self.pods.pop(uid, None)
         self.bound_by_us.pop(uid, None)
         self.unseen.pop(uid, None)
+        self.kept_out.pop(uid, None)
         if pod is not None:
             self.uncharge(uid)
             self._leave(pod)
@@ -147,18 +148,8 @@ class State:
     def post(self, pod: Pod, posting: Posting, expires: float, marks: dict[str, str] | None = None) -> None:
         """Ask for a Binding with these annotations."""
         self.posting[pod.uid] = posting
-        self.out.append(
-            PostBinding(
-                pod.uid,
-                pod.namespace,
-                pod.name,
-                posting.node,
-                tuple(posting.calls),
-                expires,
-                marks or {},
-                posting.group,
-            )
-        )
+        where = pod.uid, pod.namespace, pod.name, posting.node
+        self.out.append(PostBinding(*where, tuple(posting.calls), expires, marks or {}, posting.group))
 
     def answer(self, call: int, error: str) -> None:
         """End a bind request; an empty error means that the pod is bound."""
@@ -185,6 +176,18 @@ class State:
     def set_timer(self, at: float, key: GroupKey) -> None:
         """Have the gang looked at again at that instant."""
         heapq.heappush(self._timers, (at, key))
+
+    def watch_plan(self, gang: Gang, at: float) -> None:
+        """Have the gang's placement looked at by then. One timer is enough: whoever it wakes sets the next."""
+        if not gang.plan_timer or at < gang.plan_timer:
+            gang.plan_timer = at
+            self.set_timer(at, gang.key)
+
+    def watch_nominations(self, gang: Gang, now: float) -> None:
+        """Have a look, after a while, whether nominations that were to be cleared are."""
+        if not gang.sweep_timer:
+            gang.sweep_timer = now + self.limits.plan_s
+            self.set_timer(gang.sweep_timer, gang.key)
 
     def due(self, now: float) -> list[GroupKey]:
         """Gangs to be looked at again by now; not all at once if they are many."""

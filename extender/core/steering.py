@@ -53,7 +53,7 @@ class Steering:
             renew = pod.nominated_node == node and not pod.gates
             state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, gang.key))
         gang.plan_deadline = now + state.limits.plan_s
-        state.set_timer(gang.plan_deadline, gang.key)
+        state.watch_plan(gang, gang.plan_deadline)
         self.ungate(gang)
 
     def nominated(self, event: Nominated, now: float) -> Gang | None:
@@ -139,7 +139,7 @@ class Steering:
             state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=gang.key))
         if left:
             # Even this may fail.
-            state.set_timer(now + state.limits.plan_s, gang.key)
+            state.watch_nominations(gang, now)
 
     def _pin(self, gang: Gang, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""

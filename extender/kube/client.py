@@ -206,7 +206,7 @@ class Kube:
         meta = pod.metadata or Meta()
         if meta.uid != uid:
             return None
-        self.saw(uid, meta.resource_version or None)
+        self._wrote(uid, meta.resource_version)
         return (pod.spec.node_name or "") if pod.spec else ""
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
@@ -233,7 +233,12 @@ class Kube:
         known = self._versions.get(uid)
         meta = {"uid": uid} if known is None else {"uid": uid, "resourceVersion": known}
         answer = await self._patch(path, {"metadata": meta, **change})
-        self.saw(uid, (_read(answer, AnyObject).metadata or Meta()).resource_version or known)
+        self._wrote(uid, (_read(answer, AnyObject).metadata or Meta()).resource_version)
+
+    def _wrote(self, uid: str, version: str | None) -> None:
+        """An answer may come after the watch has shown that the pod is gone: nothing is kept of it then."""
+        if version and uid in self._versions:
+            self.saw(uid, version)
 
     async def _patch(
         self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json"

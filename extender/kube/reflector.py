@@ -149,7 +149,8 @@ class Reflector(Generic[ValueT]):
             meta = _meta(raw)
             log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
             value = None
-        self._note(meta.uid or "", meta.resource_version)
+        if value is not None or meta.uid in self._known:
+            self._note(meta.uid or "", meta.resource_version)
         return meta, value
 
     def _note(self, uid: str, version: str | None) -> None:

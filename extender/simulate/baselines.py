@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from extender.core.backoff import pause_s
 from extender.core.ledger import Ledger
 from extender.simulate.course import Course, Life
 from extender.simulate.pods import pods_of
@@ -116,8 +117,8 @@ class PodByPod:
         life.tries += 1
         if number >= terms.tries:
             return self._course.fail(life)
-        pause_s = min(terms.backoff_s * 2 ** (number - 1), terms.backoff_max_s)
-        self._course.clock.after(pause_s, lambda: self.submitted(life))
+        wait_s = pause_s(number, terms.backoff_s, terms.backoff_max_s)
+        self._course.clock.after(wait_s, lambda: self.submitted(life))
 
     def _free_seats(self, life: Life) -> None:
         for name in life.seats:

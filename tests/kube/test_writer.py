@@ -342,13 +342,13 @@ def test_a_pod_is_patched_only_as_it_was_seen_last_and_looked_at_anew_after_a_co
             )
             api.on("GET", POD, versioned(11))
             writer = KubeWriter(kube, pause=FakeTime().pause)
-            await writer.write_nomination(Nominate("u", "team", "p", "n0"))
             kube.saw("u", "7")
             kube.saw("u", "6")  # what is older than what is known tells nothing
-            for node in ("n1", "n2", "n3"):
+            for node in ("n0", "n1", "n2", "n3"):
                 assert await writer.write_nomination(Nominate("u", "team", "p", node)) is None
             kube.saw("u", None)
-            await writer.write_nomination(Nominate("u", "team", "p", None))
+            for _ in range(2):  # what is answered about a pod that is gone is not kept
+                await writer.write_nomination(Nominate("u", "team", "p", None))
             return [body["metadata"].get("resourceVersion") for body in api.bodies("PATCH")]
 
-    assert asyncio.run(scenario()) == [None, "8", "11", "12", "12", None]
+    assert asyncio.run(scenario()) == ["7", "8", "11", "12", "12", None, None]
