@@ -162,8 +162,10 @@ class Gate:
         """A placement none of whose members is held has its time; what its gang waits for is not counted against it."""
         if not gang.placement:
             return
-        if gang.holds or gang.releasing or gang.carrying_out or now < gang.plan_deadline:
-            self._state.watch_plan(gang, max(gang.plan_deadline, now + self._state.limits.report_s))
+        if now < gang.plan_deadline:
+            self._state.watch_plan(gang, gang.plan_deadline)
+        elif gang.holds or gang.releasing or gang.carrying_out:
+            self._state.watch_plan(gang, now + self._state.limits.report_s)
         else:
             why = "kube-scheduler did not take up the placement in time"
             self._promises.forget(gang, why, now, Cause.PLAN_DEADLINE, penalty=True)
