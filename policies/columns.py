@@ -5,6 +5,7 @@ A topology level is such a column (the label's value is the domain), and so is w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,8 +17,8 @@ from policies.model import Node, Taint
 
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-Predicate = Callable[[Any], bool]
 
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
@@ -61,14 +62,81 @@ class Standing:
         return (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
 
 
+class Predicate(Protocol):
+    """A question about one fact of a node. A column answers it for all nodes with a few numpy operations."""
+
+    def __call__(self, value: Any) -> bool:
+        """The answer for one value, or for None where the node has none."""
+        ...
+
+    def among(self, column: Column) -> Mask:
+        """The answers for each of the column's values; the one for None stands last, where the code -1 finds it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """A predicate that a column answers without asking about each of its values."""
+    """The value is one of these. With ``negated`` it is none of them, or there is no value."""
 
     values: tuple[Hashable, ...]
+    negated: bool = False
 
-    def __call__(self, value: Hashable) -> bool:
-        return value is not None and value in self.values
+    def __call__(self, value: Any) -> bool:
+        return (value is not None and value in self.values) != self.negated
+
+    def among(self, column: Column) -> Mask:
+        verdicts = np.full(len(column.values) + 1, self.negated)
+        verdicts[column.codes_of(self.values)] = not self.negated
+        return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """There is a value. With ``negated`` there is none."""
+
+    negated: bool = False
+
+    def __call__(self, value: Any) -> bool:
+        return (value is not None) != self.negated
+
+    def among(self, column: Column) -> Mask:
+        verdicts = np.full(len(column.values) + 1, not self.negated)
+        verdicts[-1] = self.negated
+        return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """The value is a number above the bound, or with ``below`` under it. Without a bound nothing is."""
+
+    bound: int | None
+    below: bool = False
+
+    def __call__(self, value: Any) -> bool:
+        found = number(value)
+        if found is None or self.bound is None:
+            return False
+        return found < self.bound if self.below else found > self.bound
+
+    def among(self, column: Column) -> Mask:
+        verdicts = np.zeros(len(column.values) + 1, dtype=np.bool_)
+        if self.bound is not None:
+            codes, numbers = column.numbers()
+            verdicts[codes] = numbers < self.bound if self.below else numbers > self.bound
+        return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Any other question, asked once for each value."""
+
+    question: Callable[[Any], bool]
+
+    def __call__(self, value: Any) -> bool:
+        return self.question(value)
+
+    def among(self, column: Column) -> Mask:
+        return np.array([self.question(value) for value in (*column.values, None)], dtype=np.bool_)
 
 
 class Column:
@@ -80,6 +148,7 @@ class Column:
         self._code_of: dict[Hashable, int] = {}
         self._codes = np.array([self._code(node) for node in nodes], dtype=np.intp)
         self._rank = np.zeros(0, dtype=np.intp)
+        self._numbers: tuple[int, Codes, NDArray[np.int64]] | None = None
 
     def put(self, row: int, node: Node) -> None:
         """Take over the node of a row; the row after the last one may be given, too."""
@@ -103,15 +172,22 @@ class Column:
             self._rank = ranked(self.values)
         return self._rank
 
+    def codes_of(self, values: Iterable[Hashable]) -> list[int]:
+        """The codes of those of the values that some node has."""
+        return [self._code_of[value] for value in values if value in self._code_of]
+
+    def numbers(self) -> tuple[Codes, NDArray[np.int64]]:
+        """The codes of the values that are numbers, and the numbers; read once for each value."""
+        if self._numbers is None or self._numbers[0] != len(self.values):
+            found = [(code, read) for code, value in enumerate(self.values) if (read := number(value)) is not None]
+            codes = np.array([code for code, _ in found], dtype=np.intp)
+            self._numbers = len(self.values), codes, np.array([read for _, read in found], dtype=np.int64)
+        return self._numbers[1:]
+
     def where(self, holds: Predicate, count: int) -> Mask:
         """The rows, of the first ``count``, whose value (or None) makes the predicate true."""
-        if isinstance(holds, OneOf):
-            verdicts = np.zeros(len(self.values) + 1, dtype=np.bool_)
-            verdicts[[self._code_of[value] for value in holds.values if value in self._code_of]] = True
-        else:
-            # The verdict on None stands last, where the code -1 finds it.
-            verdicts = np.array([holds(value) for value in (*self.values, None)], dtype=np.bool_)
-        return verdicts[self._codes[:count]]
+        verdicts: Mask = holds.among(self)[self._codes[:count]]
+        return verdicts
 
     def _code(self, node: Node) -> int:
         value = self._fact.of(node)
@@ -122,6 +198,14 @@ class Column:
             code = self._code_of[value] = len(self.values)
             self.values.append(value)
         return code
+
+
+def number(text: Any) -> int | None:
+    """What Go's ParseInt reads: Python's int would also take "1_000", and raise for some thousands of digits."""
+    if not isinstance(text, str) or not _INTEGER.fullmatch(text):
+        return None
+    read = int(text)
+    return read if -(1 << 63) <= read < 1 << 63 else None
 
 
 def ranked(values: Sequence[Any]) -> NDArray[np.intp]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
@@ -11,10 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.columns import Column, Fact, Field, Label, Mask, OneOf, Predicate, Standing
+from policies.columns import Beyond, Column, Fact, Field, Holds, Known, Label, Mask, OneOf, Predicate, Standing, number
 from policies.model import Node, Requirement, Selection, Taint, Toleration
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
 Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
 
 
@@ -30,7 +28,7 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     """The rules, for one node or for all of them, as ``test`` has it."""
-    verdict = test(Standing(), partial(_lets_in, selection.tolerations))
+    verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
     for key, value in selection.node_selector:
         verdict = verdict & test(Label(key), OneOf((value,)))
     if selection.affinity is not None:
@@ -70,25 +68,11 @@ def _fact(requirement: Requirement) -> Fact:
 def _predicate(requirement: Requirement) -> Predicate:
     values = requirement.values
     match requirement.operator:
-        case "In":
-            return OneOf(values)
-        case "NotIn":
-            named = frozenset(values)
-            return lambda value: value not in named
-        case "Exists":
-            return lambda value: value is not None
-        case "DoesNotExist":
-            return lambda value: value is None
+        case "In" | "NotIn":
+            return OneOf(values, negated=requirement.operator == "NotIn")
+        case "Exists" | "DoesNotExist":
+            return Known(negated=requirement.operator == "DoesNotExist")
         case "Gt" | "Lt":
-            return partial(_compares, requirement)
+            return Beyond(number(values[0]) if values else None, below=requirement.operator == "Lt")
         case _:
-            return lambda _: False
-
-
-def _compares(requirement: Requirement, value: str | None) -> bool:
-    # Only what Go's ParseInt reads: Python's int would also take "1_000", and raise for some thousands of digits.
-    numbers = [int(text) for text in (value or "", *requirement.values[:1]) if _INTEGER.fullmatch(text)]
-    if len(numbers) != 2 or not all(-(1 << 63) <= number < 1 << 63 for number in numbers):
-        return False
-    left, right = numbers
-    return left > right if requirement.operator == "Gt" else left < right
+            return OneOf(())

@@ -11,7 +11,7 @@ import yaml
 
 from extender import wire
 from extender.config import Settings, load
-from extender.kube.convert import MOST_CONDITIONS, MOST_VALUES
+from extender.kube.convert import MOST_CHARACTERS, MOST_CONDITIONS, MOST_NAMES, MOST_VALUES
 from extender.kube.requests import MOST
 from extender.logs import LONGEST_LINE
 
@@ -39,7 +39,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     for setting in ("max_body_mib", "max_candidates", "max_gang_members", "max_waiting_gangs"):
         (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
         assert int(said.replace(",", "")) == Settings.model_fields[setting].default
-    assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values |" in limits
+    assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values and {MOST_CHARACTERS:,} characters |" in limits
+    assert f"| {MOST_NAMES} of each |" in limits
     assert f"2^{MOST.bit_length() - 1} |" in limits
     assert f"| {LONGEST_LINE:,} characters |" in limits
     assert f"documents up to {wire.LONGEST_FOLDED >> 20} MiB" in limits

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
+from numpy.typing import NDArray
 
 from extender.core.nesting import nested
 from policies.columns import Column, Fact, Label, Mask, ranked
@@ -10,8 +13,6 @@ from policies.levels import ALL, LevelKey, detected
 from policies.matching import admits, eligible
 from policies.model import Node, Selection
 from policies.snapshot import Level, Rows, Snapshot
-
-_MASKS_KEPT = 512
 
 
 class Table:
@@ -33,7 +34,9 @@ class Table:
         self._columns: dict[Fact, Column] = {}
         self._labels: dict[str, None] = {}
         """Every label key that some node has had."""
-        self._masks: dict[Selection, Mask] = {}
+        self._masks: WeakKeyDictionary[Selection, NDArray[np.uint8]] = WeakKeyDictionary()
+        """A bit for each node. They live as long as some pod asks for the selection: however many others there are,
+        each selection is evaluated once between two changes of the nodes."""
 
     def put(self, node: Node) -> bool:
         """Add a node or take over its new facts. Returns whether it is new: all of it is free then."""
@@ -117,7 +120,7 @@ class Table:
             assert known == [fact.of(node) for node in nodes], f"the column of {fact} is stale"  # noqa: S101
         for selection, mask in self._masks.items():
             fresh = [admits(node, selection) for node in nodes]
-            assert mask.tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
+            assert _unpacked(mask, len(nodes)).tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
 
     def _note(self, row: int, node: Node) -> None:
         self.nodes[node.name] = node
@@ -127,16 +130,17 @@ class Table:
         self._changed()
 
     def _changed(self) -> None:
-        self._masks.clear()
+        self._masks = WeakKeyDictionary()
         self._levels = None
 
     def _eligible(self, selection: Selection) -> Mask:
-        mask = self._masks.get(selection)
-        if mask is None:
-            if len(self._masks) >= _MASKS_KEPT:
-                self._masks.clear()
-            mask = self._masks[selection] = eligible(selection, self._column, len(self._names))
-        return mask
+        count = len(self._names)
+        packed = self._masks.get(selection)
+        if packed is None:
+            mask = eligible(selection, self._column, count)
+            self._masks[selection] = np.packbits(mask)
+            return mask
+        return _unpacked(packed, count)
 
     def _labelled(self, level: LevelKey, count: int) -> bool:
         return bool((self._column(Label(level.key)).codes(count) >= 0).any())
@@ -160,3 +164,7 @@ class Table:
             grown = np.zeros(size, dtype=np.int64)
             grown[:height, :width] = getattr(self, name)
             setattr(self, name, grown)
+
+
+def _unpacked(bits: NDArray[np.uint8], count: int) -> Mask:
+    return np.unpackbits(bits, count=count).view(np.bool_)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
+from weakref import WeakKeyDictionary, ref
 
 from extender.core.events import ClaimSeen
 from extender.kube.dialects import group_of, stamp_of
@@ -27,12 +29,21 @@ from extender.kube.wishes import topology_of, topology_problem
 from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
 
 MOST_CONDITIONS = 128
-MOST_VALUES = 1024
+MOST_VALUES = 256
+MOST_CHARACTERS = 8192
 """That a pod may set for its nodes, in its selector, required affinity and tolerations together."""
+MOST_NAMES = 64
+"""Of resources, volume claims and scheduling gates that a pod may have: of each, what is beyond is not kept."""
+_LONGEST_REFUSAL = 4096
 
 TOO_CHOOSY = (
-    f"it has more than {MOST_CONDITIONS} node selectors, affinity terms and tolerations, or {MOST_VALUES} values"
+    f"it has more than {MOST_CONDITIONS} node selectors, affinity terms and tolerations, {MOST_VALUES} values, or "
+    f"{MOST_CHARACTERS:,} characters in them"
 )
+TOO_MANY_NAMES = f"it has more than {MOST_NAMES} kinds of resources, volume claims or scheduling gates"
+
+_shared: WeakKeyDictionary[Selection, ref[Selection]] = WeakKeyDictionary()
+"""Equal selections are one object: most pods have that of many others, and it is most of what is kept of a pod."""
 
 
 class UnreadableError(ValueError):
@@ -44,11 +55,15 @@ def pod_from(obj: PodObject) -> Pod:
     meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
     uid, namespace, name = _identity(meta, "pod")
     group, selection = group_of(meta), _selection(spec)
+    requests, claims = _readable(f"pod {namespace}/{name}", spec), tuple(_claims(name, spec.volumes or ()))
+    gates = spec.scheduling_gates or ()
+    if group is not None and max(len(requests), len(claims), len(gates)) > MOST_NAMES:
+        group = replace(group, problem=TOO_MANY_NAMES)
     return Pod(
         uid=uid,
         namespace=namespace,
         name=name,
-        requests=_readable(f"pod {namespace}/{name}", spec),
+        requests=requests[:MOST_NAMES],
         scheduler=plain(spec.scheduler_name or ""),
         created=_instant(meta.creation_timestamp),
         priority=spec.priority or 0,
@@ -56,8 +71,8 @@ def pod_from(obj: PodObject) -> Pod:
         nominated_node=plain((status.nominated_node_name if status else None) or "") or None,
         phase=(status.phase if status else None) or "Pending",
         deleting=bool(meta.deletion_timestamp),
-        gates=tuple(plain(gate.name or "") for gate in spec.scheduling_gates or ()),
-        owner=next((owner.uid or "" for owner in meta.owner_references or () if owner.controller), ""),
+        gates=tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
+        owner=next((plain(owner.uid or "") for owner in meta.owner_references or () if owner.controller), ""),
         index=index_of(meta),
         series=series_of(meta),
         selection=selection or Selection(),
@@ -68,7 +83,7 @@ def pod_from(obj: PodObject) -> Pod:
         stamp=stamp_of(meta) if spec.node_name else None,
         native_group=spec.scheduling_group is not None,
         device_claims=bool(spec.resource_claims),
-        claims=tuple(_claims(name, spec.volumes or ())),
+        claims=claims[:MOST_NAMES],
         ends=_end(spec, status),
     )
 
@@ -165,34 +180,57 @@ def _selection(spec: PodSpec) -> Selection | None:
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required if node_affinity else None
     terms = (required.node_selector_terms if required else None) or ()
+    selector, tolerations = spec.node_selector or {}, spec.tolerations or ()
     asked = [one for term in terms for one in (*(term.match_expressions or ()), *(term.match_fields or ()))]
-    parts = len(spec.node_selector or ()) + len(asked) + len(spec.tolerations or ())
+    parts = len(selector) + len(asked) + len(tolerations)
     if max(parts, len(terms)) > MOST_CONDITIONS or sum(len(one.values or ()) for one in asked) > MOST_VALUES:
         return None
-    return Selection(
-        node_selector=tuple(sorted((spec.node_selector or {}).items())),
+    words = chain(
+        *selector.items(),
+        *((one.key, one.operator, *(one.values or ())) for one in asked),
+        *((one.key, one.operator, one.value, one.effect) for one in tolerations),
+    )
+    if sum(len(word or "") for word in words) > MOST_CHARACTERS:
+        return None
+    known: dict[str, str] = {}
+    found = Selection(
+        node_selector=tuple(sorted(selector.items())),
         affinity=None
         if required is None
         else tuple(
-            (*_expressions(term.match_expressions or ()), *_expressions(term.match_fields or (), is_field=True))
-            for term in required.node_selector_terms or ()
+            (
+                *_expressions(term.match_expressions or (), known),
+                *_expressions(term.match_fields or (), known, is_field=True),
+            )
+            for term in terms
         ),
         tolerations=tuple(
-            Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "")
-            for one in spec.tolerations or ()
+            Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
         ),
     )
+    known_as = _shared.setdefault(found, ref(found))()
+    return found if known_as is None else known_as
 
 
-def _expressions(expressions: Iterable[Expression], *, is_field: bool = False) -> Iterator[Requirement]:
+def _expressions(
+    expressions: Iterable[Expression],
+    known: dict[str, str],
+    *,
+    is_field: bool = False,
+) -> Iterator[Requirement]:
+    """Each key, operator and value is kept once, however often it is said: ``known``."""
+
+    def once(text: str) -> str:
+        return known.setdefault(text, text)
+
     for one in expressions:
-        yield Requirement(one.key or "", one.operator or "", tuple(one.values or ()), is_field)
+        yield Requirement(once(one.key or ""), once(one.operator or ""), tuple(map(once, one.values or ())), is_field)
 
 
 def _refusal(conditions: Iterable[Condition]) -> str | None:
     for one in conditions:
         if one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable":
-            return one.message or ""
+            return (one.message or "")[:_LONGEST_REFUSAL]
     return None
 
 

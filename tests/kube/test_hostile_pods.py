@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from extender.kube.convert import MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY, UnreadableError, pod_from
+from extender.kube import convert
+from extender.kube.convert import (
+    MOST_CHARACTERS,
+    MOST_CONDITIONS,
+    MOST_NAMES,
+    MOST_VALUES,
+    TOO_CHOOSY,
+    TOO_MANY_NAMES,
+    UnreadableError,
+    pod_from,
+)
 from extender.kube.objects import PodObject
 from extender.kube.requests import MOST
 from policies.model import Pod, Selection
@@ -77,10 +90,11 @@ def test_an_amount_below_zero_is_refused() -> None:
     [
         {"affinity": affinity(*[{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS + 1)])},
         {"affinity": affinity({"key": "k", "operator": "NotIn", "values": ["v"] * (MOST_VALUES + 1)})},
+        {"affinity": affinity({"key": "k", "operator": "In", "values": ["v" * (MOST_CHARACTERS + 1)]})},
         {"nodeSelector": {f"k{n}": "v" for n in range(MOST_CONDITIONS + 1)}},
         {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(MOST_CONDITIONS + 1)]},
     ],
-    ids=["expressions", "values", "selectors", "tolerations"],
+    ids=["expressions", "values", "characters", "selectors", "tolerations"],
 )
 def test_conditions_without_end_keep_a_gang_waiting_and_nobody_else(spec: dict[str, Any]) -> None:
     choosy = pod(GANG, **spec)
@@ -97,6 +111,66 @@ def test_many_conditions_are_fine() -> None:
     assert found.group.problem is None
     assert found.selection.affinity is not None
     assert len(found.selection.affinity) == MOST_CONDITIONS
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"resources": {"requests": {f"example.com/{n}": "1" for n in range(MOST_NAMES)}}}]},
+        {"volumes": [{"persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(MOST_NAMES + 1)]},
+        {"schedulingGates": [{"name": f"g{n}"} for n in range(MOST_NAMES + 1)]},
+    ],
+    ids=["resources", "claims", "gates"],
+)
+def test_names_without_end_keep_a_gang_waiting(spec: dict[str, Any]) -> None:
+    found = pod(GANG, **spec)
+    assert found.group is not None
+    assert found.group.problem == TOO_MANY_NAMES
+    assert max(map(len, (found.requests, found.claims, found.gates))) == MOST_NAMES
+
+
+def hostile(number: int) -> dict[str, Any]:
+    """As much as the API server and the limits let through, and nothing that another pod has."""
+    few = MOST_CHARACTERS // MOST_VALUES - 4
+    values = [f"{number:05}-{n:04}".ljust(few, "v") for n in range(MOST_VALUES)]
+    share = MOST_VALUES // MOST_CONDITIONS
+    terms = [{"key": "k", "operator": "In", "values": values[at : at + share]} for at in range(0, MOST_VALUES, share)]
+
+    def names(kind: str) -> list[str]:
+        return [f"{kind}.com/{number:05}-{n:05}".ljust(253, "n") for n in range(2 * MOST_NAMES)]
+
+    return {
+        "affinity": affinity(*terms),
+        "containers": [{"resources": {"requests": dict.fromkeys(names("resource"), "1")}}],
+        "volumes": [{"persistentVolumeClaim": {"claimName": name}} for name in names("claim")],
+        "schedulingGates": [{"name": name} for name in names("gate")],
+    }
+
+
+def bytes_each(pods: int, make: Callable[[int], Pod]) -> float:
+    """What is kept of a pod once its object is gone."""
+    make(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = [make(number) for number in range(pods)]
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] / len(kept)
+    finally:
+        tracemalloc.stop()
+
+
+def test_little_is_kept_of_a_pod_whatever_it_says() -> None:
+    assert bytes_each(5, lambda number: pod(GANG, **hostile(number))) < 128 * 1024
+    only_nodes = bytes_each(5, lambda number: pod(GANG, affinity=hostile(number)["affinity"]))
+    assert only_nodes < 48 * 1024
+
+
+def test_pods_of_one_template_share_what_they_ask_of_nodes() -> None:
+    before, asked = len(convert._shared), hostile(7)["affinity"]
+    assert bytes_each(20, lambda _: pod(GANG, affinity=asked)) < 3 * 1024
+    gc.collect()
+    assert len(convert._shared) == before, "nothing is kept for pods that are gone"
 
 
 def test_a_forged_stamp_of_any_length_is_not_kept() -> None:

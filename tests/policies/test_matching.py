@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from policies.matching import admits
+from extender.core.ledger import Ledger
+from policies.matching import admits, eligible
 from policies.model import Requirement, Selection, Taint, Toleration
-from tests.builders import node
+from tests.builders import node, snapshot
+from tests.effort import calls
 
 LABELS = {"zone": "a", "gpus": "8", "odd": "1_000", "name": "x-1"}
 
@@ -124,3 +126,39 @@ def test_match_fields_read_the_nodes_name_and_not_its_labels() -> None:
     assert not admits(node("m", labels={"metadata.name": "n"}), by_name)
     but_not = Selection(affinity=((Requirement("metadata.name", "NotIn", ("n",), is_field=True),),))
     assert not admits(node("n"), but_not)
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Nonsense"])
+def test_a_question_about_a_label_costs_the_same_however_many_values_it_has(operator: str) -> None:
+    """Anybody can ask 128 of them in one pod, about a label that every node has another value of."""
+    nodes = [node(f"n-{number}", labels={"size": str(number)}) for number in range(1000)]
+    view = snapshot(nodes)
+    asked = [Selection(affinity=((Requirement("size", operator, (str(first), "x")),),)) for first in range(3)]
+    view.eligible(asked[0])
+    assert calls(lambda: view.eligible(asked[1])) < 100
+    expected = [admits(one, asked[2]) for one in nodes]
+    assert view.eligible(asked[2]).tolist() == expected
+
+
+def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = snapshot([node(f"n-{number}") for number in range(20)])
+    evaluated: list[Selection] = []
+
+    def counted(selection: Selection, *rest: Any) -> Any:
+        evaluated.append(selection)
+        return eligible(selection, *rest)
+
+    monkeypatch.setattr("extender.core.table.eligible", counted)
+    mine, others = Selection((("a", "b"),)), [Selection((("a", str(number)),)) for number in range(2000)]
+    for one in (mine, *others, mine, *others):
+        assert view.eligible(one).tolist() == [False] * 20
+    assert len(evaluated) == 2001
+
+
+def test_what_is_known_of_a_selection_goes_with_the_pods_that_ask_for_it() -> None:
+    ledger = Ledger()
+    ledger.set_node(node("a"))
+    view = ledger.snapshot()
+    for number in range(100):
+        view.eligible(Selection((("a", str(number)),)))
+    assert len(ledger._table._masks) == 0
