@@ -1,20 +1,107 @@
-"""The command line: `muster serve` runs the extender, `muster check` is its health probe, `muster demo` shows it."""
+"""The command line: `muster serve` runs the extender, the other commands look at it, try it out and measure it."""
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import httpx
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from extender import logs
-from extender.config import Settings, SettingsError, load
-from extender.doctor.command import doctor
-from extender.inspection.commands import domains, explain, gangs
+if TYPE_CHECKING:
+    from extender.config import Settings
 
-main = typer.Typer(name="muster", no_args_is_help=True, add_completion=False, help=__doc__)
+
+class Deferred(TyperCommand):
+    """A command whose module is imported when the command is used, and not for `muster --help`."""
+
+    def __init__(self, name: str, summary: str, find: Callable[[], Any]) -> None:
+        """``find`` imports the function of the command, or its Typer."""
+        super().__init__(name, help=summary)
+        self._find = find
+
+    def load(self) -> Any:
+        """The command with its options."""
+        found = self._find()
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(self.name)(found)
+            found = single
+        return typer.main.get_command(found)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class Commands(TyperGroup):
+    """Those of this module, and the deferred ones."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, (summary, find) in _DEFERRED.items():
+            self.add_command(Deferred(name, summary, find))
+
+
+def _within(module: str, name: str) -> Callable[[], Any]:
+    return lambda: getattr(import_module(module), name)
+
+
+def _bench() -> Any:
+    if (Path(__file__).parent.parent / "benchmarks" / "cli.py").exists():
+        from benchmarks.cli import main as commands
+    else:
+        from extender.loadtest import main as commands
+    return commands
+
+
+_DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
+    "explain": (
+        "Show why a gang waits or where it runs: its state, what to do, the room in every domain, its history.",
+        _within("extender.inspection.commands", "explain"),
+    ),
+    "gangs": (
+        "List all gangs that Muster knows, with their members and the reason of each.",
+        _within("extender.inspection.commands", "gangs"),
+    ),
+    "domains": (
+        "List all topology domains with their nodes, GPUs and gangs.",
+        _within("extender.inspection.commands", "domains"),
+    ),
+    "doctor": (
+        "Check the installation and the configuration, and say how to fix what is wrong.",
+        _within("extender.doctor.command", "doctor"),
+    ),
+    "simulate": (
+        "Replay jobs, or a snapshot of a cluster, through the code that decides in production.",
+        _within("extender.simulation", "main"),
+    ),
+    "bench": (
+        "Load-test a running extender; in a source checkout also measure throughput on a real control plane.",
+        _bench,
+    ),
+}
+"""The one-line help and the place of each."""
+
+main = typer.Typer(name="muster", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"muster {version('muster-scheduler')}")
+        raise typer.Exit
+
+
+@main.callback()
+def muster(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Gang scheduling for kube-scheduler: run the extender, look at it, try it out, and measure it."""
 
 
 @main.command()
@@ -24,8 +111,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
 ) -> None:
     """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""
-    # The Kubernetes client takes over a second to import, which the probes must not pay.
-    from extender import app
+    from extender import app, logs
 
     settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
     logs.set_up(settings.log_level, settings.log_format)
@@ -44,15 +130,24 @@ def check(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the extender.")] = None,
 ) -> None:
-    """Ask the extender on this machine how it is; exit code 0 when it is well. Made for exec probes."""
+    """Ask the extender on this machine how it is.
+
+    Exit code 0: it is well. 1: it says that it is not. 2: it could not be asked.
+    The probes of the manifests ask the same with `python -m extender.probe`, which starts faster.
+    """
+    from extender.probe import Listener, ProbeError, ask
+
     settings = _settings(config, listen_port=port)
-    url = f"{settings.own_url}/{'readyz' if ready else 'healthz'}"
+    files = (settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file)
+    listener = Listener(
+        settings.listen_host, settings.listen_port, *(None if file is None else str(file) for file in files)
+    )
     try:
-        answer = httpx.get(url, timeout=5, trust_env=False, verify=_trust(settings))
-    except httpx.HTTPError as error:
-        _stop(f"no answer from {url}: {error}")
-    typer.echo(answer.text.strip())
-    raise typer.Exit(0 if answer.is_success else 1)
+        well, said = ask(listener, ready=ready)
+    except ProbeError as error:
+        _stop(str(error))
+    typer.echo(said)
+    raise typer.Exit(0 if well else 1)
 
 
 @main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
@@ -63,24 +158,6 @@ def demo(context: typer.Context) -> None:
     except ImportError:
         _stop("the demo needs a source checkout: git clone the project and run `make demo` there")
     devcluster_demo.main(context.args)
-
-
-@main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def bench(context: typer.Context) -> None:
-    """Load-test a running extender; in a source checkout also measure throughput and cost on a real control plane."""
-    if (Path(__file__).parent.parent / "benchmarks" / "cli.py").exists():
-        from benchmarks.cli import main as commands
-    else:
-        from extender.loadtest import main as commands
-    commands(context.args, prog_name="muster bench")
-
-
-@main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def simulate(context: typer.Context) -> None:
-    """Replay jobs, or a snapshot of a cluster, through the code that decides in production."""
-    from extender.simulation import main as command
-
-    command(context.args, prog_name="muster simulate")
 
 
 @main.command()
@@ -108,29 +185,14 @@ def snapshot(
     typer.echo(told, err=output == STANDARD_OUTPUT)
 
 
-def _trust(settings: Settings) -> ssl.SSLContext | bool:
-    """How to ask the extender of these settings; over plain HTTP there is nothing to verify."""
-    if settings.tls is None:
-        return True
-    from extender.tls import TlsError, client_context
-
-    try:
-        return client_context(settings.tls)
-    except TlsError as error:
-        _stop(f"the extender cannot be asked over HTTPS: {error}")
-
-
-# What looks at a running Muster or its cluster from outside.
-for command in (explain, gangs, domains, doctor):
-    main.command()(command)
-
-
 def plugin() -> None:
     """The same as ``kubectl muster``: kubectl runs any kubectl-muster on the PATH."""
     main(prog_name="kubectl muster")
 
 
 def _settings(config: Path | None, **flags: object) -> Settings:
+    from extender.config import SettingsError, load
+
     try:
         return load(config, **flags)
     except SettingsError as error:

@@ -179,13 +179,6 @@ class Settings(BaseSettings):
         return TlsFiles(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
-    def own_url(self) -> str:
-        """Where a process on this machine finds the extender."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen_host, self.listen_host)  # noqa: S104
-        scheme = "http" if self.tls is None else "https"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.listen_port}"
-
-    @property
     def levels(self) -> tuple[LevelKey, ...]:
         """Nearest first; empty when they are to be detected."""
         return levels_from(self.topology_levels)

@@ -91,7 +91,7 @@ def simulate(
     json_: Annotated[Path | None, typer.Option("--json", help="Write the figures there; - is standard output.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with pictures there.")] = None,
 ) -> None:
-    """Replay jobs, or a cluster as it is, through the code that decides in production, under a virtual clock.
+    """Replay jobs, or a snapshot of a cluster, through the code that decides in production.
 
     Exit code 0: simulated. 2: the input cannot be used.
     """

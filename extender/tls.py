@@ -61,20 +61,6 @@ class Credentials:
         connection.context = self._current
 
 
-def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a probe on this machine: shows the server's own certificate, and trusts the authority of the callers.
-
-    The server's name is not compared: a probe asks 127.0.0.1, which need not be in the certificate. Raises TlsError.
-    """
-    try:
-        context = ssl.create_default_context(cafile=files.client_ca or files.cert)
-        context.check_hostname = False
-        context.load_cert_chain(files.cert, files.key)
-    except (OSError, ssl.SSLError) as error:
-        raise TlsError(_said(files, error)) from None
-    return context
-
-
 def only(names: tuple[str, ...]) -> type[HttpToolsProtocol]:
     """The HTTP protocol for callers whose certificate bears one of these names; with no names, for every caller."""
     return type("NamedCallers", (_NamedCallers,), {"allowed": names}) if names else HttpToolsProtocol

@@ -25,6 +25,7 @@ class Extender:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.at_once = self.most_at_once = 0
+        self.takes_s = 0.0
         self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -54,6 +55,7 @@ class Extender:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.asked.append((request.match_info["verb"], json.loads(await request.read())))
+        await asyncio.sleep(self.takes_s)
         self.at_once -= 1
         match request.match_info["verb"]:
             case "filter":
@@ -61,7 +63,7 @@ class Extender:
             case "bind":
                 return web.json_response({"Error": "the pod is not known"})
             case _:
-                return web.Response(status=500)
+                return web.json_response([]) if self.takes_s else web.Response(status=500)
 
 
 @pytest.fixture
@@ -132,6 +134,41 @@ def test_the_command_shows_and_writes_what_it_found_and_gives_up_when_the_first_
     bad = CliRunner().invoke(main, [*wanted, "--verb", "prioritize"])
     assert (bad.exit_code, len(extender.asked)) == (2, 13), "one failure of the first call is enough"
     assert f"no usable answer from {extender.url}/prioritize: status 500" in bad.stderr
+
+
+def test_a_load_ends_with_the_first_answer_above_the_limit(extender: Extender) -> None:
+    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, limit_ms=1e-6))
+    assert one.stopped_ms is not None
+    assert len(extender.asked) <= 2, "those under way when the first was answered"
+    enough = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, limit_ms=60_000))
+    assert (enough.stopped_ms, len(enough.latencies_ms)) == (None, 50)
+
+
+def test_no_answer_within_the_limit_ends_a_load_too(extender: Extender) -> None:
+    extender.takes_s = 60
+    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 50, 1), 10_000, 2, timeout_s=0.05, limit_ms=1))
+    assert (one.stopped_ms is not None, sum(one.failed.values())) == (True, 2)
+
+
+def test_the_command_warns_and_stops_before_a_live_extender_is_overloaded(extender: Extender) -> None:
+    extender.takes_s = 0.02
+    done = CliRunner().invoke(main, ["latency", "--url", extender.url, "--limit-ms", "10"], env={"COLUMNS": "400"})
+    assert done.exit_code == 1, done.output
+    assert f"These calls load {extender.url}" in done.stderr
+    assert "takes longer than 10 ms" in done.stderr
+    assert "filter: stopped after 1 answer: one took" in done.stdout
+    assert [verb for verb, _ in extender.asked] == ["filter"], "no second call, and no other verb"
+
+
+def test_the_defaults_spare_a_live_extender(extender: Extender) -> None:
+    extender.takes_s = 0.001
+    done = CliRunner().invoke(main, ["latency", "--url", extender.url, "--rate", "10000", "--limit-ms", "60000"])
+    assert done.exit_code == 0, done.output
+    assert {verb for verb, _ in extender.asked} == {"filter", "prioritize"}, "a bind is held, unless it is asked for"
+    assert len(extender.asked) == 2 * (1 + 100)
+    assert extender.most_at_once <= 4
+    assert len(extender.asked[0][1]["NodeNames"]) == 1000
+    assert "Default: 10;" in CliRunner().invoke(main, ["latency", "--help"], env={"COLUMNS": "400"}).output
 
 
 def test_an_installed_package_has_the_load_test_alone(

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 
 from devcluster.certificates import Authority, KeyPair
 from devcluster.tls import client_context
-from extender import tls
+from extender import probe, tls
 from extender.cli import main
 from extender.config import SettingsError, TlsFiles, load
 from extender.core.state import State
 from extender.metrics import Metrics
+from extender.probe import Listener
 from extender.scrape import metrics_page
 from extender.tls import Credentials, TlsError
 from extender.verbs import Receive, Scope, Send
@@ -265,6 +266,7 @@ def test_the_probe_asks_over_tls_with_the_servers_own_certificate(files: TlsFile
         config.write_text(yaml.safe_dump(settings))
         done = CliRunner().invoke(main, ["check", f"--config={config}"])
         assert (done.exit_code, done.output) == (0, "ok\n")
+        assert probe.main([f"--config={config}"]) == 0
 
 
 @pytest.mark.anyio
@@ -290,7 +292,7 @@ async def test_the_port_for_metrics_asks_for_the_same_certificates(files: TlsFil
     ],
 )
 def test_the_probe_finds_the_extender_at_its_address(host: str, url: str) -> None:
-    assert load(None, listen_host=host, listen_port=1).own_url == url
+    assert Listener(host, 1).url == url
 
 
 def serial(context: ssl.SSLContext, port: int) -> str:

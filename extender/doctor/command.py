@@ -35,7 +35,7 @@ def doctor(
     url: Url = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Check the cluster for every known way to set Muster up wrongly, and say how to fix what is found.
+    """Check the installation and the configuration, and say how to fix what is wrong.
 
     Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: some checks were skipped.
     """

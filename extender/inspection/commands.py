@@ -1,4 +1,4 @@
-"""`muster explain`, `muster gangs` and `muster domains`: ask the running Muster and show what it says."""
+"""`muster explain`, `muster gangs` and `muster domains`: ask the running Muster and show its answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Why a gang waits or where it runs: its state, what to do, the room in every domain, its history.
+    """Show why a gang waits or where it runs: its state, what to do, the room in every domain, its history.
 
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
@@ -37,11 +37,19 @@ def explain(
 def gangs(
     way: Way,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only gangs of this namespace.")] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Gangs of all namespaces; this is the default.")
+    ] = False,
     state: Annotated[str | None, typer.Option(help="Only gangs in this state, as in NoRoom.")] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs that are not running.")] = False,
     output: As = Output.TABLE,
 ) -> None:
-    """All gangs that Muster knows: how many members are there, held and bound, and the reason of each."""
+    """List all gangs that Muster knows, with their members and the reason of each.
+
+    Without --namespace, gangs of all namespaces are listed.
+    """
+    if all_namespaces and namespace is not None:
+        stop("--all-namespaces and --namespace contradict each other: leave one of them out")
     found = [
         one
         for one in _asked(way, lambda muster: muster.get("/gangs", list))
@@ -58,7 +66,7 @@ def domains(
     level: Annotated[str | None, typer.Option(help="Only this level, by its short name.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """All topology domains: nodes, nodes wholly free, GPUs, and the gangs in each."""
+    """List all topology domains with their nodes, GPUs and gangs."""
     every = _asked(way, lambda muster: muster.get("/domains", list))
     known = list(dict.fromkeys(one["level"] for one in every))
     if level is not None and level not in known:

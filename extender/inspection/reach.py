@@ -120,6 +120,8 @@ def kubectl(way: Way) -> list[str] | None:
 def _client(way: Way, url: str) -> httpx.Client:
     if not _is_url(url):
         raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
+    if way.key_file is not None and way.cert_file is None:
+        raise UnreachableError("--key-file needs --cert-file, the certificate of that key")
     verify: ssl.SSLContext | bool = True
     try:
         if way.ca_file is not None or way.cert_file is not None:

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from benchmarks.cli import main as bench
-from extender.cli import main
-from extender.simulation import main as simulate
+from extender.cli import Deferred, main
 from tests.documents.elsewhere import ELSEWHERE, elsewhere
 from tests.documents.pages import PAGES, ROOT, every_command
 
@@ -100,7 +98,7 @@ def options(*path: str) -> set[str] | None:
         found = getattr(tree, "commands", {}).get(word)
         if found is None:
             return None
-        tree = {"bench": typer.main.get_command(bench), "simulate": typer.main.get_command(simulate)}.get(word, found)
+        tree = found.load() if isinstance(found, Deferred) else found
     return {option for parameter in tree.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
 
 

@@ -1,0 +1,132 @@
+"""The health probe of the manifests: asks the Muster on this machine how it is (`python -m extender.probe`).
+
+A kubelet starts it every few seconds, so it imports the standard library and a YAML reader, and none of Muster's other
+modules: their imports cost more than a second of processor time. It does not check the settings, which Muster itself
+does when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
+
+_ANSWER_S = 5.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listening on all addresses, Muster is found on loopback
+_SETTINGS = ("listen_host", "listen_port", "tls_cert_file", "tls_key_file", "tls_client_ca_file")
+
+
+class ProbeError(Exception):
+    """Muster could not be asked; the message says why, in one line."""
+
+
+class Listener(NamedTuple):
+    """Where Muster listens, as in its settings. The files are in PEM format."""
+
+    host: str = "127.0.0.1"
+    port: int = 10290
+    cert: str | None = None
+    key: str | None = None
+    client_ca: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Host by which a process on this machine finds it."""
+        return _ANY.get(self.host, self.host)
+
+    @property
+    def url(self) -> str:
+        scheme = "http" if self.cert is None else "https"
+        return f"{scheme}://{f'[{self.address}]' if ':' in self.address else self.address}:{self.port}"
+
+
+def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
+    """Whether it is well, and what it says: ready to answer kube-scheduler, or alive. Raises ProbeError."""
+    page = "/readyz" if ready else "/healthz"
+    connection = _connection(listener)
+    try:
+        connection.request("GET", page)
+        answer = connection.getresponse()
+        return answer.status == 200, answer.read().decode(errors="replace").strip()
+    except (OSError, HTTPException) as error:
+        raise ProbeError(f"no answer from {listener.url}{page}: {error or type(error).__name__}") from None
+    finally:
+        connection.close()
+
+
+def listener_from(path: str | None, environment: Mapping[str, str]) -> Listener:
+    """From the settings file and, before it, MUSTER_* variables. Raises ProbeError."""
+    given = {name.lower(): value for name, value in environment.items()}
+    values = _read(path) if path is not None else {}
+    values |= {name: given[f"muster_{name}"] for name in _SETTINGS if f"muster_{name}" in given}
+    defaults = Listener()
+    port = values.get("listen_port", defaults.port)
+    if not str(port).isdecimal():
+        raise ProbeError(f"listen_port: {port!r} is not a port")
+    files = (str(values[name]) if values.get(name) else None for name in _SETTINGS[2:])
+    return Listener(str(values.get("listen_host", defaults.host)), int(port), *files)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code. 0: it is well. 1: it says that it is not. 2: it could not be asked."""
+    parser = ArgumentParser("python -m extender.probe", description="Ask the Muster on this machine how it is.")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--ready", action="store_true", help="has it read the cluster? (the default)")
+    kind.add_argument("--live", action="store_true", help="does it answer at all?")
+    parser.add_argument("--config", metavar="FILE", help="Muster's settings file (YAML)")
+    given = parser.parse_args(arguments)
+    try:
+        well, said = ask(listener_from(given.config, os.environ), ready=not given.live)
+    except ProbeError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    print(said)  # noqa: T201
+    return 0 if well else 1
+
+
+def _connection(listener: Listener) -> HTTPConnection:
+    if listener.cert is None:
+        return HTTPConnection(listener.address, listener.port, timeout=_ANSWER_S)
+    return HTTPSConnection(listener.address, listener.port, timeout=_ANSWER_S, context=_trust(listener))
+
+
+def _trust(listener: Listener) -> ssl.SSLContext:
+    """Shows the server's own certificate, and trusts the authority of the callers.
+
+    The server's name is not compared: the probe asks 127.0.0.1, which need not be in the certificate.
+    """
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=listener.client_ca or listener.cert)
+        context.check_hostname = False
+        context.load_cert_chain(listener.cert or "", listener.key)
+    except OSError as error:
+        files = ", ".join(filter(None, listener[2:]))
+        raise ProbeError(f"Muster cannot be asked over HTTPS with {files}: {error.strerror or error}") from None
+    return context
+
+
+def _read(path: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = yaml.safe_load(file)
+    except OSError as error:
+        raise ProbeError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ProbeError(f"{path} is not YAML") from None
+    if values is not None and not isinstance(values, dict):
+        raise ProbeError(f"{path}: expected a mapping of setting names to values")
+    return values or {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
