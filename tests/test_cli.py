@@ -178,7 +178,7 @@ MISTAKES = {
     "nobody there": ("gangs --url=http://127.0.0.1:{nobody}", "no answer from Muster"),
     "missing authority": ("domains --url=https://127.0.0.1:{nobody} --ca-file={missing}", "cannot be used"),
     "key without certificate": ("domains --url=https://127.0.0.1:{nobody} --key-file={missing}", "--cert-file"),
-    "bad gang": ("explain /", "is not a gang's name"),
+    "bad gang": ("explain /", "is not the name of a gang"),
     "bad port": ("serve --port=70000", "listen_port"),
     "settings are missing": ("serve --config={missing}", "No such file"),
     "settings are a folder": ("check --config={folder}", "Is a directory"),
