@@ -18,10 +18,10 @@ from extender.config import Settings, TlsFiles
 from extender.core.scheduler import Scheduler
 from extender.election import Leadership
 from extender.kube.client import Kube
-from extender.kube.writer import KubeWriter
+from extender.kube.writer import KubeApi
 from extender.metrics import Metrics
 from extender.replica import Replica
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 from extender.scrape import metrics_page
 from extender.server import App, create_app
 from extender.sight import Sight
@@ -70,16 +70,13 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         ages=sight.ages,
     )
 
-    def new_writer() -> KubeWriter:
-        return KubeWriter(kube, retried=metrics.retried)
-
     runner = Runner(
         new_core(settings),
-        new_writer(),
+        KubeApi(kube),
         writes_at_once=settings.writes_at_once,
         observer=metrics,
     )
-    replica = Replica(kube, runner, lambda: new_core(settings), new_writer, sight)
+    replica = Replica(kube, runner, lambda: new_core(settings), lambda: KubeApi(kube), sight)
     app = create_app(
         runner,
         metrics,

@@ -14,8 +14,8 @@ from extender.comparison import Comparison
 from extender.core.effects import Turned
 from extender.core.state import State
 from extender.core.turns import DEADLINES, Cause, Turn
-from extender.observer import Observer
 from extender.quality import LevelQuality, quality
+from extender.runtime.observer import Observer
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)

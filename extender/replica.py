@@ -18,7 +18,7 @@ from extender.election import LeaderElection, Leadership
 from extender.kube.client import Kube
 from extender.kube.lease import follow
 from extender.kube.reflector import reflectors
-from extender.runner import Runner, Writer
+from extender.runtime.runner import Api, Runner
 from extender.sight import Sight
 from extender.topology import told, topology
 
@@ -35,14 +35,14 @@ class Replica:
         kube: Kube,
         runner: Runner,
         new_core: Callable[[], Scheduler],
-        new_writer: Callable[[], Writer],
+        new_api: Callable[[], Api],
         sight: Sight,
     ) -> None:
         self._runner = runner
         self._sight = sight
         self._kube = kube
         self._new_core = new_core
-        self._new_writer = new_writer
+        self._new_api = new_api
         self._reflectors = reflectors(kube, runner.dispatch, sight)
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
@@ -76,7 +76,7 @@ class Replica:
             _keep()
 
     def _start_over(self) -> None:
-        self._runner.start_over(self._new_core(), self._new_writer(), _LOST)
+        self._runner.start_over(self._new_core(), self._new_api(), _LOST)
         for reflector in self._reflectors:
             reflector.repeat()
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI, HTTPException, Response
 from extender.explain.domains import DomainStock, domains
 from extender.explain.explanation import Explanation, explain
 from extender.metrics import Metrics
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 from extender.sight import Sight
 from extender.topology import TopologyView, topology
 from extender.verbs import MAX_CANDIDATES, Receive, Scope, Send, Verbs

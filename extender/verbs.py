@@ -13,7 +13,7 @@ from typing import Any
 
 from extender import wire
 from extender.metrics import Metrics
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

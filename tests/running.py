@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.events import NodeSeen, Outcome, PodSeen, Synced
+from extender.core.effects import Nominate, PostBinding, Report
+from extender.core.events import NodeSeen, PodSeen, Synced
 from extender.core.scheduler import Scheduler
 from extender.metrics import Metrics
-from extender.runner import Runner
+from extender.runtime.requests import OK, Asked, Response
+from extender.runtime.runner import Runner
 from extender.server import create_app
 from policies.model import Dialect, GroupRef, Node, Pod
 
@@ -22,7 +23,7 @@ GPUS = (("nvidia.com/gpu", 8), ("pods", 1))
 
 
 class Written:
-    """A writer that succeeds at once and remembers."""
+    """An API server that carries out everything at once and remembers."""
 
     def __init__(self) -> None:
         self.bindings: list[PostBinding] = []
@@ -31,29 +32,16 @@ class Written:
         self.reports: list[Report] = []
         self.nominated = asyncio.Event()
 
-    async def write_binding(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> tuple[Outcome, str]:
-        if not still_wanted():
-            return Outcome.REFUSED, "given up"
-        self.bindings.append(effect)
-        self.bound[effect.uid] = effect.node
-        return Outcome.DONE, ""
-
-    async def write_nomination(self, effect: Nominate) -> str | None:
-        self.nominated.set()
-        return None
-
-    async def write_ungate(self, effect: Ungate) -> str | None:
-        return None
-
-    async def write_wake(self, effect: Wake) -> str | None:
-        return None
-
-    async def write_eviction(self, effect: Evict) -> str | None:
-        return None
-
-    async def write_report(self, effect: Report) -> str | None:
-        self.reports.append(effect)
-        return None
+    async def send(self, asked: Asked, timeout_s: float) -> Response:
+        match asked:
+            case PostBinding():
+                self.bindings.append(asked)
+                self.bound[asked.uid] = asked.node
+            case Nominate():
+                self.nominated.set()
+            case Report():
+                self.reports.append(asked)
+        return OK
 
 
 class Extender:

@@ -22,7 +22,7 @@ from extender.cli import main
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
 from extender.core.scheduler import Scheduler
 from extender.metrics import Metrics
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 from extender.server import create_app
 from policies.model import GroupRef, Topology
 from tests.builders import cluster, gang

@@ -14,10 +14,10 @@ from extender.core.scheduler import Scheduler
 from extender.election import LeaderElection, Leadership, Lease
 from extender.kube.client import Kube
 from extender.kube.connection import StandbyError
-from extender.kube.writer import KubeWriter
+from extender.kube.writer import KubeApi
 from extender.metrics import Metrics
 from extender.replica import Replica
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 from extender.server import create_app
 from extender.sight import DARK_S, Sight
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
@@ -58,12 +58,12 @@ class Played:
         self.now = 5.0
         self.leadership = Leadership("us", wall=lambda: self.wall)
         kube._may_write = self.leadership.holds
-        self.runner = Runner(Scheduler(), KubeWriter(kube))
+        self.runner = Runner(Scheduler(), KubeApi(kube))
         self.sight = Sight(lambda: self.now)
         metrics = Metrics(lambda: self.runner.core.state, leads=self.runner.acting.is_set)
         app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20, sight=self.sight)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
-        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeWriter(kube), self.sight)
+        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeApi(kube), self.sight)
         self.election = LeaderElection(enabled=True)
 
     def elect(self, holder: str) -> None:

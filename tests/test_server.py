@@ -7,12 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.core.effects import Report
-from extender.core.scheduler import Scheduler
 from extender.core.verdicts import GANG_WAITS
-from extender.runner import Runner
 from policies.model import GroupKey, Node
-from tests.running import Extender, Written, running
+from tests.running import Extender, running
 
 pytestmark = pytest.mark.anyio
 
@@ -123,13 +120,3 @@ async def test_metrics_tell_verbs_and_gangs(extender: Extender) -> None:
     assert 'muster_verb_calls_total{outcome="error",verb="bind"} 1.0' in text
     assert "muster_gangs{" in text
     assert "muster_verb_duration_seconds_bucket" in text
-
-
-async def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> None:
-    written = Written()
-    runner = Runner(Scheduler(), written, writes_at_once=1)
-    for code, warning in (("Busy", True), ("Placed", False), ("Forgotten", True), ("Running", False)):
-        runner._tell(Report(GroupKey("ns", "busy" if code == "Busy" else "gang"), None, None, code, "", warning))
-    await asyncio.gather(*runner._tasks)
-    assert [one.code for one in written.reports] == ["Busy", "Running"]
-    await runner.drain()

@@ -175,11 +175,15 @@ class Kube:
         }
         await self.call("POST", f"{_pod(effect.namespace, effect.name)}/binding", body=body, timeout_s=timeout_s)
 
-    async def patch_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
+    async def patch_status(
+        self, namespace: str, name: str, uid: str, status: Mapping[str, Any], *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422."""
-        await self._patch_pod(f"{_pod(namespace, name)}/status", uid, {"status": status})
+        await self._patch_pod(f"{_pod(namespace, name)}/status", uid, {"status": status}, timeout_s)
 
-    async def ungate(self, namespace: str, name: str, uid: str, pin: Sequence[str] = ()) -> None:
+    async def ungate(
+        self, namespace: str, name: str, uid: str, pin: Sequence[str] = (), *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         """Take our own scheduling gate off a pod, and no other; nothing changes if it is off. Another UID: 422.
 
         ``pin``: in the same write, let the pod run on these nodes alone. One term for each, by a field of the node and
@@ -190,7 +194,7 @@ class Kube:
             terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in pin]
             required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
             spec["affinity"] = {"nodeAffinity": required}
-        await self._patch_pod(_pod(namespace, name), uid, {"spec": spec})
+        await self._patch_pod(_pod(namespace, name), uid, {"spec": spec}, timeout_s)
 
     async def get_pod_node(
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S
@@ -209,7 +213,7 @@ class Kube:
         self._wrote(uid, meta.resource_version)
         return (pod.spec.node_name or "") if pod.spec else ""
 
-    async def evict(self, namespace: str, name: str, uid: str) -> None:
+    async def evict(self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         """Ask for the pod's eviction. 429: a disruption budget does not allow it now."""
         body = {
             "apiVersion": "policy/v1",
@@ -217,7 +221,7 @@ class Kube:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        await self.call("POST", f"{_pod(namespace, name)}/eviction", body=body)
+        await self.call("POST", f"{_pod(namespace, name)}/eviction", body=body, timeout_s=timeout_s)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Create an ``events.k8s.io/v1`` Event."""
@@ -229,10 +233,10 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self._patch(path, body, "application/merge-patch+json")
 
-    async def _patch_pod(self, path: str, uid: str, change: Mapping[str, Any]) -> None:
+    async def _patch_pod(self, path: str, uid: str, change: Mapping[str, Any], timeout_s: float) -> None:
         known = self._versions.get(uid)
         meta = {"uid": uid} if known is None else {"uid": uid, "resourceVersion": known}
-        answer = await self._patch(path, {"metadata": meta, **change})
+        answer = await self._patch(path, {"metadata": meta, **change}, timeout_s=timeout_s)
         self._wrote(uid, (_read(answer, AnyObject).metadata or Meta()).resource_version)
 
     def _wrote(self, uid: str, version: str | None) -> None:
@@ -241,9 +245,13 @@ class Kube:
             self.saw(uid, version)
 
     async def _patch(
-        self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json"
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        kind: str = "application/strategic-merge-patch+json",
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> bytes:
-        return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY)
+        return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, timeout_s=timeout_s)
 
 
 def _selecting(fields: str) -> dict[str, str]:

@@ -6,49 +6,31 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import assert_never
 
-from extender.core.effects import (
-    AnswerBind,
-    AnswerFilter,
-    AnswerPreempt,
-    Effect,
-    Evict,
-    Nominate,
-    PostBinding,
-    Report,
-    Turned,
-    Ungate,
-    Wake,
-)
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BindingPosted,
     Event,
     FilterCalled,
     GroupGone,
     GroupSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
     PodGone,
     PodSeen,
     PreemptCalled,
     Synced,
-    Tick,
-    Ungated,
 )
 from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Action, Driver, Failed, Send, Watcher
+from extender.runtime.requests import Response
 from extender.simulate.apiserver import ApiServer, Change, Kind
-from extender.simulate.clock import Lane, Process, Timer
+from extender.simulate.clock import Process, Timer
 from extender.simulate.cycle import BindRequest
 from extender.simulate.informer import Informer
 from extender.simulate.network import Network
-from extender.simulate.writer import Writer
+from extender.simulate.requests import carry_out
 from policies.model import Node, Pod, PodGroup
-
-Watcher = Callable[[Event, list[Effect]], None]
-"""Is shown every event that the core has handled, and what the core asked for in consequence."""
-_WRITES_AT_ONCE = 48
 
 
 class Extender:
@@ -64,29 +46,31 @@ class Extender:
         start_s: float = 0.0,
         watcher: Watcher | None = None,
         stands_by: bool = False,
+        writes_at_once: int = 64,
     ) -> None:
         """``stands_by``: it reads along until it is told to lead."""
-        self.core = core
+        self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.synced = False
         self.calls: dict[int, BindRequest] = {}
+        self._api = api
         self._network = network
         self._clock = network.clock
         self._bind_timeout_s = bind_timeout_s
-        self._watcher = watcher
         self._stands_by = stands_by
-        self._writer = Writer(api, network)
-        self._writes = Lane(self._clock, _WRITES_AT_ONCE)
-        self._bindings = Lane(self._clock, _WRITES_AT_ONCE)
-        self._nominations: dict[str, Nominate | None] = {}
         self._numbers = count(1)
+        self._killed = False
         self._thaw = 0.0
         self._late: list[Callable[[], object]] = []
-        self._tick: Timer | None = None
-        self._tick_at: float | None = None
+        self._timer: Timer | None = None
+        self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone) for kind in (Kind.NODES, Kind.GROUPS, Kind.PODS)
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
+
+    @property
+    def core(self) -> Scheduler:
+        return self.driver.core
 
     @property
     def frozen(self) -> bool:
@@ -96,10 +80,9 @@ class Extender:
         """The process ends: what it has sent may still land, and every open connection is closed."""
         for watch in self._watches:
             watch.stop()
-        self._writes.cancel()
-        self._bindings.cancel()
+        self._killed = True
         self._late.clear()
-        for timer in (self._tick, self._starting):
+        for timer in (self._timer, self._starting):
             if timer is not None:
                 timer.cancel()
         for call in list(self.calls):
@@ -155,15 +138,15 @@ class Extender:
             del self.calls[call]
             self._dispatch(BindDisconnected(call))
 
-    def _ask(self, event: FilterCalled | PreemptCalled) -> Effect | None:
+    def _ask(self, event: FilterCalled | PreemptCalled) -> AnswerFilter | AnswerPreempt | None:
         if self.frozen:
             # Nobody waits for the answer by then, but the core is asked all the same.
             self._late.append(lambda: self._dispatch(event))
             return None
         if not self.synced:
             return None
-        effects = self._dispatch(event)
-        return next(effect for effect in effects if isinstance(effect, AnswerFilter | AnswerPreempt))
+        actions = self._dispatch(event)
+        return next(action for action in actions if isinstance(action, AnswerFilter | AnswerPreempt))
 
     # What the watches show.
 
@@ -176,7 +159,7 @@ class Extender:
 
     def lead(self, watcher: Watcher | None) -> None:
         """From now on it acts. The core begins with what the watches have shown by now, which may be old."""
-        self._stands_by, self._watcher = False, watcher
+        self._stands_by, self.driver.watcher = False, watcher
         for watch in self._watches:
             for change in list(watch.known.values()):
                 self._seen(change, None)
@@ -209,87 +192,57 @@ class Extender:
             case PodGroup() as group:
                 self._dispatch(GroupGone(group.key, group.uid))
 
-    # The core, and what it asks for.
+    # The driver, and what it asks for.
 
-    def _dispatch(self, event: Event) -> list[Effect]:
-        effects = self.core.handle(event, self._clock.now)
-        if self._watcher is not None:
-            self._watcher(event, effects)
-        for effect in effects:
-            self._carry_out(effect)
-        self._set_tick()
-        return effects
+    def _dispatch(self, event: Event) -> list[Action]:
+        return self._do(self.driver.handle(event, self._clock.now))
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case AnswerFilter() | AnswerPreempt() | Report() | Turned():
-                pass  # the first two are results of the call, the others are for people
-            case AnswerBind(call, error):
-                self._answer(call, error)
-            case PostBinding():
-                self._bindings.submit(self._paced(self._bind(effect)))
-            case Nominate():
-                self._nominate(effect)
-            case Ungate():
-                self._writes.submit(self._paced(self._ungate(effect)))
-            case Wake():
-                self._writes.submit(self._paced(self._writer.wake(effect)))
-            case Evict():
-                self._writes.submit(self._paced(self._writer.evict(effect)))
-            case _:
-                assert_never(effect)
+    def _do(self, actions: list[Action]) -> list[Action]:
+        for action in actions:
+            match action:
+                case Send():
+                    self._clock.spawn(self._send(action))
+                case AnswerBind(call, error):
+                    self._answer(call, error)
+                case AnswerFilter() | AnswerPreempt() | Report() | Turned() | Failed():
+                    pass  # the first two are results of the call, the others are for people
+                case _:
+                    assert_never(action)
+        self._set_timer()
+        return actions
 
     def _answer(self, call: int, error: str) -> None:
         request = self.calls.pop(call, None)
         if request is not None:
             self._clock.after(self._network.hop(), lambda: request.answer(error))
 
-    def _bind(self, effect: PostBinding) -> Process[None]:
-        outcome, detail = yield from self._writer.bind(effect, lambda: any(call in self.calls for call in effect.calls))
-        self._dispatch(BindingPosted(effect.uid, outcome, detail))
+    def _send(self, request: Send) -> Process[None]:
+        """What has been sent lands, whatever becomes of this process; a frozen one reads the answer later."""
+        response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network)
+        self._answered(request.ticket, response)
 
-    def _nominate(self, effect: Nominate) -> None:
-        """One writer for each pod, and only the newest wish counts."""
-        running = effect.uid in self._nominations
-        self._nominations[effect.uid] = effect
-        if not running:
-            self._writes.submit(self._paced(self._write_nominations(effect.uid)))
-
-    def _write_nominations(self, uid: str) -> Process[None]:
-        while (effect := self._nominations.get(uid)) is not None:
-            self._nominations[uid] = None
-            detail = yield from self._writer.nominate(effect)
-            if effect.node is not None and self._nominations[uid] is None:
-                self._dispatch(Nominated(uid, effect.node, detail))
-        del self._nominations[uid]
-
-    def _ungate(self, effect: Ungate) -> Process[None]:
-        detail = yield from self._writer.ungate(effect)
-        self._dispatch(Ungated(effect.uid, detail))
-
-    def _paced(self, process: Process[object]) -> Process[None]:
-        """Nothing goes on while the process is frozen."""
-        for delay_s in process:
-            yield delay_s
-            while self.frozen:
-                yield self._thaw - self._clock.now
-
-    def _set_tick(self) -> None:
-        at = self.core.next_wake()
-        if at == self._tick_at:
-            return
-        if self._tick is not None:
-            self._tick.cancel()
-        self._tick_at = at
-        self._tick = None if at is None else self._clock.at(at, self._on_tick)
-
-    def _on_tick(self) -> None:
-        self._tick, self._tick_at = None, None
+    def _answered(self, ticket: int, response: Response) -> None:
         if self.frozen:
-            self._tick_at = self._thaw
-            self._tick = self._clock.at(self._thaw, self._on_tick)
+            self._late.append(lambda: self._answered(ticket, response))
+        elif not self._killed:
+            self._do(self.driver.answered(ticket, response, self._clock.now))
+
+    def _set_timer(self) -> None:
+        at = self.driver.next_wake()
+        if at == self._wake_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_at = at
+        self._timer = None if at is None else self._clock.at(at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer, self._wake_at = None, None
+        if self.frozen:
+            self._wake_at = self._thaw
+            self._timer = self._clock.at(self._thaw, self._on_timer)
         else:
-            self._dispatch(Tick())
+            self._do(self.driver.wake(self._clock.now))
 
     def _go_on(self) -> None:
         late, self._late = self._late, []

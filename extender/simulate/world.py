@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Watcher
 from extender.simulate.apiserver import ApiServer, Kind
 from extender.simulate.cache import Bars, no_bars
 from extender.simulate.chance import Chance
@@ -14,7 +15,7 @@ from extender.simulate.jobs import Jobs
 from extender.simulate.kubelet import Kubelets
 from extender.simulate.kubescheduler import KubeScheduler
 from extender.simulate.network import Network, Weather
-from extender.simulate.process import Extender, Watcher
+from extender.simulate.process import Extender
 from policies.model import Node
 
 BEGIN_S = 1000.0

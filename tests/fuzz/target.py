@@ -19,7 +19,7 @@ from extender.kube.convert import UnreadableError
 from extender.kube.resources import GROUPS, PODS, Resource
 from extender.logs import OneLine
 from extender.metrics import Metrics
-from extender.runner import Runner
+from extender.runtime.runner import Runner
 from extender.verbs import Message, Scope, Verbs
 from policies.model import Node
 from tests.fuzz.hostile import NODES, ZONE, Hostile

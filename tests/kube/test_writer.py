@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from extender.core.effects import Evict, Nominate, PostBinding, Report, Wake
 from extender.core.events import Outcome
-from extender.kube.writer import KubeWriter
+from extender.kube.client import Kube
+from extender.kube.writer import KubeApi
+from extender.runtime.requests import OK as DONE
+from extender.runtime.requests import Pause
+from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, FakeTime, fake_api, refused
 
@@ -21,6 +25,7 @@ GROUP_STATUS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/tra
 BIND = PostBinding("u", "team", "p", "n1", (1,), 110.0, {"muster.dev/release": "r"})
 CONFLICT = refused(409, "Conflict", "pod p is already assigned to node")
 
+EndingT = TypeVar("EndingT")
 Written = tuple[Any, FakeApi, FakeTime]
 
 
@@ -28,19 +33,42 @@ def pod(node: str = "", uid: str = "u") -> Answer:
     return Answer(body={"metadata": {"name": "p", "namespace": "team", "uid": uid}, "spec": {"nodeName": node}})
 
 
-def written(setup: Callable[[FakeApi], None], write: Callable[[KubeWriter], Awaitable[Any]]) -> Written:
+class Writer:
+    """Procedures, one after the other, with an API server and a clock that the test plays."""
+
+    def __init__(self, kube: Kube, time: FakeTime) -> None:
+        self.retried: list[str] = []
+        self.writes = Writes(time.clock, lambda: 1.0, self.retried.append)
+        self._api = KubeApi(kube)
+        self._time = time
+
+    async def run(self, procedure: Procedure[EndingT]) -> EndingT:
+        try:
+            wish = next(procedure)
+            while True:
+                if isinstance(wish, Pause):
+                    await self._time.pause(wish.seconds)
+                    wish = procedure.send(DONE)
+                else:
+                    wish = procedure.send(await self._api.send(wish.asked, wish.timeout_s))
+        except StopIteration as end:
+            ending: EndingT = end.value
+            return ending
+
+
+def written(setup: Callable[[FakeApi], None], write: Callable[[Writer], Awaitable[Any]]) -> Written:
     async def scenario() -> Written:
         time = FakeTime()
         async with fake_api() as (api, kube):
             setup(api)
-            result = await write(KubeWriter(kube, clock=time.clock, pause=time.pause))
+            result = await write(Writer(kube, time))
             return result, api, time
 
     return asyncio.run(scenario())
 
 
 def bound(setup: Callable[[FakeApi], None], still_wanted: Callable[[], bool] = lambda: True) -> Written:
-    return written(setup, lambda writer: writer.write_binding(BIND, still_wanted))
+    return written(setup, lambda writer: writer.run(writer.writes.bind(BIND, still_wanted)))
 
 
 def posts(api: FakeApi) -> int:
@@ -149,9 +177,9 @@ def test_what_cannot_be_seen_by_the_deadline_is_unknown() -> None:
 def test_a_nomination_sets_the_node_of_that_very_pod() -> None:
     result, api, _ = written(
         lambda api: api.on("PATCH", STATUS, OK),
-        lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")),
+        lambda writer: writer.run(writer.writes.nominate(Nominate("u", "team", "p", "n1"))),
     )
-    assert result is None
+    assert result == ""
     assert api.bodies("PATCH") == [{"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}}]
     assert api.asked[0].content_type == "application/strategic-merge-patch+json"
 
@@ -164,8 +192,10 @@ def test_a_nomination_sets_the_node_of_that_very_pod() -> None:
         (Nominate("u", "team", "p", None, renew=True), [None]),
     ],
 )
-def test_a_nomination_is_cleared_and_renewed(effect: Nominate, nodes: list[str | None]) -> None:
-    _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.write_nomination(effect))
+def test_a_nomination_is_cleared_and_renewed(effect: Nominate, nodes: list[str]) -> None:
+    _, api, _ = written(
+        lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.run(writer.writes.nominate(effect))
+    )
     assert [body["status"]["nominatedNodeName"] for body in api.bodies("PATCH")] == nodes
 
 
@@ -175,8 +205,8 @@ def test_a_nomination_is_repeated_while_it_may_go_better(lost: Answer) -> None:
         api.on("PATCH", STATUS, lost, lost, OK)
         api.on("GET", POD, pod())
 
-    result, api, _ = written(setup, lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")))
-    assert (result, len(api.bodies("PATCH"))) == (None, 3)
+    result, api, _ = written(setup, lambda writer: writer.run(writer.writes.nominate(Nominate("u", "team", "p", "n1"))))
+    assert (result, len(api.bodies("PATCH"))) == ("", 3)
 
 
 @pytest.mark.parametrize(
@@ -193,22 +223,22 @@ def test_nobody_minds_a_nomination_of_a_pod_that_is_gone_or_bound(answer: Answer
         api.on("PATCH", STATUS, answer)
         api.on("GET", POD, seen)
 
-    assert written(setup, lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")))[0] is None
+    assert written(setup, lambda writer: writer.run(writer.writes.nominate(Nominate("u", "team", "p", "n1"))))[0] == ""
 
 
 def test_a_nomination_is_given_up_with_the_last_error() -> None:
     result, _, time = written(
         lambda api: api.on("PATCH", STATUS, refused(503, "Down", "later")),
-        lambda writer: writer.write_nomination(Nominate("u", "team", "p", "n1")),
+        lambda writer: writer.run(writer.writes.nominate(Nominate("u", "team", "p", "n1"))),
     )
     assert result == "503 Down: later"
     assert time.now == pytest.approx(110.0)
 
 
 def test_a_wake_changes_the_pod_every_time() -> None:
-    async def twice(writer: KubeWriter) -> None:
+    async def twice(writer: Writer) -> None:
         for _ in range(2):
-            assert await writer.write_wake(Wake("u", "team", "p")) is None
+            assert await writer.run(writer.writes.wake(Wake("u", "team", "p"))) == ""
 
     _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), twice)
     one, two = (body["status"]["conditions"] for body in api.bodies("PATCH"))
@@ -219,19 +249,19 @@ def test_a_wake_changes_the_pod_every_time() -> None:
 def test_an_eviction_is_of_that_very_pod() -> None:
     result, api, _ = written(
         lambda api: api.on("POST", EVICTION, refused(429), OK),
-        lambda writer: writer.write_eviction(Evict("u", "team", "p", "never whole")),
+        lambda writer: writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole"))),
     )
-    assert result is None
+    assert result == ""
     assert [body.get("deleteOptions") for body in api.bodies("POST")[:2]] == [{"preconditions": {"uid": "u"}}] * 2
 
 
 @pytest.mark.parametrize("outage", [CUT, refused(503)])
 def test_nobody_is_evicted_through_an_outage_nor_right_after_it(outage: Answer) -> None:
-    async def twice(writer: KubeWriter) -> list[str | None]:
-        return [await writer.write_eviction(Evict("u", "team", "p", "never whole")) for _ in range(2)]
+    async def twice(writer: Writer) -> list[str]:
+        return [await writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole"))) for _ in range(2)]
 
     (through, after), api, _ = written(lambda api: api.on("POST", EVICTION, outage, OK), twice)
-    assert through is not None
+    assert through
     assert after == "the API server was away a moment ago, and the gang may become whole yet"
     assert len(api.bodies("POST")) == 1
 
@@ -240,9 +270,9 @@ def report(code: str = "NoRoom", group_uid: str | None = None, message: str = "3
     return Report(GroupKey("team", "train"), group_uid, ("u", "p"), code, message, warning=True, members=8, bound=3)
 
 
-def reported(setup: Callable[[FakeApi], None], *reports: Report) -> tuple[list[str | None], FakeApi]:
-    async def write(writer: KubeWriter) -> list[str | None]:
-        return [await writer.write_report(one) for one in reports]
+def reported(setup: Callable[[FakeApi], None], *reports: Report) -> tuple[list[str], FakeApi]:
+    async def write(writer: Writer) -> list[str]:
+        return [await writer.run(writer.writes.report(one)) for one in reports]
 
     results, api, _ = written(setup, write)
     return results, api
@@ -262,26 +292,26 @@ def test_whoever_is_evicted_is_told_why_and_evicted_even_if_nobody_can_be_told()
             api.on("POST", EVICTION, OK)
             api.on("POST", EVENTS, answer)
 
-        result, api, _ = written(setup, lambda writer: writer.write_eviction(Evict("u", "team", "p", "never whole")))
-        assert result is None
+        result, api, _ = written(
+            setup, lambda writer: writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole")))
+        )
+        assert result == ""
         event = api.bodies("POST")[-1]
         assert (event["reason"], event["note"], event["regarding"]["uid"]) == ("Evicted", "never whole", "u")
 
 
 def test_writes_that_are_sent_again_are_counted_by_kind() -> None:
-    kinds: list[str] = []
-
-    async def scenario() -> None:
+    async def scenario() -> list[str]:
         time = FakeTime()
         async with fake_api() as (api, kube):
             api.on("POST", BINDING, refused(429), OK)
             api.on("PATCH", STATUS, refused(500), refused(500), OK)
-            writer = KubeWriter(kube, clock=time.clock, pause=time.pause, retried=kinds.append)
-            await writer.write_binding(BIND, lambda: True)
-            await writer.write_nomination(Nominate("u", "team", "p", "n1"))
+            writer = Writer(kube, time)
+            await writer.run(writer.writes.bind(BIND, lambda: True))
+            await writer.run(writer.writes.nominate(Nominate("u", "team", "p", "n1")))
+            return writer.retried
 
-    asyncio.run(scenario())
-    assert kinds == ["binding", "nomination", "nomination"]
+    assert asyncio.run(scenario()) == ["binding", "nomination", "nomination"]
 
 
 def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
@@ -292,7 +322,7 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
     results, api = reported(
         setup, report(group_uid="g"), report("Running", group_uid="g"), report("Ended", group_uid="g")
     )
-    assert results == [None] * 3
+    assert results == [""] * 3
     assert [event["regarding"]["kind"] for event in api.bodies("POST")] == ["PodGroup", "Pod"] * 3
     assert [body["status"]["phase"] for body in api.bodies("PATCH")] == ["Pending", "Scheduled", "Finished"]
     assert [(body["status"]["members"], body["status"]["scheduled"]) for body in api.bodies("PATCH")] == [(8, 3)] * 3
@@ -311,13 +341,13 @@ def test_the_same_reason_is_told_once() -> None:
 
 def test_a_reason_that_could_not_be_told_is_told_again() -> None:
     results, api = reported(lambda api: api.on("POST", EVENTS, refused(403, "Forbidden", "no"), OK), report(), report())
-    assert (results, posts(api)) == (["403 Forbidden: no", None], 2)
+    assert (results, posts(api)) == (["403 Forbidden: no", ""], 2)
 
 
 def test_a_group_or_namespace_that_is_gone_is_no_error() -> None:
     terminating = refused(403, "Forbidden", "unable to create new content because it is being terminated")
     results, _ = reported(lambda api: api.on("POST", EVENTS, terminating), report(group_uid="g"))
-    assert results == [None]
+    assert results == [""]
 
 
 def test_a_long_reason_fits_into_an_event() -> None:
@@ -335,20 +365,20 @@ def test_a_pod_is_patched_only_as_it_was_seen_last_and_looked_at_anew_after_a_co
             body={"metadata": {"name": "p", "namespace": "team", "uid": "u", "resourceVersion": str(version)}}
         )
 
-    async def scenario() -> list[str | None]:
+    async def scenario() -> list[str]:
         async with fake_api() as (api, kube):
             api.on(
                 "PATCH", STATUS, versioned(8), refused(409, "Conflict", "the object has been modified"), versioned(12)
             )
             api.on("GET", POD, versioned(11))
-            writer = KubeWriter(kube, pause=FakeTime().pause)
+            writer = Writer(kube, FakeTime())
             kube.saw("u", "7")
             kube.saw("u", "6")  # what is older than what is known tells nothing
             for node in ("n0", "n1", "n2", "n3"):
-                assert await writer.write_nomination(Nominate("u", "team", "p", node)) is None
+                assert await writer.run(writer.writes.nominate(Nominate("u", "team", "p", node))) == ""
             kube.saw("u", None)
             for _ in range(2):  # what is answered about a pod that is gone is not kept
-                await writer.write_nomination(Nominate("u", "team", "p", None))
+                await writer.run(writer.writes.nominate(Nominate("u", "team", "p", None)))
             return [body["metadata"].get("resourceVersion") for body in api.bodies("PATCH")]
 
     assert asyncio.run(scenario()) == ["7", "8", "11", "12", "12", None, None]

@@ -15,7 +15,7 @@ FOUND: list[tuple[Plant, int, int, str]] = [
     (plants.quorum_off_by_one, 2, ALONE, "is to be bound when 1 of 2 members"),
     (plants.bound_members_not_counted, 2, ALONE, "is evicted, although its gang .* was whole"),
     (plants.assumed_pods_ignored_in_capacity, 29, ALONE, "goes on"),
-    (plants.deadline_ignored, 2, ALONE, "goes on and on"),
+    (plants.deadline_ignored, 3, ALONE, "goes on and on"),
     (plants.forgetting_frees_no_room, 3, ALONE, "waits, and there is room for 4 of its members"),
     (plants.stale_nominations_kept, 306, ALONE, "waits, and is nominated for"),
     (plants.bindings_posted_twice, 2, ALONE, "is being bound twice at once"),
@@ -27,8 +27,8 @@ FOUND: list[tuple[Plant, int, int, str]] = [
     (plants.member_of_a_gang_preempted, 9, ALONE, "of a gang, may be preempted"),
     (plants.reasons_kept_to_itself, 2, ALONE, "waits for no reason"),
     (plants.members_of_an_earlier_podgroup_counted, 13, INSIDE, "identities are counted as"),
-    (plants.whole_gang_evicted_when_it_loses_a_member, 15, INSIDE, "bound in part"),
-    (plants.lost_member_keeps_its_gang_placed, 61, INSIDE, "is promised to .*, which is gone or going"),
+    (plants.whole_gang_evicted_when_it_loses_a_member, 7, INSIDE, "bound in part"),
+    (plants.lost_member_keeps_its_gang_placed, 6, INSIDE, "is promised to .*, which is gone or going"),
     (plants.old_watch_event_unbinds_a_pod, 9, INSIDE, "is charged as bound, but"),
 ]
 """The bug, a small seed that finds it, what that takes, and what is said to be broken."""

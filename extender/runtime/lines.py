@@ -1,4 +1,4 @@
-"""What the runner tells of its work: to an observer that counts, and to the log, one line for each turning point."""
+"""What is written to the log: one line for each stage of a gang's life, and for each reason that is reported."""
 
 from __future__ import annotations
 
@@ -6,19 +6,6 @@ import logging
 
 from extender.core.effects import Report, Turned
 from extender.core.turns import Turn
-
-
-class Observer:
-    """Is shown what the runner does, for metrics; this one looks away."""
-
-    def wrote(self, kind: str, outcome: str) -> None:
-        """A write to the API server has ended."""
-
-    def turned(self, turn: Turned) -> None:
-        """A gang has come to a turning point."""
-
-    def passed(self, seconds: float) -> None:
-        """An admission pass has ended that took so long, what came in between not counted."""
 
 
 def log_turn(log: logging.Logger, turn: Turned) -> None:

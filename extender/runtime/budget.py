@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Hashable
 from enum import IntEnum
 
 _QUANTUM = 32
@@ -15,7 +13,7 @@ class Lane(IntEnum):
     """What goes first, always: whoever waits for a Binding has a deadline, and what was begun should end.
 
     The last Binding of a release goes before all others: it is asked for when they are in, and until then its gang is
-    bound in part. What is only told, and asks nobody to act, waits until there is nothing to do.
+    bound in part. A report that asks nobody to act waits until there is nothing else to do.
     """
 
     LAST_BINDING = 0
@@ -36,45 +34,34 @@ class Budget:
         self._free = at_once
         self._lanes = tuple(_Waiting() for _ in Lane)
 
-    @asynccontextmanager
-    async def turn(self, lane: Lane, gang: Hashable) -> AsyncIterator[None]:
-        """Wait for a turn, and hold it for the body of the ``async with``."""
+    def take(self, lane: Lane, gang: Hashable, ticket: int) -> bool:
+        """Whether there is a turn at once. Else the ticket waits in line, and ``give_back`` returns it in its turn."""
         if self._free > 0:
             self._free -= 1
-        else:
-            ticket = asyncio.get_running_loop().create_future()
-            self._lanes[lane].add(gang, ticket)
-            try:
-                await ticket
-            except asyncio.CancelledError:
-                if ticket.done() and not ticket.cancelled():
-                    self._pass_on()
-                raise
-        try:
-            yield
-        finally:
-            self._pass_on()
+            return True
+        self._lanes[lane].add(gang, ticket)
+        return False
 
-    def _pass_on(self) -> None:
+    def give_back(self) -> int | None:
+        """A turn has ended. Returns the ticket that has it now, or None while nobody waits."""
         for lane in self._lanes:
-            while (ticket := lane.next()) is not None:
-                if not ticket.done():
-                    ticket.set_result(None)
-                    return
+            if (ticket := lane.next()) is not None:
+                return ticket
         self._free += 1
+        return None
 
 
 class _Waiting:
     """The tickets of one lane, gang by gang."""
 
     def __init__(self) -> None:
-        self._gangs: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._gangs: dict[Hashable, deque[int]] = {}
         self._left = _QUANTUM
 
-    def add(self, gang: Hashable, ticket: asyncio.Future[None]) -> None:
+    def add(self, gang: Hashable, ticket: int) -> None:
         self._gangs.setdefault(gang, deque()).append(ticket)
 
-    def next(self) -> asyncio.Future[None] | None:
+    def next(self) -> int | None:
         gang = next(iter(self._gangs), None)
         if gang is None:
             return None

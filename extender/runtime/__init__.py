@@ -1,0 +1,1 @@
+"""Carries out what the core asks for: one pure driver, run by the event loop of ``Runner`` and by the simulator."""

@@ -1,0 +1,298 @@
+"""Between the core and the world: which write goes out when, and what the core is told of how it ended.
+
+Pure: whoever runs it keeps the time, carries out what it returns, and reports the answers. It is run by the event loop
+of ``Runner`` and by the simulator, so that both order writes alike. The caller's duties:
+
+1. Call ``handle``, ``answered`` and ``wake`` from one thread, with a ``now`` that never goes back.
+2. Carry out what they return, in order. Send every request, and give its answer, once, to ``answered``.
+3. Call ``wake`` no later than ``next_wake()``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, assert_never
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Effect,
+    Evict,
+    Nominate,
+    PostBinding,
+    Report,
+    Turned,
+    Ungate,
+    Wake,
+)
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    Nominated,
+    Outcome,
+    Tick,
+    Ungated,
+)
+from extender.core.releases import RELEASE_COMPLETE
+from extender.core.scheduler import Scheduler
+from extender.runtime.budget import Budget, Lane
+from extender.runtime.observer import Observer
+from extender.runtime.requests import OK, Asked, Pause, Response
+from extender.runtime.writes import Procedure, Writes
+from policies.model import GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this request, and give the answer to ``Driver.answered`` with the ticket."""
+
+    ticket: int
+    asked: Asked
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A write that the core does not wait for could not be carried out: a line for the log."""
+
+    kind: str
+    detail: str
+
+
+Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Turned | Report | Failed
+"""What the caller carries out: requests, answers to kube-scheduler, and lines for the log."""
+Watcher = Callable[[Event, list[Effect]], None]
+"""Is shown every event that the core has handled, and what the core asked for in consequence."""
+
+
+@dataclass(slots=True)
+class _Write:
+    """A write that is in line, under way or pausing. ``ended`` is given what its procedure returns."""
+
+    procedure: Procedure[Any]
+    ended: Callable[[Any], None]
+
+
+class Driver:
+    """``jitter`` gives a factor for each pause between attempts, 0.5 to 1."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        *,
+        writes_at_once: int = 64,
+        observer: Observer | None = None,
+        jitter: Callable[[], float] = lambda: 1.0,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.core = core
+        self.now = 0.0
+        self.watcher = watcher
+        self._observer = observer or Observer()
+        self._writes = Writes(lambda: self.now, jitter, self._observer.retried)
+        self._budget = Budget(writes_at_once)
+        self._tickets = count(1)
+        self._under_way: dict[int, _Write] = {}
+        self._pauses: list[tuple[float, int]] = []
+        self._calls: dict[int, None] = {}
+        """Bind calls that somebody waits for."""
+        self._wishes: dict[str, Nominate | None] = {}
+        """Pod UID -> the newest nomination asked for; None while it is being written."""
+        self._reports: dict[GroupKey, Report] = {}
+        """The newest report of each gang that is still to be written."""
+        self._reporting: dict[tuple[GroupKey, bool], None] = {}
+        """Who waits for a turn to write the newest: for each gang at most one with a warning, one without."""
+        self._events: deque[Event] = deque()
+        self._busy = False
+        self._actions: list[Action] = []
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Something has happened."""
+        self.now = now
+        if isinstance(event, BindArrived):
+            self._calls[event.call] = None
+        elif isinstance(event, BindDisconnected):
+            self._calls.pop(event.call, None)
+        self._feed(event)
+        return self._taken()
+
+    def answered(self, ticket: int, response: Response, now: float) -> list[Action]:
+        """A request has ended."""
+        self.now = now
+        self._go_on(ticket, response)
+        return self._taken()
+
+    def wake(self, now: float) -> list[Action]:
+        """Time has passed: writes that paused go on, and the core looks at its timers."""
+        self.now = now
+        while self._pauses and self._pauses[0][0] <= now:
+            self._go_on(heapq.heappop(self._pauses)[1], OK)
+        if (due := self.core.next_wake()) is not None and due <= now:
+            self._feed(Tick())
+        return self._taken()
+
+    def next_wake(self) -> float | None:
+        """The instant by which ``wake`` is due, or None while nothing is pending."""
+        due = self.core.next_wake()
+        if not self._pauses:
+            return due
+        return self._pauses[0][0] if due is None else min(due, self._pauses[0][0])
+
+    def _taken(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions
+
+    def _feed(self, event: Event) -> None:
+        """Let the core see it. What follows from carrying out its effects is seen after they have been carried out."""
+        self._events.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        while self._events:
+            following = self._events.popleft()
+            effects = self.core.handle(following, self.now)
+            if self.watcher is not None:
+                self.watcher(following, effects)
+            self._carry_out(effects)
+        self._busy = False
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case AnswerFilter() | AnswerPreempt():
+                    self._actions.append(effect)
+                case AnswerBind(call):
+                    if self._calls.pop(call, False) is None:
+                        self._actions.append(effect)
+                case Turned():
+                    self._observer.turned(effect)
+                    self._actions.append(effect)
+                case Report():
+                    self._actions.append(effect)
+                    self._report(effect)
+                case _:
+                    self._write(effect)
+
+    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Evict) -> None:
+        match effect:
+            case PostBinding():
+                self._bind(effect)
+            case Nominate():
+                self._nominate(effect)
+            case Ungate(uid):
+                self._start(Lane.UNGATE, effect.group, self._writes.ungate(effect), lambda end: self._ungated(uid, end))
+            case Wake():
+                self._start(Lane.OTHER, "wake", self._writes.wake(effect), self._noted("wake"))
+            case Evict():
+                self._start(Lane.OTHER, "eviction", self._writes.evict(effect), self._noted("eviction"))
+            case _:
+                assert_never(effect)
+
+    def _bind(self, effect: PostBinding) -> None:
+        # A gang's Bindings go out together, gang after gang; one that was asked for singly is a gang of its own.
+        lane = Lane.LAST_BINDING if RELEASE_COMPLETE in effect.annotations else Lane.BINDING
+        calls, posting = self._calls, self._writes.bind(effect, lambda: any(call in calls for call in effect.calls))
+
+        def ended(ending: tuple[Outcome, str]) -> None:
+            outcome, detail = ending
+            self._observer.wrote("binding", outcome.name.lower())
+            self._feed(BindingPosted(effect.uid, outcome, detail))
+
+        self._start(lane, effect.group or effect.uid, posting, ended)
+
+    def _nominate(self, effect: Nominate) -> None:
+        """One write per pod at a time, and only the newest wish counts: a set and a clear never overtake each other."""
+        running = effect.uid in self._wishes
+        self._wishes[effect.uid] = effect
+        if not running:
+            self._next_wish(effect.uid)
+
+    def _next_wish(self, uid: str) -> None:
+        effect = self._wishes[uid]
+        if effect is None:
+            del self._wishes[uid]
+            return
+
+        def ended(written: tuple[str | None, str]) -> None:
+            node, detail = written
+            self._observer.wrote("nomination", "failed" if detail else "done")
+            if node is not None and self._wishes[uid] is None:
+                self._feed(Nominated(uid, node, detail))
+            self._next_wish(uid)
+
+        self._start(Lane.OTHER, effect.group, self._newest_wish(uid), ended)
+
+    def _newest_wish(self, uid: str) -> Procedure[tuple[str | None, str]]:
+        """Write what is wished for when its turn has come. Returns that node, and the error if there is one."""
+        effect = self._wishes[uid]
+        assert effect is not None  # noqa: S101
+        self._wishes[uid] = None
+        detail = yield from self._writes.nominate(effect)
+        return effect.node, detail
+
+    def _ungated(self, uid: str, detail: str) -> None:
+        self._observer.wrote("ungate", "failed" if detail else "done")
+        self._feed(Ungated(uid, detail))
+
+    def _report(self, effect: Report) -> None:
+        self._reports[effect.key] = effect
+        place = effect.key, effect.warning
+        if place not in self._reporting:
+            self._reporting[place] = None
+            lane = Lane.OTHER if effect.warning else Lane.NEWS
+            self._start(lane, "report", self._newest_report(*place), self._noted("report"))
+
+    def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
+        """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""
+        del self._reporting[key, warning]
+        effect = self._reports.get(key)
+        if effect is None or effect.warning is not warning:
+            return None
+        del self._reports[key]
+        return (yield from self._writes.report(effect))
+
+    def _noted(self, kind: str) -> Callable[[str | None], None]:
+        """For a write whose end the core does not wait for; None: nothing was written."""
+
+        def ended(detail: str | None) -> None:
+            if detail is not None:
+                self._observer.wrote(kind, "failed" if detail else "done")
+            if detail:
+                self._actions.append(Failed(kind, detail))
+
+        return ended
+
+    def _start(self, lane: Lane, gang: Hashable, procedure: Procedure[Any], ended: Callable[[Any], None]) -> None:
+        ticket = next(self._tickets)
+        self._under_way[ticket] = _Write(procedure, ended)
+        if self._budget.take(lane, gang, ticket):
+            self._go_on(ticket, None)
+
+    def _go_on(self, ticket: int, response: Response | None) -> None:
+        """Give the write its answer, or None to begin it; whoever gets the turn of one that ends begins, too."""
+        begins: int | None = ticket
+        while begins is not None:
+            begins = self._step(begins, response)
+            response = None
+
+    def _step(self, ticket: int, response: Response | None) -> int | None:
+        """One step of a write. Returns the ticket of the write that can begin for it, if this one has ended."""
+        write = self._under_way[ticket]
+        try:
+            wish = next(write.procedure) if response is None else write.procedure.send(response)
+        except StopIteration as end:
+            del self._under_way[ticket]
+            write.ended(end.value)
+            return self._budget.give_back()
+        if isinstance(wish, Pause):
+            heapq.heappush(self._pauses, (self.now + wish.seconds, ticket))
+        else:
+            self._actions.append(Send(ticket, wish.asked, wish.timeout_s))
+        return None

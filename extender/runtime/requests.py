@@ -1,0 +1,65 @@
+"""What the driver asks of the API server, one request at a time, and what it is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtPod:
+    """GET the pod: the answer says which node it has."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+Asked = PostBinding | Nominate | Ungate | Wake | Evict | Report | LookAtPod
+"""A write is asked for by the effect that calls for it: one attempt of it. ``Nominate.renew`` is split before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, to be answered within ``timeout_s`` seconds."""
+
+    asked: Asked
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Go on after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How a request ended. ``status`` is HTTP's; 0 when nobody answered: it may or may not have been carried out.
+
+    ``node``, of a pod that was looked at: empty while it has none, None when it is gone or another one has its name.
+    """
+
+    status: int
+    detail: str = ""
+    retry_after_s: float = 0.0
+    node: str | None = ""
+
+    @property
+    def done(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def outage(self) -> bool:
+        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
+        return self.status == 0 or self.status >= 500
+
+    @property
+    def passing(self) -> bool:
+        """It may go better a moment later: overload, or an outage."""
+        return self.outage or self.status == 429
+
+
+OK = Response(200)

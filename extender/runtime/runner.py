@@ -1,0 +1,210 @@
+"""Runs the driver on an event loop: it keeps the time, sends the requests, and answers kube-scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Protocol, TypeVar, assert_never
+
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
+from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Action, Driver, Failed, Send
+from extender.runtime.lines import log_report, log_turn
+from extender.runtime.observer import Observer
+from extender.runtime.requests import Asked, Response
+from policies.model import Pod
+
+log = logging.getLogger("muster")
+AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
+
+
+class Api(Protocol):
+    """The API server, one request at a time. Never raises for what a server says, or for the lack of an answer."""
+
+    async def send(self, asked: Asked, timeout_s: float) -> Response: ...
+
+
+class Runner:
+    """Feeds the core and does what it asks. Everything runs on one event loop, so nothing here is locked."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        api: Api,
+        *,
+        writes_at_once: int = 64,
+        observer: Observer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock
+        self.failed = asyncio.Event()
+        self.acting = asyncio.Event()
+        """Set while the core decides: it has seen the whole cluster, and this replica leads."""
+        self.standing_by = False
+        """In sync with the cluster, and silent: another replica leads."""
+        self._observer = observer or Observer()
+        self._writes_at_once = writes_at_once
+        self._api = api
+        self._driver = self._new_driver(core)
+        self._calls = count(1)
+        self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
+        self._binds: dict[int, asyncio.Future[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_at: float | None = None
+        self._pass_s = 0.0
+
+    @property
+    def core(self) -> Scheduler:
+        return self._driver.core
+
+    def dispatch(self, event: Event) -> None:
+        """Let the core see an event."""
+        self._do(lambda driver, now: driver.handle(event, now))
+
+    def act(self) -> None:
+        """The core knows the whole cluster, and may decide from now on."""
+        self.standing_by = False
+        self.dispatch(Synced())
+        self.acting.set()
+
+    def start_over(self, core: Scheduler, api: Api, why: str) -> None:
+        """Go on with a new core, which knows nothing yet, as after a restart; whoever is held is told ``why``.
+
+        Writes under way are broken off. A request that has been sent may still be carried out: like those of a process
+        that was killed, it is found on the pods.
+        """
+        self.acting.clear()
+        self._break_off(why)
+        self._api, self._driver = api, self._new_driver(core)
+        self._binds, self._tasks = {}, set()
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
+        """The core's answer, or None when the core has failed."""
+        return self._ask(lambda call: FilterCalled(call, pod, candidates), AnswerFilter)
+
+    def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
+        """The core's answer, or None when the core has failed."""
+        return self._ask(lambda call: PreemptCalled(call, pod, victims), AnswerPreempt)
+
+    def bind(self, uid: str, namespace: str, name: str, node: str, timeout_s: float) -> tuple[int, asyncio.Future[str]]:
+        """Start a bind; the future ends with its error, empty on success, when the core releases it."""
+        call = next(self._calls)
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._binds[call] = future
+        self.dispatch(BindArrived(call, uid, namespace, name, node, self.clock() + timeout_s))
+        return call, future
+
+    def give_up(self, call: int) -> None:
+        """kube-scheduler no longer listens to this bind."""
+        future = self._binds.pop(call, None)
+        if future is not None:
+            future.cancel()
+            self.dispatch(BindDisconnected(call))
+
+    async def drain(self) -> None:
+        """Stop: cancel what is under way and fail what is held, so that kube-scheduler tries again elsewhere."""
+        tasks = self._break_off("Muster is stopping; try again")
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ask(self, question: Callable[[int], Event], kind: type[AnswerT]) -> AnswerT | None:
+        call = next(self._calls)
+        self.dispatch(question(call))
+        answer = self._answers.pop(call, None)
+        return answer if isinstance(answer, kind) else None
+
+    def _new_driver(self, core: Scheduler) -> Driver:
+        return Driver(
+            core,
+            writes_at_once=self._writes_at_once,
+            observer=self._observer,
+            jitter=lambda: random.uniform(0.5, 1.0),  # noqa: S311 - so that clients do not all come back at once
+        )
+
+    def _break_off(self, why: str) -> list[asyncio.Task[None]]:
+        """Cancel what is under way and fail what is held. Returns what will have ended a moment later."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._wake_at = None, None
+        for task in self._tasks:
+            task.cancel()
+        for future in self._binds.values():
+            if not future.done():
+                future.set_result(why)
+        return list(self._tasks)
+
+    def _do(self, step: Callable[[Driver, float], Iterable[Action]]) -> None:
+        """One step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster."""
+        if self.failed.is_set():
+            return
+        try:
+            actions = step(self._driver, self.clock())
+        except Exception:
+            log.exception("the core failed; ending, to start again from what is bound")
+            self.failed.set()
+            return
+        for action in actions:
+            self._carry_out(action)
+        self._set_timer()
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case Send():
+                self._spawn(action)
+            case AnswerFilter(call) | AnswerPreempt(call):
+                self._answers[call] = action
+            case AnswerBind(call, error):
+                future = self._binds.pop(call, None)
+                if future is not None and not future.done():
+                    future.set_result(error)
+            case Turned():
+                log_turn(log, action)
+            case Report():
+                log_report(log, action)
+            case Failed(kind, detail):
+                log.warning("%s could not be written: %s", kind, detail)
+            case _:
+                assert_never(action)
+
+    def _spawn(self, request: Send) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(request))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def _send(self, request: Send) -> None:
+        response = await self._api.send(request.asked, request.timeout_s)
+        self._do(lambda driver, now: driver.answered(request.ticket, response, now))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a write failed in an unforeseen way; ending", exc_info=error)
+            self.failed.set()
+
+    def _set_timer(self) -> None:
+        at = self._driver.next_wake()
+        if at == self._wake_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_at = at
+        self._timer = None
+        if at is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, at - self.clock()), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer, self._wake_at = None, None
+        before, _ = self.core.passes
+        began = time.perf_counter()
+        self._do(lambda driver, now: driver.wake(now))
+        after, walking = self.core.passes
+        if walking or after != before:
+            self._pass_s += time.perf_counter() - began
+        if after != before:
+            self._observer.passed(self._pass_s)
+            self._pass_s = 0.0

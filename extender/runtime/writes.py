@@ -1,0 +1,139 @@
+"""How each write is carried out: what is sent again, what is settled by a look at the pod, and when to give up.
+
+Each method is a procedure: it yields requests and pauses, is sent the answers, and returns how the write ended.
+Nothing here sends or sleeps, so the same procedures run on an event loop and under the simulator's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from itertools import count
+from typing import TypeVar
+
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.events import Outcome
+from extender.runtime.requests import LookAtPod, Pause, Request, Response
+
+EndingT = TypeVar("EndingT")
+Procedure = Generator[Request | Pause, Response, EndingT]
+"""What is sent in answer to a pause means nothing."""
+
+PATIENCE_S = 10.0
+"""How long a write that is not a Binding is repeated; a Binding has its own deadline."""
+ATTEMPT_S = 5.0
+REPORT_S = 10.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+Simple = Nominate | Ungate | Wake | Evict
+
+
+class Writes:
+    """``now`` is the clock of the deadlines, in seconds. ``jitter`` gives a factor for each pause, 0.5 to 1.
+
+    ``retried`` is called with the kind of each write that is sent once more.
+    """
+
+    def __init__(self, now: Callable[[], float], jitter: Callable[[], float], retried: Callable[[str], None]) -> None:
+        self._now = now
+        self._jitter = jitter
+        self._retried = retried
+
+    def bind(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
+        """Bind the pod before the deadline; nothing is sent once it is no longer wanted.
+
+        REFUSED means that the pod was seen unbound, gone or elsewhere; UNKNOWN that nothing could be seen in time.
+        """
+        last = "there was no time left to post the Binding"
+        for attempt in count():
+            left = effect.deadline - self._now()
+            if not still_wanted():
+                return Outcome.REFUSED, "kube-scheduler no longer waits for this Binding"
+            if left <= 0:
+                return Outcome.REFUSED, last
+            answer = yield Request(effect, min(ATTEMPT_S, left))
+            if answer.done:
+                return Outcome.DONE, ""
+            last = answer.detail
+            if answer.status != 429 and (outcome := (yield from self._settle(effect, answer))) is not None:
+                return outcome
+            self._retried("binding")
+            yield self._pause(answer, attempt, effect.deadline)
+        raise AssertionError
+
+    def nominate(self, effect: Nominate) -> Procedure[str]:
+        """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
+        # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
+        if effect.renew and effect.node and (detail := (yield from self._persist(_cleared(effect), "nomination"))):
+            return detail
+        return (yield from self._persist(replace(effect, renew=False), "nomination"))
+
+    def ungate(self, effect: Ungate) -> Procedure[str]:
+        """Take our gate off. Empty when done, or the pod is gone; else the error."""
+        return (yield from self._persist(effect, "ungate"))
+
+    def wake(self, effect: Wake) -> Procedure[str]:
+        """Change a condition that nobody reads. Empty when done or pointless, else the error."""
+        return (yield from self._persist(effect, "wake"))
+
+    def evict(self, effect: Evict) -> Procedure[str]:
+        """Evict the pod. Empty when done or the pod is gone; an error at once in an outage: nobody is evicted then."""
+        return (yield from self._persist(effect, "eviction", through_outages=False))
+
+    def report(self, effect: Report) -> Procedure[str]:
+        """Tell a gang's reason, once. Empty when done, else the error."""
+        answer = yield Request(effect, REPORT_S)
+        return "" if answer.done else answer.detail
+
+    def _settle(self, effect: PostBinding, failed: Response) -> Procedure[tuple[Outcome, str] | None]:
+        """What a failed Binding has left behind, from the pod itself. None: it is unbound, so try again."""
+        if not failed.passing and failed.status != 409:
+            return Outcome.REFUSED, failed.detail
+        for attempt in count():
+            left = effect.deadline - self._now()
+            if left <= 0:
+                break
+            seen = yield Request(LookAtPod(effect.uid, effect.namespace, effect.name), min(ATTEMPT_S, left))
+            if not seen.done:
+                if not seen.passing:
+                    break
+                yield self._pause(seen, attempt, effect.deadline)
+                continue
+            if seen.node == effect.node:
+                return Outcome.DONE, ""
+            if seen.node != "":
+                gone = seen.node is None
+                return Outcome.REFUSED, "the pod is gone" if gone else f"the pod is already on {seen.node}"
+            # A conflict on an unbound pod is final: it is being deleted, or has scheduling gates.
+            return (Outcome.REFUSED, failed.detail) if failed.status == 409 else None
+        return Outcome.UNKNOWN, failed.detail
+
+    def _persist(self, effect: Simple, kind: str, *, through_outages: bool = True) -> Procedure[str]:
+        """Repeat the write while it may go better; empty when it is done, or pointless for the pod as it is now."""
+        deadline = self._now() + PATIENCE_S
+        for attempt in count():
+            answer = yield Request(effect, ATTEMPT_S)
+            if answer.done or answer.status == 404:
+                return ""
+            if answer.status in (409, 422) and (yield from self._is_pointless(effect)):
+                return ""
+            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+                return answer.detail
+            if answer.outage and not through_outages:
+                return answer.detail
+            self._retried(kind)
+            yield self._pause(answer, attempt, deadline)
+        raise AssertionError
+
+    def _is_pointless(self, effect: Simple) -> Procedure[bool]:
+        """An eviction of a pod that is gone, or anything else about a pod that has a node or is gone."""
+        seen = yield Request(LookAtPod(effect.uid, effect.namespace, effect.name), ATTEMPT_S)
+        return seen.done and (seen.node is None if isinstance(effect, Evict) else seen.node != "")
+
+    def _pause(self, answer: Response, attempt: int, deadline: float) -> Pause:
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 10)) * self._jitter()
+        return Pause(max(0.0, min(max(pause_s, answer.retry_after_s), deadline - self._now())))
+
+
+def _cleared(effect: Nominate) -> Nominate:
+    return replace(effect, node=None, renew=False)

@@ -1,0 +1,199 @@
+"""The order of writes: which of them go out, when, and what the core is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Report, Ungate
+from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, Outcome, Tick
+from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Action, Driver, Send
+from extender.runtime.requests import OK, LookAtPod, Response
+from policies.model import GroupKey
+
+DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")
+
+
+class Told(Scheduler):
+    """A core that asks for what the test wants, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self.asks: list[Effect] = []
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        self.events.append(event)
+        asked, self.asks = self.asks, []
+        return asked
+
+    def next_wake(self) -> float | None:
+        return None
+
+
+class World:
+    """A driver, and the requests that it has sent."""
+
+    def __init__(self, at_once: int = 64) -> None:
+        self.core = Told()
+        self.driver = Driver(self.core, writes_at_once=at_once)
+        self.sent: list[Send] = []
+        self.now = 0.0
+
+    def ask(self, *effects: Effect) -> list[Action]:
+        """What the driver makes of these effects."""
+        self.core.asks = [*effects]
+        return self.take(self.driver.handle(Tick(), self.now))
+
+    def answer(self, response: Response, index: int = 0) -> list[Action]:
+        return self.take(self.driver.answered(self.sent.pop(index).ticket, response, self.now))
+
+    def wake(self) -> list[Action]:
+        due = self.driver.next_wake()
+        assert due is not None
+        self.now = due
+        return self.take(self.driver.wake(due))
+
+    def take(self, actions: Iterable[Action]) -> list[Action]:
+        taken = list(actions)
+        self.sent += [action for action in taken if isinstance(action, Send)]
+        return taken
+
+    @property
+    def told(self) -> list[Event]:
+        return [event for event in self.core.events if not isinstance(event, Tick)]
+
+
+def nominate(node: str | None, uid: str = "u", *, renew: bool = False) -> Nominate:
+    return Nominate(uid, "team", uid, node, renew, GroupKey("team", "train"))
+
+
+def binding(call: int, uid: str = "u", marks: dict[str, str] | None = None) -> PostBinding:
+    return PostBinding(uid, "team", uid, "n1", (call,), 30.0, marks or {}, GroupKey("team", "train"))
+
+
+def arrived(world: World, call: int) -> None:
+    world.take(world.driver.handle(BindArrived(call, "u", "team", "u", "n1", 30.0), world.now))
+
+
+def report(code: str, gang: str = "gang", *, warning: bool = True) -> Report:
+    return Report(GroupKey("ns", gang), None, None, code, "", warning)
+
+
+def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> None:
+    world = World(at_once=1)
+    world.ask(report("Busy", "busy"), report("Placed", warning=False), report("Forgotten"))
+    world.ask(report("Running", warning=False))
+    written = []
+    while world.sent:
+        written.append(world.sent[0].asked)
+        world.answer(OK)
+    assert [one.code for one in written if isinstance(one, Report)] == ["Busy", "Running"]
+
+
+def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:
+    world = World()
+    world.ask(nominate("n1"))
+    world.ask(nominate(None))
+    world.ask(nominate("n2"))
+    assert len(world.sent) == 1
+    world.answer(OK)
+    assert [one.asked for one in world.sent] == [nominate("n2")]
+    world.answer(OK)
+    assert world.told == [Nominated("u", "n2")]
+
+
+def test_a_renewal_clears_before_it_sets() -> None:
+    world = World()
+    world.ask(nominate("n1", renew=True))
+    assert world.sent[0].asked == nominate(None)
+    world.answer(OK)
+    assert world.sent[0].asked == nominate("n1")
+    assert world.told == []
+
+
+def test_a_write_that_failed_goes_out_again_after_a_pause_and_is_given_up_in_the_end() -> None:
+    world = World()
+    world.ask(nominate("n1"))
+    tries = 1
+    while world.sent:
+        world.answer(DOWN)
+        if world.driver.next_wake() is not None:
+            world.wake()
+            tries += 1
+    assert world.told == [Nominated("u", "n1", "503 Down: later")]
+    assert tries > 10
+    assert world.now == pytest.approx(10.0)
+
+
+def test_a_pause_keeps_its_turn_and_hands_it_on_in_the_end() -> None:
+    world = World(at_once=1)
+    world.ask(nominate("n1", "a"), nominate("n1", "b"))
+    world.answer(DOWN)
+    assert world.sent == []
+    world.wake()
+    world.answer(OK)
+    assert [one.asked for one in world.sent] == [nominate("n1", "b")]
+
+
+def test_the_last_binding_of_a_release_goes_before_bindings_that_wait() -> None:
+    world = World(at_once=1)
+    for call in (1, 2, 3):
+        arrived(world, call)
+    last = binding(3, "c", {"muster.dev/release-complete": "true"})
+    world.ask(nominate("n1", "x"), binding(1, "a"), binding(2, "b"), last)
+    world.answer(OK)
+    assert world.sent[0].asked == last
+
+
+def test_a_binding_that_nobody_waits_for_any_more_is_not_posted() -> None:
+    world = World(at_once=1)
+    arrived(world, 1)
+    world.ask(nominate("n1", "x"), binding(1))
+    world.take(world.driver.handle(BindDisconnected(1), world.now))
+    world.answer(OK)
+    assert world.sent == []
+    assert isinstance(world.told[-2], BindingPosted | Nominated)
+    outcomes = [event.outcome for event in world.told if isinstance(event, BindingPosted)]
+    assert outcomes == [Outcome.REFUSED]
+
+
+def test_a_binding_in_doubt_is_settled_by_a_look_at_the_pod() -> None:
+    world = World()
+    arrived(world, 1)
+    world.ask(binding(1))
+    world.answer(Response(0, "no answer"))
+    assert world.sent[0].asked == LookAtPod("u", "team", "u")
+    world.answer(Response(200, node="n1"))
+    assert world.told[-1] == BindingPosted("u", Outcome.DONE)
+
+
+def test_a_call_is_answered_once_and_never_after_it_was_given_up() -> None:
+    world = World()
+    for call in (1, 2):
+        arrived(world, call)
+    world.take(world.driver.handle(BindDisconnected(2), world.now))
+    answers = world.ask(AnswerBind(1), AnswerBind(1), AnswerBind(2))
+    assert answers == [AnswerBind(1)]
+
+
+def test_what_follows_from_the_end_of_a_write_comes_after_the_effects_before_it() -> None:
+    """A Binding that is refused at once must not let the core act before it has been heard out."""
+    world = World()
+    world.ask(binding(7), Ungate("u", "team", "u", GroupKey("team", "train")))
+    assert [type(one.asked) for one in world.sent] == [Ungate]
+    assert world.told == [BindingPosted("u", Outcome.REFUSED, "kube-scheduler no longer waits for this Binding")]
+
+
+def test_reports_of_one_gang_do_not_pile_up_while_the_api_server_is_away() -> None:
+    world = World(at_once=1)
+    for number in range(10_000):
+        world.ask(report(f"Code{number}", warning=number % 2 == 0))
+    assert len(world.driver._under_way) <= 3
+    told = []
+    while world.sent:
+        told.append(world.sent[0].asked)
+        world.answer(OK)
+    assert [one.code for one in told if isinstance(one, Report)] == ["Code0", "Code9999"]
