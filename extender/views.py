@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from extender.core.gang import Gang
+from extender.core.roster import Stage
 
 
 class MemberView(BaseModel):
@@ -17,7 +18,10 @@ class MemberView(BaseModel):
 
 
 class GangView(BaseModel):
-    """A gang and why it is where it is, ``for_s`` seconds. ``story``: (seconds ago, what happened), oldest first."""
+    """A gang and why it is where it is, ``for_s`` seconds. ``story``: (seconds ago, what happened), oldest first.
+
+    ``waiting``: members that have no node and no plan for one.
+    """
 
     namespace: str
     name: str
@@ -28,6 +32,7 @@ class GangView(BaseModel):
     members: int
     bound: int
     held: int
+    waiting: int
     waiting_on_nodes: dict[str, float]
     pods: list[MemberView]
     story: list[tuple[float, str]]
@@ -45,6 +50,7 @@ def view(gang: Gang, now: float) -> GangView:
         members=len(gang.live),
         bound=len(gang.bound),
         held=len(gang.holds),
+        waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={node: round(until - now, 1) for node, until in gang.refused.items() if until > now},
         pods=[_member(gang, uid) for uid in gang.members],
         story=[(round(now - at, 3), text) for at, text in gang.story],

@@ -114,6 +114,15 @@ class GroupRef:
     problem: str | None = None
 
 
+class Controller(NamedTuple):
+    """The object that made a pod, as the pod's owner reference names it."""
+
+    version: str
+    kind: str
+    name: str
+    uid: str
+
+
 NO_LEVEL = "none"
 """What a request says in place of a level to ask for none."""
 
@@ -161,7 +170,8 @@ class Stamp:
 class Pod:
     """A pod, reduced to the fields that a decision uses.
 
-    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty. ``refusal`` is the message
+    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
+    ``controller`` is None where it cannot be told of anything as well. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs.
@@ -180,6 +190,7 @@ class Pod:
     deleting: bool = False
     gates: tuple[str, ...] = ()
     owner: str = ""
+    controller: Controller | None = None
     index: int | None = None
     series: str = ""
     selection: Selection = Selection()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.core.turns import Cause, Turn
-from policies.model import GroupKey
+from policies.model import Controller, GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Evict:
 class Report:
     """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
 
-    ``members`` exist, and ``bound`` of them have a node.
+    ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod.
     """
 
     key: GroupKey
@@ -106,6 +106,7 @@ class Report:
     warning: bool
     members: int = 0
     bound: int = 0
+    owner: Controller | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,8 @@ class Gang:
     seen_at: float | None = None
     """The instant at which the first member of a gang that is yet to start was seen."""
     reason: Reason = NEW
+    surplus: Reason | None = None
+    """Why members beyond the quorum of a running gang wait, as found last."""
     reason_since: float = 0.0
     told: Told = NOTHING
     tell_timer: float = 0.0

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from extender.core.gang import Demand, Gang, kept_for
 from extender.core.holders import Holders
-from extender.core.problems import problem
+from extender.core.problems import problem, running
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
 from extender.core.state import State
@@ -52,8 +52,8 @@ class Planner:
         if gang.releasing:
             return LOOK
         demand = gang.demand = gang.demand or self._demand(gang)
-        if demand.trouble is not None and not gang.whole:
-            state.explain(gang, demand.trouble, now)
+        if demand.trouble is not None:
+            self._explain(gang, demand.trouble, now)
         if demand.shape is None or now < gang.not_before:
             return LOOK
         if recovering and self._resume(gang, demand, now):
@@ -63,9 +63,19 @@ class Planner:
             cost, verdict = TRY + SEAT * len(demand.members), self._try(gang, demand, demand.shape, now)
         if verdict is not None:
             self.vain += cost
-            if verdict is not gang.reason and not gang.seated:
-                state.explain(gang, verdict, now)
+            if verdict is not gang.reason and (gang.whole or not gang.seated):
+                self._explain(gang, verdict, now)
         return cost
+
+    def _explain(self, gang: Gang, why: Reason, now: float) -> None:
+        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
+        if why.code == "NoRoom" and gang.priority > 0:
+            text = f"{why.message}; its priority is {gang.priority}, but Muster does not preempt running pods"
+            why = Reason("NoRoom", text)
+        if gang.whole and why.code != "OtherScheduler":
+            gang.surplus = why
+            why = running(gang)
+        self._state.explain(gang, why, now)
 
     def _resume(self, gang: Gang, demand: Demand, now: float) -> bool:
         """Take the nominations of its members as the plan, where they fit and break no rule of the topology."""
@@ -82,8 +92,6 @@ class Planner:
 
     def _demand(self, gang: Gang) -> Demand:
         state = self._state
-        if not any(name in state.schedulers for name in gang.roster.schedulers):
-            return Demand()
         if (trouble := problem(gang, state)) is not None:
             return Demand(trouble)
         members = [pod for pod in gang.roster.unplaced() if not pod.foreign_gates]

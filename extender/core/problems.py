@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.core.gang import Gang
 from extender.core.reasons import Reason
@@ -15,13 +15,36 @@ from policies.words import counted, listed, many
 def problem(gang: Gang, state: State) -> Reason | None:
     """The first thing that somebody has to fix or that has to happen; None when the gang can be planned."""
     return (
-        _contradiction(gang, state.schedulers)
+        foreign(gang, state.schedulers)
+        or _contradiction(gang, state.schedulers)
         or _no_quorum_stated(gang)
         or _too_many(gang, state)
         or _unsupported(gang, state.unbound_claim)
         or _gated(gang)
         or _too_few(gang)
     )
+
+
+def foreign(gang: Gang, schedulers: Sequence[str]) -> Reason | None:
+    """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
+    names = sorted(gang.roster.schedulers)
+    if not names or any(name in schedulers for name in names):
+        return None
+    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in gang.roster.dialects
+    text = (
+        f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
+        f"set schedulerName: {schedulers[0]} in the pod template"
+    )
+    return Reason("OtherScheduler", text, quiet=quiet)
+
+
+def running(gang: Gang) -> Reason:
+    """What is bound of a gang that has its quorum, and why the others wait."""
+    text = f"{counted(gang.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
+    waiting = gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED)
+    if waiting and gang.surplus is not None:
+        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {gang.surplus.message}"
+    return Reason("Running", text, warning=False)
 
 
 def _contradiction(gang: Gang, schedulers: Collection[str]) -> Reason | None:
@@ -97,19 +120,28 @@ def _unsupported(gang: Gang, claim_bound: Callable[[Pod], str | None]) -> Reason
 
 
 def _gated(gang: Gang) -> Reason | None:
-    """A running gang goes on; only one that has yet to start waits for every member's gates."""
-    gated = [pod for pod in gang.roster.odd.values() if pod.foreign_gates]
-    if not gated or gang.complete:
+    """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
+    found = [pod for pod in gang.roster.odd.values() if pod.foreign_gates]
+    if not found or (gang.complete and any(not pod.foreign_gates for pod in gang.roster.unplaced())):
         return None
-    gates = listed(sorted({gate for pod in gated for gate in pod.foreign_gates}))
-    return Reason("Gated", f"{_of(len(gated), len(gang.live), 'is', 'are')} gated by {gates}", warning=False)
+    gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
+    return Reason("Gated", f"{_of(len(found), len(gang.live), 'is', 'are')} gated by {gates}", warning=False)
 
 
 def _too_few(gang: Gang) -> Reason | None:
     needed, there = gang.min_member or 0, gang.reached(Stage.THERE)
     if gang.complete or there >= needed:
         return None
-    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}", warning=False)
+    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}{_in_order(gang)}", warning=False)
+
+
+def _in_order(gang: Gang) -> str:
+    """Whether the missing members may be created only when those that wait are ready, which they never are."""
+    maker = gang.roster.first.controller if gang.roster.first is not None else None
+    if maker is None or maker.kind != "StatefulSet":
+        return ""
+    order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
+    return f"; StatefulSet {maker.name} {order}"
 
 
 def _of(count: int, total: int, one: str, several: str) -> str:

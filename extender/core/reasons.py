@@ -12,11 +12,15 @@ _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why the gang is where it is: a CamelCase code that is stable, and a sentence with the current numbers."""
+    """Why the gang is where it is: a CamelCase code that is stable, and a sentence with the current numbers.
+
+    ``quiet``: shown to those who ask, and written nowhere, because the gang is somebody else's.
+    """
 
     code: str
     message: str
     warning: bool = True
+    quiet: bool = False
 
 
 NEW = Reason("New", "the gang has just been seen", warning=False)
@@ -39,7 +43,7 @@ NOTHING = Told(Reason("", ""), 0.0, 0)
 
 def when_to_tell(reason: Reason, since: float, told: Told, lasts_s: float) -> float | None:
     """The instant for a report of a reason whose code has stood ``since``; None when there is nothing to tell."""
-    if reason.code in _PASSING or reason == told.reason:
+    if reason.quiet or reason.code in _PASSING or reason == told.reason:
         return None
     at = since + lasts_s
     if reason.code != told.reason.code:

@@ -33,6 +33,7 @@ from extender.core.gate import Gate
 from extender.core.ledger import Ledger
 from extender.core.limits import Limits
 from extender.core.planner import Planner
+from extender.core.problems import running
 from extender.core.promises import Promises
 from extender.core.queue import Queue
 from extender.core.releases import Releases
@@ -194,6 +195,10 @@ class Scheduler:
             self._releases.retry(gang, now)
         self._steering.shown(gang, pod)
         state.review(gang)
+        if gang.surplus is not None and not gang.roster.lacks:
+            gang.surplus = None
+            if gang.whole:
+                state.explain(gang, running(gang), now)
 
     def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:
         """kube-scheduler has turned the planned node down by its own plugins, after it knew of the nomination."""

@@ -251,10 +251,16 @@ class State:
         """Report the gang's reason at once."""
         reason = gang.reason
         gang.told = gang.told.then(reason, now)
-        group, first = gang.group.uid if gang.group else None, min(gang.live, key=lambda pod: pod.rank, default=None)
+        group = gang.group.uid if gang.group else None
+        # What is said of those that wait is said on one of them.
+        about = (gang.surplus is not None and gang.roster.unplaced()) or gang.live
+        first = min(about, key=lambda pod: pod.rank, default=None)
         member = (first.uid, first.name) if first else None
+        owner = first.controller if first else None
+        if owner is not None and owner.uid == group:
+            owner = None
         counts = len(gang.live), len(gang.bound)
-        self.out.append(Report(gang.key, group, member, reason.code, reason.message, reason.warning, *counts))
+        self.out.append(Report(gang.key, group, member, reason.code, reason.message, reason.warning, *counts, owner))
 
     def turned(
         self, gang: Gang, turn: Turn, now: float, *, since: float | None = None, cause: Cause | None = None,

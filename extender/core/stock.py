@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.core.effects import Evict
 from extender.core.gang import Gang, kept_for
+from extender.core.problems import foreign, running
 from extender.core.promises import Promises
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
@@ -22,6 +23,8 @@ class Stock:
     def take(self, gang: Gang, now: float) -> None:
         """Find out how the gang stands, and say so."""
         if self._is_shared(gang):
+            if (why := foreign(gang, self._state.schedulers)) is not None:
+                self._state.explain(gang, why, now)
             return self._state.review(gang)
         self._drop_unfit(gang, now)
         if gang.whole:
@@ -81,10 +84,7 @@ class Stock:
     def _running(self, gang: Gang, now: float) -> None:
         if not gang.live:
             return self._over(gang, now)
-        count = gang.reached(Stage.BOUND)
-        self._state.explain(
-            gang, Reason("Running", f"{counted(count, 'member', 'is', 'are')} bound", warning=False), now
-        )
+        self._state.explain(gang, running(gang), now)
         return None
 
     def _over(self, gang: Gang, now: float) -> None:

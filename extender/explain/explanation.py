@@ -11,7 +11,7 @@ from extender.core.gang import Gang
 from extender.core.state import State
 from extender.explain.holders import holders
 from extender.explain.inquiry import Inquiry, inquiry, wishes
-from extender.explain.remedies import remedies
+from extender.explain.remedies import remedies, waits_for
 from extender.views import GangView, view
 from policies.snapshot import Domain
 from policies.words import devices, many
@@ -60,7 +60,7 @@ class Explanation(BaseModel):
 
 def explain(state: State, gang: Gang, now: float) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
-    question = inquiry(state, gang) if gang.reason.code in _WAITS_FOR_ROOM else None
+    question = inquiry(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else None
     rooms, rooms_in_all = _rooms(state, question)
     return Explanation(
         gang=view(gang, now),

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from extender.core.gang import Gang
+from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
 from extender.explain.holders import fewest_ends, holders
@@ -37,6 +38,7 @@ SAID = {
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
     "VolumeNotBound": "bind a volume to that claim first, or use a StorageClass with volumeBindingMode: Immediate",
+    "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
@@ -49,16 +51,27 @@ SAID = {
 
 def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> list[str]:
     """What would make it start, or go on; at least one sentence."""
-    code = gang.reason.code
+    code = waits_for(gang).code
     if code == "MembersMissing":
         there, needed = gang.reached(Stage.THERE), gang.min_member or 0
         lacking = counted(needed - there, "more pod", "that names", "that name")
-        return [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
+        said = [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
+        maker = gang.roster.first.controller if gang.roster.first is not None else None
+        if maker is not None and maker.kind == "StatefulSet":
+            said.append(
+                f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
+            )
+        return said
     if code == "Forgotten" or (code == "NoRoom" and now < gang.not_before):
         return [f"nothing to do: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
     if code != "NoRoom" or question is None:
         return [SAID.get(code, "see the message")]
     return list(_room(state, question)) or ["wait for room: the gang is planned as soon as enough is free"]
+
+
+def waits_for(gang: Gang) -> Reason:
+    """The reason of those of its members that wait."""
+    return gang.reason if gang.surplus is None else gang.surplus
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:

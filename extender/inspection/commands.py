@@ -41,7 +41,7 @@ def gangs(
         bool, typer.Option("--all-namespaces", "-A", help="Gangs of all namespaces; this is the default.")
     ] = False,
     state: Annotated[str | None, typer.Option(help="Only gangs in this state, as in NoRoom.")] = None,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs that are not running.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs of which some members wait.")] = False,
     output: As = Output.TABLE,
 ) -> None:
     """List all gangs that Muster knows, with their members and the reason of each.
@@ -55,7 +55,7 @@ def gangs(
         for one in _asked(way, lambda muster: muster.get("/gangs", list))
         if (namespace is None or one["namespace"] == namespace)
         and (state is None or one["state"].lower() == state.lower())
-        and not (waiting and one["state"] in ("Running", "Ended"))
+        and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
     ]
     show(found, output, lambda out: tables.show_gangs(found, out))
 

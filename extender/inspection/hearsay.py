@@ -64,6 +64,7 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
         "members": len(pods),
         "bound": sum(_node(pod) is not None for pod in pods),
         "held": 0,
+        "waiting": sum(_node(pod) is None for pod in pods),
         "pods": [{"name": _meta(pod).name, "state": _state(pod), "node": _node(pod)} for pod in pods],
         "story": [(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
     }

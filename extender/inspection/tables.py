@@ -46,7 +46,7 @@ def show_explanation(told: Shown, out: Console) -> None:
         out.print(
             plain("is in: " + ", ".join(f"{one['name']} ({one['members']})" for one in told["places"][:_DOMAINS]))
         )
-    if told["remedies"] and gang["state"] not in ("Running", "Ended"):
+    if told["remedies"] and (gang["state"] not in ("Running", "Ended") or gang["waiting"]):
         out.print()
         out.print(Text("What to do", "bold"))
         for one in told["remedies"]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
@@ -18,15 +20,19 @@ from extender.kube.objects import (
     GroupObject,
     Meta,
     NodeObject,
+    OwnerReference,
     PodObject,
     PodSpec,
     PodStatus,
     Volume,
 )
-from extender.kube.plain import plain, quoted
+from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.wishes import topology_of, topology_problem
-from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
+from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
+
+_API_VERSION = re.compile(r"[a-z0-9]([-a-z0-9./]{0,314}[a-z0-9])?", re.ASCII)
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
 MOST_CONDITIONS = 128
 MOST_VALUES = 256
@@ -59,6 +65,7 @@ def pod_from(obj: PodObject) -> Pod:
     gates = spec.scheduling_gates or ()
     if group is not None and max(len(requests), len(claims), len(gates)) > MOST_NAMES:
         group = replace(group, problem=TOO_MANY_NAMES)
+    maker = next((owner for owner in meta.owner_references or () if owner.controller), None)
     return Pod(
         uid=uid,
         namespace=namespace,
@@ -72,7 +79,8 @@ def pod_from(obj: PodObject) -> Pod:
         phase=(status.phase if status else None) or "Pending",
         deleting=bool(meta.deletion_timestamp),
         gates=tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
-        owner=next((plain(owner.uid or "") for owner in meta.owner_references or () if owner.controller), ""),
+        owner=plain(maker.uid or "") if maker is not None else "",
+        controller=_controller(maker),
         index=index_of(meta),
         series=series_of(meta),
         selection=selection or Selection(),
@@ -153,6 +161,21 @@ def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:
         return requests_of(spec)
     except ValueError as error:
         raise UnreadableError(f"the request for {error} ({whose})") from None
+
+
+def _controller(maker: OwnerReference | None) -> Controller | None:
+    """None unless an Event can be about it: anybody can write any owner on his pod."""
+    if maker is None or maker.kind == "Node":
+        return None
+    said = maker.api_version or "", maker.kind or "", maker.name or "", maker.uid or ""
+    readable = _API_VERSION.fullmatch(said[0]) and _KIND.fullmatch(said[1]) and is_name(said[2])
+    return _one_for_all(*said) if readable and said[3] and plain(said[3]) == said[3] else None
+
+
+@lru_cache(maxsize=4096)
+def _one_for_all(version: str, kind: str, name: str, uid: str) -> Controller:
+    """One object for all pods of a job."""
+    return Controller(version, kind, name, uid)
 
 
 def _end(spec: PodSpec, status: PodStatus | None) -> float | None:

@@ -3,7 +3,7 @@
 Two dialects. ``muster.dev/pod-group`` with ``muster.dev/min-member`` needs no object in the cluster;
 ``scheduling.x-k8s.io/pod-group`` names a PodGroup object. Each key may be an annotation or a label. A pod that names
 the same group in both dialects is read in the second one: the object is one truth for all members, and it wins over
-what a pod says of itself. What cannot be read becomes a problem, one constant sentence, never a guess.
+what a pod says of itself. What cannot be read becomes a problem, one sentence that quotes it, never a guess.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 
 from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.objects import Meta
-from extender.kube.plain import quoted
+from extender.kube.plain import is_name, quoted
 from extender.kube.wishes import topology_problem
 from policies.model import Dialect, GroupRef, Stamp
 
@@ -24,9 +24,8 @@ TWO_DIALECTS = f"{POD_GROUP} and {COSCHEDULING_POD_GROUP} name different groups"
 TWO_NAMES = "the annotation and the label of its pod-group key name different groups"
 TWO_SIZES = f"its annotation and its label {MIN_MEMBER} differ"
 BAD_NAME = "the name of its group is not a valid Kubernetes object name (a lower-case DNS subdomain)"
-BAD_SIZE = f"{MIN_MEMBER} is not a positive whole number"
+BAD_SIZE = f"{MIN_MEMBER} is {{}}, which is not a whole number from 1 to 999999999"
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LONGEST_UID = 128
 
@@ -41,7 +40,7 @@ def group_of(meta: Meta) -> GroupRef | None:
     if name is None:
         return None
     dialect = Dialect.ANNOTATION if foreign is None else Dialect.COSCHEDULING
-    if not _is_name(name):
+    if not is_name(name):
         return GroupRef(quoted(name), dialect, problem=BAD_NAME)
     if _differ(annotated, labelled) or _differ(foreign_annotated, foreign_labelled):
         return GroupRef(name, dialect, problem=TWO_NAMES)
@@ -72,7 +71,7 @@ def _sized(meta: Meta, name: str) -> GroupRef:
     if text is None:
         return GroupRef(name, Dialect.ANNOTATION)
     if not _POSITIVE.fullmatch(text):
-        return GroupRef(name, Dialect.ANNOTATION, problem=BAD_SIZE)
+        return GroupRef(name, Dialect.ANNOTATION, problem=BAD_SIZE.format(quoted(text)))
     return GroupRef(name, Dialect.ANNOTATION, min_member=int(text))
 
 
@@ -83,7 +82,3 @@ def _both(meta: Meta, key: str) -> tuple[str | None, str | None]:
 
 def _differ(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
-
-
-def _is_name(name: str) -> bool:
-    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None

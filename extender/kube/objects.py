@@ -12,6 +12,9 @@ UNDECODABLE = (MsgspecError, UnicodeError, RecursionError)
 
 
 class OwnerReference(Struct, rename="camel", gc=False):
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
     uid: str | None = None
     controller: bool | None = None
 

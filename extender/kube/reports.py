@@ -1,4 +1,4 @@
-"""A gang's reason where people look: Events on its first member and on the PodGroup, and the PodGroup's status."""
+"""A gang's reason where people look: Events on a member, its owner and the PodGroup, and the PodGroup's status."""
 
 from __future__ import annotations
 
@@ -124,12 +124,15 @@ def instant(precision: str) -> str:
 
 
 def _regarding(report: Report) -> Iterator[dict[str, str]]:
-    """The PodGroup object, and the first member; a gang may have either, both or neither."""
+    """The PodGroup object, a member, and the object that made it; a gang may have any of them or none."""
     namespace, name = report.key.namespace, report.key.name
     if report.group_uid is not None:
         yield _object("PodGroup", "scheduling.x-k8s.io/v1alpha1", namespace, name, report.group_uid)
     if report.member is not None:
         yield _object("Pod", "v1", namespace, report.member[1], report.member[0])
+    if report.owner is not None:
+        version, kind, owner, uid = report.owner
+        yield _object(kind, version, namespace, owner, uid)
 
 
 def _object(kind: str, version: str, namespace: str, name: str, uid: str) -> dict[str, str]:

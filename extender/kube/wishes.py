@@ -1,6 +1,7 @@
 """What a pod or a PodGroup asks of the topology: its annotations (or labels), read into one Topology.
 
-What cannot be read becomes a problem, one constant sentence, never a guess. Whether a level exists is not known here.
+What cannot be read becomes a problem, one sentence that quotes it, never a guess. Whether a level exists is not
+known here.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 
 from extender.kube.objects import Meta
+from extender.kube.plain import quoted
 from policies.model import NO_LEVEL, Topology
 
 REQUIRED = "muster.dev/required-topology"
@@ -15,10 +17,10 @@ PREFERRED = "muster.dev/preferred-topology"
 SLICE_SIZE = "muster.dev/slice-size"
 SLICE_TOPOLOGY = "muster.dev/slice-topology"
 
-BAD_LEVEL = "{} is not a level's name or label key"
-BAD_SLICE_SIZE = f"{SLICE_SIZE} is not a positive whole number"
+BAD_LEVEL = "{} is {}, which is neither the name of a level nor a label key"
+BAD_SLICE_SIZE = f"{SLICE_SIZE} is {{}}, which is not a whole number from 1 to 999999999"
 SLICES_OF_NOTHING = f"{SLICE_TOPOLOGY} needs {SLICE_SIZE}"
-SLICES_IN_NONE = f"{SLICE_TOPOLOGY} cannot be none: leave out {SLICE_SIZE} instead"
+SLICES_IN_NONE = f"{SLICE_TOPOLOGY} cannot be none: remove {SLICE_SIZE} instead"
 TWO_VALUES = "its annotation and its label {} differ"
 
 _LEVEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,315}[A-Za-z0-9])?", re.ASCII)
@@ -54,5 +56,5 @@ def _problem(key: str, values: list[str]) -> str | None:
     if len(values) == 2 and values[0] != values[1]:
         return TWO_VALUES.format(key)
     if key == SLICE_SIZE:
-        return next((BAD_SLICE_SIZE for text in values if not _POSITIVE.fullmatch(text)), None)
-    return next((BAD_LEVEL.format(key) for text in values if not _LEVEL.fullmatch(text)), None)
+        return next((BAD_SLICE_SIZE.format(quoted(text)) for text in values if not _POSITIVE.fullmatch(text)), None)
+    return next((BAD_LEVEL.format(key, quoted(text)) for text in values if not _LEVEL.fullmatch(text)), None)

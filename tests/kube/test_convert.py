@@ -11,7 +11,7 @@ from extender.core.events import ClaimSeen
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
 from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject
 from extender.kube.quantity import milli, whole
-from policies.model import GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
+from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
 
 FULL: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": "8"}
 
@@ -131,6 +131,25 @@ def test_a_pending_pod_with_its_refusal() -> None:
     )
     assert (found.created, found.owner, found.priority, found.gates) == (60.0, "b", 7, ("muster.dev/gang",))
     assert (found.nominated_node, found.refusal, found.scheduler, found.node) == ("n1", "0/4 nodes", "muster", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, True),
+        ({"kind": "Node"}, False),
+        ({"kind": "Job\x1b[2J"}, False),
+        ({"name": "Train_1"}, False),
+        ({"name": "t" * 300}, False),
+        ({"apiVersion": "batch v1"}, False),
+        ({"uid": "j\n"}, False),
+        ({"controller": False}, False),
+    ],
+)
+def test_an_owner_is_told_of_what_happens_if_an_event_can_name_it(change: dict[str, object], *, told: bool) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
+    found = pod({"ownerReferences": [job | change]})
+    assert found.controller == (Controller("batch/v1", "Job", "train", "j") if told else None)
 
 
 def test_a_scheduler_error_is_no_refusal() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from extender.kube.dialects import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
 from extender.kube.objects import Meta
+from extender.kube.plain import quoted
 from policies.model import Dialect, GroupRef
 
 OURS, SIZE, THEIRS = "muster.dev/pod-group", "muster.dev/min-member", "scheduling.x-k8s.io/pod-group"
@@ -33,7 +34,15 @@ def test_a_missing_size_is_left_open() -> None:
 
 @pytest.mark.parametrize("size", ["0", "-1", "four", "", "4.0", " 4", "1_0", "٤", "9999999999"])
 def test_a_size_that_is_no_positive_number_is_a_problem(size: str) -> None:
-    assert group({OURS: "train", SIZE: size}) == GroupRef("train", Dialect.ANNOTATION, problem=BAD_SIZE)
+    assert group({OURS: "train", SIZE: size}) == GroupRef(
+        "train", Dialect.ANNOTATION, problem=BAD_SIZE.format(quoted(size))
+    )
+
+
+def test_a_size_beyond_the_limit_is_quoted_with_the_limit() -> None:
+    found = group({OURS: "train", SIZE: "1000000000"})
+    assert found is not None
+    assert found.problem == f"{SIZE} is '1000000000', which is not a whole number from 1 to 999999999"
 
 
 def test_coscheduling_takes_the_size_from_its_object() -> None:

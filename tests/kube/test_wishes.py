@@ -6,6 +6,7 @@ import pytest
 
 from extender.kube.dialects import group_of
 from extender.kube.objects import Meta
+from extender.kube.plain import quoted
 from extender.kube.wishes import (
     BAD_LEVEL,
     BAD_SLICE_SIZE,
@@ -33,21 +34,21 @@ def test_levels_are_called_by_name_or_key_in_annotations_or_labels() -> None:
 @pytest.mark.parametrize(
     ("annotations", "labels", "problem"),
     [
-        ({REQUIRED: "a b"}, {}, BAD_LEVEL.format(REQUIRED)),
-        ({PREFERRED: ""}, {}, BAD_LEVEL.format(PREFERRED)),
-        ({SLICE_SIZE: "0"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "1.5"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "-1"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "abc"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: ""}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: " 16"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "16\n"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "9999999999"}, {}, BAD_SLICE_SIZE),
-        ({SLICE_SIZE: "\u0661\u0666"}, {}, BAD_SLICE_SIZE),
-        ({REQUIRED: "clique\n"}, {}, BAD_LEVEL.format(REQUIRED)),
-        ({REQUIRED: "r\u00e4ck"}, {}, BAD_LEVEL.format(REQUIRED)),
-        ({REQUIRED: "x" * 400}, {}, BAD_LEVEL.format(REQUIRED)),
-        ({SLICE_TOPOLOGY: "-", SLICE_SIZE: "4"}, {}, BAD_LEVEL.format(SLICE_TOPOLOGY)),
+        ({REQUIRED: "a b"}, {}, BAD_LEVEL.format(REQUIRED, quoted("a b"))),
+        ({PREFERRED: ""}, {}, BAD_LEVEL.format(PREFERRED, quoted(""))),
+        ({SLICE_SIZE: "0"}, {}, BAD_SLICE_SIZE.format(quoted("0"))),
+        ({SLICE_SIZE: "1.5"}, {}, BAD_SLICE_SIZE.format(quoted("1.5"))),
+        ({SLICE_SIZE: "-1"}, {}, BAD_SLICE_SIZE.format(quoted("-1"))),
+        ({SLICE_SIZE: "abc"}, {}, BAD_SLICE_SIZE.format(quoted("abc"))),
+        ({SLICE_SIZE: ""}, {}, BAD_SLICE_SIZE.format(quoted(""))),
+        ({SLICE_SIZE: " 16"}, {}, BAD_SLICE_SIZE.format(quoted(" 16"))),
+        ({SLICE_SIZE: "16\n"}, {}, BAD_SLICE_SIZE.format(quoted("16\n"))),
+        ({SLICE_SIZE: "9999999999"}, {}, BAD_SLICE_SIZE.format(quoted("9999999999"))),
+        ({SLICE_SIZE: "\u0661\u0666"}, {}, BAD_SLICE_SIZE.format(quoted("\u0661\u0666"))),
+        ({REQUIRED: "clique\n"}, {}, BAD_LEVEL.format(REQUIRED, quoted("clique\n"))),
+        ({REQUIRED: "r\u00e4ck"}, {}, BAD_LEVEL.format(REQUIRED, quoted("r\u00e4ck"))),
+        ({REQUIRED: "x" * 400}, {}, BAD_LEVEL.format(REQUIRED, quoted("x" * 400))),
+        ({SLICE_TOPOLOGY: "-", SLICE_SIZE: "4"}, {}, BAD_LEVEL.format(SLICE_TOPOLOGY, quoted("-"))),
         ({SLICE_TOPOLOGY: "clique"}, {}, SLICES_OF_NOTHING),
         ({SLICE_TOPOLOGY: "none", SLICE_SIZE: "4"}, {}, SLICES_IN_NONE),
         ({REQUIRED: "rack"}, {REQUIRED: "row"}, TWO_VALUES.format(REQUIRED)),

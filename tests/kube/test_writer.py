@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -15,7 +16,7 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK as DONE
 from extender.runtime.requests import Pause
 from extender.runtime.writes import Procedure, Writes
-from policies.model import GroupKey
+from policies.model import Controller, GroupKey
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, FakeTime, fake_api, refused
 
 POD = "/api/v1/namespaces/team/pods/p"
@@ -332,6 +333,15 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
         ("Scheduled", "True", "Running"),
         ("Scheduled", "True", "Ended"),
     ]
+
+
+def test_the_owner_of_the_pods_is_told_with_one_event_more() -> None:
+    owner = Controller("batch/v1", "Job", "train", "j")
+    _, api = reported(lambda api: api.on("POST", EVENTS, OK), replace(report(), owner=owner))
+    pod, job = (event["regarding"] for event in api.bodies("POST"))
+    assert pod["kind"] == "Pod"
+    assert job == {"kind": "Job", "apiVersion": "batch/v1", "namespace": "team", "name": "train", "uid": "j"}
+    assert {event["note"] for event in api.bodies("POST")} == {"3 of 8 fit"}
 
 
 def test_the_same_reason_is_told_once() -> None:
