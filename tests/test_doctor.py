@@ -18,7 +18,8 @@ from extender.config import load
 from extender.doctor.configuration import duration_s
 from extender.doctor.examination import examine
 from extender.doctor.facts import Facts, member_from
-from extender.doctor.finding import Severity, skipped
+from extender.doctor.finding import NOT_CHECKED, Severity, skipped
+from extender.doctor.gather import no_configuration
 from extender.doctor.rights import EXTENDER, needed
 from extender.kube.objects import Condition, Meta, PodObject, PodSpec, PodStatus
 
@@ -204,6 +205,8 @@ def test_many_pods_with_one_fault_are_told_briefly() -> None:
         (Facts(load(None)), 0),
         (Facts(load(None), groups_exist=False), 0),
         (Facts(load(None), skipped=[skipped("pods", "forbidden", "")]), 2),
+        (Facts(load(None), skipped=[no_configuration("kube-system", Facts(load(None)))]), 0),
+        (Facts(load(None), skipped=[no_configuration("kube-system", Facts(load(None), deployment={"spec": {}}))]), 2),
         (Facts(load(None), version="v1.35.2"), 1),
         (Facts(load(None), version="v1.35.2", skipped=[skipped("pods", "forbidden", "")]), 1),
     ],
@@ -221,6 +224,7 @@ def test_the_document_has_every_code_and_no_other() -> None:
     sources = [path.read_text() for path in (ROOT / "extender" / "doctor").glob("*.py")]
     given = {code for text in sources for code in re.findall(r'(?:error|warning|note|Finding)\(\s*"([A-Za-z]+)"', text)}
     given |= {f"No{verb}Verb" for verb in ("Filter", "Prioritize", "Preempt", "Bind")}
+    given.add(NOT_CHECKED)
     rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == given
 

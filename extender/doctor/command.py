@@ -37,7 +37,7 @@ def doctor(
 ) -> None:
     """Check the installation and the configuration, and say how to fix what is wrong.
 
-    Nothing is changed. Exit code 0: all is well, 1: there are findings, 2: some checks were skipped.
+    Nothing is changed. Exit code 0: nothing is to be fixed, 1: something is, 2: something could not be read.
     """
     from extender.doctor.gather import DoctorError, gather, read_files
     from extender.kube.client import Kube

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from extender.doctor import configuration, installation, workload
 from extender.doctor.facts import Facts
-from extender.doctor.finding import Finding, Severity
+from extender.doctor.finding import NOT_CHECKED, Finding, Severity
 
 CHECKS = (configuration.check, installation.check, workload.check)
 _ORDER = list(Severity)
@@ -26,10 +26,13 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: all is well. 1: something is to be fixed. 2: nothing was found, and some checks were skipped."""
+        """0: nothing is to be fixed. 1: something is. 2: nothing was found, and something could not be read.
+
+        What is not there to be read, as the Deployment of a Muster that runs outside of the cluster, counts as 0.
+        """
         if self.count(Severity.ERROR) or self.count(Severity.WARNING):
             return 1
-        return 2 if self.count(Severity.SKIPPED) else 0
+        return 2 if any(one.code == NOT_CHECKED for one in self.findings) else 0
 
 
 def examine(facts: Facts) -> Report:

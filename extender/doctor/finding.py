@@ -18,6 +18,9 @@ class Severity(StrEnum):
     SKIPPED = "skipped"
 
 
+NOT_CHECKED = "NotChecked"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """``code`` is stable, CamelCase; ``subject`` names an object or a field; ``fix`` is what to do."""
@@ -42,4 +45,5 @@ def note(code: str, subject: str, what: str, fix: str = "") -> Finding:
 
 
 def skipped(subject: str, what: str, fix: str) -> Finding:
-    return Finding("NotChecked", Severity.SKIPPED, subject, what, fix)
+    """Something exists, or may exist, and could not be read."""
+    return Finding(NOT_CHECKED, Severity.SKIPPED, subject, what, fix)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from extender.config import Settings, SettingsError, load
 from extender.doctor.facts import Facts, Tree, member_from, readable
-from extender.doctor.finding import Finding, error, skipped
+from extender.doctor.finding import Finding, Severity, error, skipped
 from extender.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -62,7 +62,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     await reading.installed()
     await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
     if facts.scheduler is None:
-        facts.skipped.append(_no_configuration(namespace, facts))
+        facts.skipped.append(no_configuration(namespace, facts))
     await asyncio.gather(reading.objects(), reading.admission(), reading.lease(), reading.rights())
 
 
@@ -198,12 +198,13 @@ class _Reading:
         return None
 
 
-def _no_configuration(namespace: str, facts: Facts) -> Finding:
+def no_configuration(namespace: str, facts: Facts) -> Finding:
+    """Why nobody knows how kube-scheduler is configured."""
     subject, fix = "kube-scheduler's configuration", "pass --kube-scheduler-config FILE"
     if facts.deployment is not None:
         return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
     what = f"no Muster Deployment found in namespace {namespace} (label {_LABEL})"
-    return skipped(subject, what, f"{fix}, or the right --muster-namespace")
+    return Finding("NoDeployment", Severity.SKIPPED, subject, what, f"{fix}, or the right --muster-namespace")
 
 
 def _by_name(found: Tree) -> dict[str, Tree]:

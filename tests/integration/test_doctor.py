@@ -178,7 +178,7 @@ def test_a_deployment_of_another_version_that_is_not_ready_is_found(cluster: Clu
     cluster.api.delete(DEPLOYMENT, {"propagationPolicy": "Background"})
     cluster.api.wait_for(DEPLOYMENT, lambda one: one is None)
     assert doctor(*FILES, code=0) == []
-    assert codes(doctor(code=2)) == {"NotChecked"}, "without its configuration not everything can be said"
+    assert codes(doctor(code=0)) == {"NoDeployment"}
 
 
 def test_a_lease_that_nobody_renews_an_identity_that_is_gone_and_a_muster_that_is_silent_are_found(

@@ -23,7 +23,7 @@ PODS = [block for block in SHOWN if "kind: Pod\n" in block.text]
 OVERLAYS = [block for block in SHOWN if block.text.startswith("# kustomization.yaml")]
 
 FINDINGS = 1
-"""The exit code of `muster doctor` where something can be mended: a simulated cluster is not all that it should be."""
+"""The exit code of `muster doctor` where something can be fixed: a simulated cluster is not all that it should be."""
 
 WAITING = """
 apiVersion: v1
@@ -56,7 +56,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
 
 
 def test_the_first_gang_is_as_its_page_shows_it(shell: Playground) -> None:
-    assert len(list(commands(first_gang.PAGE))) == 9, "as the README says"
+    assert len(list(commands(first_gang.PAGE))) == 10, "as the README says"
     page = first_gang.PAGE.read_text()
     assert first_gang.lasting(first_gang.typed(shell)) == first_gang.lasting(page)
 
