@@ -18,11 +18,13 @@ from extender.output import STANDARD_OUTPUT, Output, OutputError, check_apart
 from extender.progress import progress
 from extender.simulate.arrivals import LONGEST_S
 from extender.simulate.contest import run
-from extender.simulate.page import page
+from extender.simulate.page import page, snapshot_page
 from extender.simulate.report import Table, as_json, tables
 from extender.simulate.shape import InputError
 from extender.simulate.trace import Layout, read_trace
+from extender.simulate.verdict import longer_waits, verdict
 from extender.simulate.whatif import tables as snapshot_tables
+from policies.words import counted, many
 
 main = typer.Typer(name="muster simulate", add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,7 +32,7 @@ _ELASTICFLOW = Layout()
 _BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
 _LOAD_AT_MOST, _PRICE_AT_MOST = 1000.0, 1e6
 _INPUTS = ("trace", "scenario", "snapshot")
-_OF_SNAPSHOTS = ("snapshot", "config", "policy", "scheduler_name", "json_")
+_OF_SNAPSHOTS = ("snapshot", "config", "policy", "scheduler_name", "json_", "html")
 _OF_TRACES = (
     "jobs", "trace_cluster", "gpus_per_pod",
     "submit_column", "duration_column", "gpus_column", "cluster_column", "priority_column",
@@ -89,7 +91,7 @@ def simulate(
     ] = 0,
     price: Annotated[float, typer.Option(min=0, max=_PRICE_AT_MOST, help="USD per GPU-hour.")] = 3.67,
     json_: Annotated[Path | None, typer.Option("--json", help="Write the figures there; - is standard output.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with pictures there.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page for a browser there.")] = None,
 ) -> None:
     """Replay jobs, or a snapshot of a cluster, through the code that decides in production.
 
@@ -107,7 +109,7 @@ def simulate(
         figures, picture = (Output(path) if path is not None else None for path in (json_, html))
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
-            return _show_snapshot(snapshot, settings, figures, terminal)
+            return _show_snapshot(snapshot, settings, figures, picture, terminal)
         layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
         read = partial(read_trace, layout=layout, cluster=trace_cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
         given = from_trace(trace, read, trace_cluster) if trace is not None else from_scenario(scenario)
@@ -121,6 +123,8 @@ def simulate(
         for table in tables([one.figures for one in outcomes], price):
             tell(f"\n{table.title}")
             terminal.print(on_terminal(table))
+        for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
+            tell(f"\n{sentence}")
         if figures is not None:
             figures.write(_encoded(as_json(about, outcomes, price)))
         if picture is not None:
@@ -141,7 +145,9 @@ def on_terminal(table: Table) -> RichTable:
     return shown
 
 
-def _show_snapshot(path: Path, settings: dict[str, Settings], figures: Output | None, terminal: Console) -> None:
+def _show_snapshot(
+    path: Path, settings: dict[str, Settings], figures: Output | None, picture: Output | None, terminal: Console
+) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
     from extender import whatif
     from extender.kube.snapshot import SnapshotError
@@ -151,20 +157,24 @@ def _show_snapshot(path: Path, settings: dict[str, Settings], figures: Output | 
     except SnapshotError as error:
         raise InputError(str(error)) from None
     found = whatif.verdicts(facts, settings)
-    for line in facts.unreadable:
-        terminal.print(f"left out: {line}", highlight=False, style="yellow", markup=False)
-    first = found[0]
-    terminal.print(
-        f"{len(facts.nodes)} nodes; {first.running} gangs lack nothing, {len(first.answers)} lack nodes; "
-        f"{first.singles} pods in no gang wait for kube-scheduler, and are left to it.",
-        highlight=False,
+    left_out = [f"left out: {line}" for line in facts.unreadable]
+    for line in left_out:
+        terminal.print(line, highlight=False, style="yellow", markup=False)
+    first, shown = found[0], snapshot_tables(found)
+    summary = (
+        f"{many(len(facts.nodes), 'node')}; {counted(first.running, 'gang', 'has', 'have')} all its nodes, "
+        f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes; "
+        f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
     )
-    for table in snapshot_tables(found):
+    terminal.print(summary, highlight=False)
+    for table in shown:
         terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"), highlight=False, markup=False)
         if table.rows:
             terminal.print(on_terminal(table))
     if figures is not None:
         figures.write(_encoded(whatif.as_values(found)))
+    if picture is not None:
+        picture.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
 
 
 def _check_options(context: typer.Context) -> None:

@@ -15,6 +15,7 @@ from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.output import Output
 from extender.simulate.whatif import Verdict, decide
+from policies.words import many
 
 
 def capture(path: Path, kubeconfig: Path | None, settings: Settings, *, anonymous: bool) -> str:
@@ -22,7 +23,8 @@ def capture(path: Path, kubeconfig: Path | None, settings: Settings, *, anonymou
     output = Output(path)
     taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
-    told = f"{len(file.nodes)} nodes, {len(file.pods)} pods, {len(file.pod_groups)} PodGroups"
+    counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (len(file.pod_groups), "PodGroup"))
+    told = ", ".join(many(count, thing) for count, thing in counts)
     if anonymous:
         anonymise(file, [level.key for level in settings.levels])
         told += ", without their names"

@@ -43,6 +43,8 @@ def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
     assert muster["held"] == pytest.approx(0.0, abs=0.01)
     assert muster["productive"] == pytest.approx(31.11, abs=0.01)
     assert muster["makespan_s"] == pytest.approx(59 * 60, abs=60)
+    _, said = simulate("--scenario", TWO_JOBS)
+    assert "With muster all 2 jobs start and no GPU is held without work." in " ".join(said.split())
 
 
 def test_the_page_has_a_picture_for_everybody_and_fetches_nothing(tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
         (("--scenario", TWO_JOBS, "--jobs", "3"), "--jobs goes with --trace"),
         (("--scenario", TWO_JOBS, "--scheduler-name", "x"), "--scheduler-name goes with --snapshot"),
         (("--scenario", TWO_JOBS, "--price", "inf"), "Invalid value for '--price'"),
-        (("--snapshot", "cluster.json", "--html", "page.html"), "--html goes with --trace or --scenario"),
+        (("--snapshot", "x", "--html", "x"), "--snapshot and --html are the same file"),
         (("--snapshot", "cluster.json", "--scheduler", "fifo"), "--scheduler goes with --trace or --scenario"),
     ],
 )

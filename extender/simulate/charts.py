@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from extender.simulate.outcome import Waits
-from extender.simulate.report import duration, size_words
+from extender.simulate.report import counted, duration, size_words
 
 WIDTH = 1080
 USES = (("productive", "productive"), ("starting", "starting"), ("held", "held without work"))
@@ -86,7 +86,7 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
         one = waits[0][size]
         gpus = "GPU" if one.most_gpus == 1 else "GPUs"
         parts.append(f'<text class="label" x="0" y="{y + row:.1f}">{size_words(one.most_gpus)} {gpus}</text>')
-        parts.append(f'<text class="small" x="0" y="{y + row + 17:.1f}">{one.jobs:,} jobs</text>')
+        parts.append(f'<text class="small" x="0" y="{y + row + 17:.1f}">{counted(one.jobs, "job")}</text>')
         for number, name in enumerate(names):
             parts += _range(name, waits[number][size], number, y + row * (number + 0.5), x_of, left)
             y_end = y + row * (number + 1)

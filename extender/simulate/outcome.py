@@ -73,10 +73,11 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The figures, and the steps that a picture needs."""
+    """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods."""
 
     figures: Figures
     steps: Sequence[Step]
+    gangs: frozenset[int]
 
 
 def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: bool = True) -> Outcome:
@@ -113,7 +114,7 @@ def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: boo
         spans=tuple(sorted(Counter(spanned).items())) if spans else None,
         scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
     )
-    return Outcome(figures, steps)
+    return Outcome(figures, steps, frozenset(_size(life) for life in lives if life.arrival.pods > 1))
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
@@ -173,9 +174,12 @@ def _waited_s(life: Life) -> float:
 def _by_size(lives: Sequence[Life]) -> tuple[Waits, ...]:
     by_size: dict[int, list[float]] = {}
     for life in lives:
-        size = 1 << max(life.arrival.all_gpus - 1, 0).bit_length()
-        by_size.setdefault(size, []).append(_waited_s(life))
+        by_size.setdefault(_size(life), []).append(_waited_s(life))
     return tuple(_waits(size, waited) for size, waited in sorted(by_size.items()))
+
+
+def _size(life: Life) -> int:
+    return 1 << max(life.arrival.all_gpus - 1, 0).bit_length()
 
 
 def _waits(most_gpus: int, waited: Sequence[float]) -> Waits:

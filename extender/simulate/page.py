@@ -8,79 +8,52 @@ from html import escape
 from extender.simulate import charts
 from extender.simulate.charts import Share
 from extender.simulate.outcome import SECONDS_PER_HOUR, Figures, Outcome, binned
-from extender.simulate.report import Input, Table, duration, hours, tables
+from extender.simulate.report import Input, Table, counted, duration, hours, tables
+from extender.simulate.style import STYLE
+from extender.simulate.verdict import longer_waits, verdict
 
 _SPANS = ("span-1", "span-2", "span-3", "span-4")
-
-# The colours of Okabe and Ito, or close to them: told apart by people who see red and green alike, and by their light.
-STYLE = """
-:root { color-scheme: light dark; --page: #ffffff; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --card: #f6f8fa;
-  --productive: #56b4e9; --starting: #e6c700; --held: #c44400; --free: #eaeef2;
-  --s0: #0072b2; --s1: #d55e00; --s2: #b88600; --s3: #a84f84; --s4: #00805d; --s5: #59636e;
-  --n1: #0072b2; --n2: #56b4e9; --n3: #e69f00; --n4: #d55e00 }
-@media (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --soft: #9198a1; --line: #3d444d;
-  --card: #151b23; --productive: #2f86bd; --starting: #f0e442; --held: #ff7a33; --free: #212830;
-  --s0: #56b4e9; --s1: #ff7a33; --s2: #e69f00; --s3: #d98cb3; --s4: #2fc79a; --s5: #9198a1;
-  --n1: #2f86bd; --n2: #8fd0f5; --n3: #e69f00; --n4: #ff7a33 } }
-* { box-sizing: border-box }
-body { margin: 0; background: var(--page); color: var(--text); font: 15px/1.5 system-ui, -apple-system, "Segoe UI",
-  Roboto, "Helvetica Neue", Arial, sans-serif }
-main { max-width: 1160px; margin: 0 auto; padding: 32px 40px 56px }
-h1 { font-size: 26px; margin: 0 0 4px } h2 { font-size: 19px; margin: 44px 0 4px }
-h3 { font-size: 15px; margin: 18px 0 2px }
-p { margin: 0 0 10px; color: var(--soft); max-width: 78ch } p.facts { color: var(--text); max-width: none }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 14px; margin: 24px 0 }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
-.card h3 { margin: 0 0 8px; overflow-wrap: anywhere }
-.card b { display: block; font-size: 21px; line-height: 1.25; font-variant-numeric: tabular-nums }
-.card span { display: block; color: var(--soft); font-size: 13px; margin-bottom: 8px } .card .bad { color: var(--held) }
-svg { width: 100%; height: auto; display: block } svg text { fill: var(--text); font-size: 14px }
-svg .small { fill: var(--soft); font-size: 12.5px } svg .label { font-weight: 600 } svg .note { fill: var(--soft) }
-.mark { stroke: var(--soft); stroke-dasharray: 4 3 }
-.grid { stroke: var(--line); stroke-width: 1; opacity: .7 } .free { fill: var(--free) }
-.productive { fill: var(--productive) } .starting { fill: var(--starting) } .held { fill: var(--held) }
-.legend { display: flex; flex-wrap: wrap; gap: 18px; font-size: 13px; color: var(--soft); margin: 6px 0 10px }
-.legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px;
-  vertical-align: -1px }
-.span-1 { fill: var(--n1) } .span-2 { fill: var(--n2) } .span-3 { fill: var(--n3) } .span-4 { fill: var(--n4) }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: 8px 0 4px }
-th, td { text-align: right; padding: 6px 10px; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left } th { color: var(--soft); font-weight: 600; font-size: 13px }
-.scroll { overflow-x: auto } footer { margin-top: 44px; color: var(--soft); font-size: 13px }
-""" + "\n".join(
-    f".series-{number} line {{ stroke: var(--s{number}); stroke-width: 6; stroke-linecap: round; opacity: .38 }} "
-    f".series-{number} .end {{ stroke-width: 2.5; opacity: .9 }} .series-{number} circle {{ fill: var(--s{number}) }}"
-    for number in range(6)
-)
 
 
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     """The whole page; ``price`` in USD per GPU-hour."""
     figures = [one.figures for one in outcomes]
     parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(about.jobs)} on {escape(about.cluster)}</title><style>{STYLE}</style></head><body><main>",
         f"<h1>{escape(about.jobs)}</h1>",
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',
+        f'<p class="verdict">{escape(verdict(outcomes, price))}</p>',
         f'<div class="cards">{"".join(_card(one, price) for one in figures)}</div>',
         *_over_time(outcomes),
-        *_waiting(figures),
+        *_waiting(outcomes),
         *_spans(figures),
         *_cost(figures, price),
         "<h2>All figures</h2>",
         *(_table(table) for table in tables(figures, price)),
         f"<footer>{escape(_assumed(about))}</footer>",
-        "</main></body></html>\n",
     ]
-    return "\n".join(parts)
+    return _document(f"{about.jobs} on {about.cluster}", parts)
+
+
+def snapshot_page(title: str, facts: Sequence[str], found: Sequence[Table]) -> str:
+    """What Muster would do with a cluster: sentences, and a table for each kind of answer."""
+    told = (f'<p class="facts">{escape(fact)}</p>' for fact in facts)
+    shown = (_table(table) if table.rows else f"<h3>{escape(table.title)}: none</h3>" for table in found)
+    return _document(title, [f"<h1>{escape(title)}</h1>", *told, *shown])
+
+
+def _document(title: str, parts: Sequence[str]) -> str:
+    head = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
+    )
+    return "\n".join([head, *parts, "</main></body></html>\n"])
 
 
 def _facts(about: Input, one: Figures) -> str:
     load = f", offered load {100 * about.load:.0f} %" if about.window_s else ""
     arriving = f"submitted over {duration(about.window_s)}" if about.window_s else "submitted at once"
-    return f"{about.cluster}: {one.gpus:,} GPUs. {one.jobs:,} jobs, {arriving}{load}."
+    return f"{about.cluster}: {counted(one.gpus, 'GPU')}. {counted(one.jobs, 'job')}, {arriving}{load}."
 
 
 def _assumed(about: Input) -> str:
@@ -111,6 +84,7 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
         "<h2>What the GPUs did</h2>",
         "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole. Dashed: the last job "
         "is submitted, and what follows is the drain.</p>",
+        '<p class="narrow">Pictures and tables can be moved sideways.</p>',
         _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
     ]
     for one in outcomes:
@@ -119,17 +93,20 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
             name = one.figures.scheduler
             parts += [
                 f"<h3>{escape(name)}</h3>",
-                charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s),
+                _scroll(charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)),
             ]
     return parts
 
 
-def _waiting(figures: Sequence[Figures]) -> list[str]:
+def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
+    figures, longer = [one.figures for one in outcomes], longer_waits(outcomes)
     return [
         "<h2>Waiting time by gang size</h2>",
         "<p>From submission until the gang is whole. On a logarithmic axis the dot is the median, and the "
         "bar ends at the 95th percentile.</p>",
-        charts.waiting([one.scheduler for one in figures], [one.waits for one in figures]),
+        _scroll(charts.waiting([one.scheduler for one in figures], [one.waits for one in figures])),
+        *(["<h3>Where jobs wait longer, and why</h3>"] if longer else []),
+        *(f'<p class="why">{escape(sentence)}</p>' for sentence in longer),
     ]
 
 
@@ -154,7 +131,7 @@ def _spans(figures: Sequence[Figures]) -> list[str]:
         "<h2>Domains spanned</h2>",
         "<p>NVLink domains that each gang of several pods is in; a node in none counts as one by itself.</p>",
         _legend(legend),
-        charts.bars("Domains spanned", [one.scheduler for one, _ in placed], rows, notes),
+        _scroll(charts.bars("Domains spanned", [one.scheduler for one, _ in placed], rows, notes)),
     ]
 
 
@@ -169,7 +146,7 @@ def _cost(figures: Sequence[Figures], price: float) -> list[str]:
         "<h2>Cost</h2>",
         f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",
         _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
-        charts.bars("Cost", [one.scheduler for one in figures], rows, notes),
+        _scroll(charts.bars("Cost", [one.scheduler for one in figures], rows, notes)),
     ]
 
 
@@ -181,4 +158,10 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
-    return f'<h3>{escape(table.title)}</h3><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+    kind = ' class="words"' if table.words else ""
+    return f"<h3>{escape(table.title)}</h3>{_scroll(f'<table{kind}><tr>{head}</tr>{body}</table>')}"
+
+
+def _scroll(wide: str) -> str:
+    """On a narrow screen it is moved sideways by itself, and the page stays where it is."""
+    return f'<div class="scroll">{wide}</div>'

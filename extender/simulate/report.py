@@ -123,5 +123,10 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:.1f} d"
 
 
+def counted(count: int, thing: str) -> str:
+    """1 job, 2 jobs, 15,802 jobs."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
 def hours(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.2f}"

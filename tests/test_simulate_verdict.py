@@ -1,0 +1,115 @@
+"""What a report says in sentences: who starts what, and why jobs of some sizes wait longer with Muster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from extender.simulate.outcome import Figures, Outcome, Waits
+from extender.simulate.page import page, snapshot_page
+from extender.simulate.report import Input, Table
+from extender.simulate.verdict import longer_waits, verdict
+
+ABOUT = Input("jobs", "cluster", 0.8, 3600, 30, 1800, 0, "0.1.0")
+SMALL, LARGE = 1, 32
+
+
+def outcome(name: str, small_s: float | None, large_s: float | None, *, held: float = 0.0, never: int = 0) -> Outcome:
+    """10 jobs of one pod and 4 gangs; median and 95th percentile alike."""
+    small = Waits(SMALL, 10, 10, small_s, small_s)
+    large = Waits(LARGE, 4, 4 - never, large_s, large_s)
+    overall = Waits(0, 14, 14 - never, small_s, large_s)
+    figures = Figures(
+        scheduler=name, gpus=64, jobs=14, completed=14 - never, never_started=never, observed_s=7200, makespan_s=None,
+        productive=10, starting=1, held=held, free=100, held_at_most=0, utilisation=0.5, overall=overall,
+        waits=(small, large), spans=None, scattered=0, window_s=3600, held_in_vain=held, rendezvous=0,
+    )  # fmt: skip
+    return Outcome(figures, [(0.0, 1.0, 0.0, 0.0)], frozenset({LARGE}))
+
+
+KUBE = outcome("kube-scheduler", 7200, 600, held=100, never=2)
+MUSTER = outcome("muster", 0, 36_000)
+
+
+def test_the_verdict_names_what_starts_what_is_held_and_the_waits() -> None:
+    said = verdict([KUBE, MUSTER], 2.0)
+    assert said == (
+        "With muster all 14 jobs start and no GPU is held without work. "
+        "With kube-scheduler 2 of 14 jobs never start and 100.00 GPU-hours (200 USD) are held without work. "
+        "The median and the 95th percentile of the waiting time are 0 s / 10.0 h with muster, and 2.0 h / 10.0 min "
+        "with kube-scheduler."
+    )
+
+
+def test_one_scheduler_alone_has_a_verdict_too() -> None:
+    said = verdict([replace(MUSTER, figures=replace(MUSTER.figures, jobs=1))], 2.0)
+    assert said.startswith("With muster the only job starts and no GPU is held without work. The median")
+    assert longer_waits([MUSTER]) == []
+
+
+def test_a_gang_that_waits_whole_is_the_reason_where_the_other_holds_parts() -> None:
+    (said,) = longer_waits([KUBE, MUSTER])
+    assert said.startswith("Longer than with kube-scheduler: 17-32 GPUs: 10.0 h / 10.0 h against 10.0 min / 10.0 min.")
+    assert "kube-scheduler never starts 2 jobs" in said
+    assert "A gang waits as a whole until there is room for all of its pods" in said
+    assert "100.00 GPU-hours were held without work" in said
+
+
+def test_a_reason_that_the_figures_do_not_support_is_not_given() -> None:
+    nothing_held = outcome("kube-scheduler", 7200, 600)
+    (said,) = longer_waits([nothing_held, MUSTER])
+    assert "GPU-hours" not in said
+    assert "never starts" not in said
+
+
+def test_an_ordered_queue_is_the_reason_against_fifo() -> None:
+    (said,) = longer_waits([outcome("fifo", 7200, 600), MUSTER])
+    assert "fifo lets no job pass an older one" in said
+
+
+def test_single_pods_wait_longer_for_gangs_that_wait_less() -> None:
+    (said,) = longer_waits([outcome("kube-scheduler", 0, 36_000), outcome("muster", 3600, 60)])
+    assert said.startswith("Longer than with kube-scheduler: 1 GPU: 60.0 min / 60.0 min against 0 s / 0 s.")
+    assert "In turn jobs of 17-32 GPUs wait less" in said
+
+
+@pytest.mark.parametrize("other", [outcome("ideal", 0, 0), outcome("fifo", 0, 36_000 - 50), outcome("fifo", 0, 35_000)])
+def test_a_bound_and_small_differences_are_no_longer_waits(other: Outcome) -> None:
+    assert longer_waits([MUSTER, other]) == []
+
+
+def test_never_is_longer_than_any_time() -> None:
+    (said,) = longer_waits([outcome("fifo", 0, 600), outcome("muster", 0, None)])
+    assert "never / never against 10.0 min / 10.0 min" in said
+
+
+def test_the_page_begins_with_the_verdict_and_gives_the_reasons_beside_the_waits() -> None:
+    told = page(ABOUT, [KUBE, MUSTER], 2.0)
+    assert told.index('<p class="verdict">With muster all 14 jobs start') < told.index('<div class="cards">')
+    assert told.index("Waiting time by gang size") < told.index("A gang waits as a whole") < told.index("<h2>Cost")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        page(ABOUT, [KUBE, MUSTER], 2.0),
+        snapshot_page("Snapshot", ["1 node"], [Table("Would wait", ("gang", "reason"), [("a", "b")], words=True)]),
+    ],
+)
+def test_everything_wide_can_be_moved_sideways_on_a_phone(told: str) -> None:
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in told
+    wide = re.findall(r"(.{0,20})<(?:svg|table)\b", told, re.DOTALL)
+    assert wide
+    assert all(before.endswith('<div class="scroll">') for before in wide)
+
+
+def test_the_page_of_a_snapshot_is_text_and_never_markup() -> None:
+    rows = [("<b>team</b>", "<script>")]
+    told = snapshot_page(
+        "<i>", ["a < b"], [Table("Would wait", ("gang", "reason"), rows), Table("None", ("gang",), [])]
+    )
+    assert "<script" not in told
+    assert "&lt;b&gt;team&lt;/b&gt;" in told
+    assert "<h3>None: none</h3>" in told
