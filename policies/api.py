@@ -17,6 +17,9 @@ SortKey = tuple[int | float | str, ...]
 Choice = tuple[Domain, ...]
 """Domains to be used together, filled in this order. What a role cannot find in the first it looks for in the next."""
 
+PAUSE: Choice = ()
+"""No choice: others may be let in before the next one is asked for. For whoever takes long to find one."""
+
 NOBODY: Rows = np.zeros(0, dtype=np.intp)
 """No members of the gang have a node yet."""
 
@@ -52,7 +55,8 @@ class TopologyPolicy(Protocol):
 
     Called once per gang and attempt, and only for a gang that has room in the cluster as a whole. The first choice
     that holds all of it is taken, and no more choices are asked for; so say what is cheap to say first. When none holds
-    all, the one that held the most members counts, if those are enough for the gang to run.
+    all, the one that held the most members counts, if those are enough for the gang to run. What takes more than half a
+    millisecond to find may be preceded by ``PAUSE``, which is no choice.
     """
 
     def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]: ...

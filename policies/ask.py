@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from policies.matching import conditions
 from policies.model import Pod, Requests
 from policies.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.snapshot import Counts, Rows, Snapshot
+from policies.steps import Steps, grouped, ordered
+
+MOST_PARTS = 32
+"""Slices of one shape that lack members, and that are placed at once: each is a role of its own."""
 
 Sibling = tuple[Pod, str]
 """Another member of the gang, and the node that it is on or has been promised."""
@@ -52,15 +57,14 @@ class Ask:
 
 def roles_of(
     members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot, beside: Sequence[Sibling]
-) -> list[Role] | Unclear:
+) -> Steps[list[Role] | Unclear]:
     """The members by shape: those with requirements first, the nearest level first, then large requests.
 
     Extended resources weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the
     siblings have made of it, forbids a member to go.
     """
-    shapes: dict[object, list[Pod]] = {}
-    for pod in sorted(members, key=lambda pod: pod.rank):
-        shapes.setdefault((pod.requests, pod.selection, pod.topology), []).append(pod)
+    ranked = yield from ordered(members, lambda pod: pod.rank)
+    shapes = yield from grouped(ranked, lambda pod: (pod.requests, pod.selection, pod.topology))
     closed = rows_of(refused, snapshot)
     found: list[tuple[bool, Role]] = []
     for pods in shapes.values():
@@ -71,9 +75,10 @@ def roles_of(
         room[closed] = 0
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
-            found += _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
+            found += yield from _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
         else:
             found.append((False, Role(tuple(pods), room, rules, home)))
+        yield 10 + 3 * conditions(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
     return [role for _, role in found]
@@ -99,7 +104,7 @@ def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snap
     return required, home
 
 
-def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Iterator[tuple[bool, Role]]:
+def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]]]:
     """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
     pods, room, rules = sliced.pods, sliced.room, sliced.rules
     codes = snapshot.levels[rules.slice_level].codes
@@ -110,19 +115,20 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Iter
         for pod, node in beside
         if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows
     }
-    slices: dict[tuple[str, int], list[Pod]] = {}
-    for pod in pods:
-        slices.setdefault(pod.slice_of(rules.slice_size), []).append(pod)
-    fresh = {number: some for number, some in slices.items() if number not in homes}
-    whole = [pod for some in fresh.values() if len(some) == rules.slice_size for pod in some]
+    slices = yield from grouped(pods, lambda pod: pod.slice_of(rules.slice_size))
+    parts = [of for of, some in slices.items() if of in homes or len(some) < rules.slice_size]
+    cut = set(parts)
+    found, whole = [], [pod for of, some in slices.items() if of not in cut for pod in some]
     if whole:
-        yield False, Role(tuple(whole), room, rules, sliced.home)
-    for number, some in slices.items():
-        if number in homes:
-            home = rules.slice_level, homes[number]
-            yield True, Role(tuple(some), np.where(codes == home[1], room, 0), rules.unsliced(), home)
-        elif len(some) < rules.slice_size:
-            yield False, Role(tuple(some), room, rules.sliced_by(len(some)), sliced.home)
+        found.append((False, Role(tuple(whole), room, rules, sliced.home)))
+    for of in parts[:MOST_PARTS]:
+        some = tuple(slices[of])
+        if of in homes:
+            home = rules.slice_level, homes[of]
+            found.append((True, Role(some, np.where(codes == home[1], room, 0), rules.unsliced(), home)))
+        else:
+            found.append((False, Role(some, room, rules.sliced_by(len(some)), sliced.home)))
+    return found
 
 
 def _nearness(role: Role, levels: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.api import Choice
+from policies.api import PAUSE, Choice
 from policies.ask import Ask
 from policies.columns import Mask
 from policies.snapshot import Counts, Domain, Level, Snapshot
@@ -19,6 +19,10 @@ Shares = list[tuple[int, int]]
 Split = Callable[[Counts, int, int, NDArray[np.int64]], Shares]
 """``split(rooms, want, spare, preference)``: share so many out to the domains. ``spare``: room outside all of them."""
 
+Dividing = Generator[Choice, None, list[Domain]]
+"""Finds the domains that one divides into. What it yields are pauses."""
+
+_DOMAINS_AT_ONCE = 50
 _TRIES, _TRIES_REQUIRED = 4, 64
 """Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
 
@@ -46,7 +50,8 @@ def choices(ask: Ask, snapshot: Snapshot, split: Split, *, climbs: bool = True, 
     if rules.required is None:
         everywhere = Domain("", np.arange(len(snapshot.names)))
         if climb.chain(len(snapshot.levels)):
-            yield tuple(climb.divided(None, len(snapshot.levels)))
+            parts = yield from climb.divided(None, len(snapshot.levels))
+            yield tuple(parts)
         yield (everywhere,)
 
 
@@ -78,27 +83,37 @@ class _Climb:
             codes = np.flatnonzero(holds[held - 1] & terrain.allows(at, held))
             for code in terrain.best_first(codes, at, needed)[:tries].tolist():
                 near = () if held == len(roles) else self._around(at, code)
-                yield (*self.divided(code, at), *near)
+                parts = yield from self.divided(code, at)
+                yield (*parts, *near)
+            if held > 1:
+                yield PAUSE
 
-    def divided(self, code: int | None, at: int) -> list[Domain]:
+    def divided(self, code: int | None, at: int) -> Dividing:
         """A domain, or without a code the whole cluster, as the domains that it divides into."""
         count = len(self._first.room)
         inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
         whole = Domain("" if code is None else self._levels[at].names[code], np.flatnonzero(inside))
-        return self._divide(whole, inside, self._first.count, self.chain(at))
+        return (yield from self._divide(whole, inside, self._first.count, self.chain(at)))
 
-    def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> list[Domain]:
+    def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> Dividing:
         if not chain:
             return [whole]
+        yield PAUSE
         level, unit = self._levels[chain[0]], self._first.rules.slice_size or 1
         rooms, spare = level.tally(np.where(inside, self._first.room, 0))
         shares = self._split(rooms // unit, want // unit, spare // unit, self._terrain.preference(chain[0]))
-        parts, left = [], inside
-        for code, seats in _as_neighbours(shares, level):
-            here = inside & (level.codes == code)
-            left = left & ~here
-            part = Domain(level.names[code], np.flatnonzero(here), seats * unit)
-            parts += self._divide(part, here, seats * unit, chain[1:])
+        parts, left = [], inside.copy()
+        for number, (code, seats) in enumerate(_as_neighbours(shares, level), 1):
+            rows = level.domain(code).rows
+            rows = rows[inside[rows]]
+            left[rows] = False
+            part, here = Domain(level.names[code], rows, seats * unit), inside
+            if len(chain) > 1:
+                here = np.zeros_like(inside)
+                here[rows] = True
+            parts += yield from self._divide(part, here, seats * unit, chain[1:])
+            if number % _DOMAINS_AT_ONCE == 0:
+                yield PAUSE
         if len(self._terrain.roles) == 1:
             left = left & (level.codes < 0)
         if left.any():
@@ -158,11 +173,11 @@ def _uneven(rooms: Counts, parents: NDArray[np.intp], needed: Counts, want: int)
 
 def _as_neighbours(shares: Shares, level: Level) -> Shares:
     """Domains that are near each other one after the other, so that ranks that follow each other are near, too."""
-    seen: dict[tuple[int, int], int] = {}
-
-    def place(numbered: tuple[int, tuple[int, int]]) -> list[int]:
-        number, (code, _) = numbered
-        farther = reversed(list(enumerate(level.above)))
-        return [*(seen.setdefault((steps, int(up[code])), number) for steps, up in farther), number]
-
-    return [share for _, share in sorted(enumerate(shares), key=place)]
+    if not level.above:
+        return shares
+    codes = np.array([code for code, _ in shares], dtype=np.intp)
+    keys = [np.arange(len(codes))]
+    for up in level.above:
+        _, first, which = np.unique(up[codes], return_index=True, return_inverse=True)
+        keys.append(first[which])
+    return [shares[place] for place in np.lexsort(keys).tolist()]

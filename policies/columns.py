@@ -156,6 +156,13 @@ class Column:
             self.padded(len(self._codes) + max(16, len(self._codes)))
         self._codes[row] = self._code(node)
 
+    def copy(self) -> Column:
+        """The same at this moment: nodes that are put into one are not in the other."""
+        other = Column(self._fact, ())
+        other.values, other._code_of, other._codes = list(self.values), dict(self._code_of), self._codes.copy()
+        other._rank, other._numbers = self._rank, self._numbers
+        return other
+
     def padded(self, count: int) -> Column:
         """The same, with at least so many rows: those that are new have no value."""
         if (more := count - len(self._codes)) > 0:

@@ -26,6 +26,12 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
+def conditions(selection: Selection) -> int:
+    """How many questions it asks of each node."""
+    terms = sum(map(len, selection.affinity or ()))
+    return len(selection.node_selector) + terms + len(selection.tolerations)
+
+
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     """The rules, for one node or for all of them, as ``test`` has it."""
     verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
 from policies.api import Choice, ScorePolicy
-from policies.ask import Ask, Role, Sibling, roles_of, rows_of
+from policies.ask import MOST_PARTS, Ask, Role, Sibling, roles_of, rows_of
 from policies.chosen import OURS, Policies
-from policies.columns import Codes
-from policies.fewest import fewest
-from policies.model import Pod
+from policies.filling import fill
+from policies.model import Pod, Requests, Selection
 from policies.rules import NONE_ASKED, Unclear
 from policies.shortage import Miss, explain, nearest_miss
-from policies.snapshot import Counts, Domain, Rows, Snapshot, slots
+from policies.snapshot import Domain, Rows, Snapshot
+from policies.steps import Steps, finish, metered
 from policies.terrain import reach, rooms
 
 _DOMAINS = 64
 """How many domains of a required level are looked into for as many members as possible."""
-
-Taken = tuple[Role, Rows, Counts]
-"""Room that a role has got: how many of its members each of these nodes takes."""
+_EFFORT = 20_000
+"""When a gang has cost so many units no more choices are tried. Gangs of a few roles never come near it."""
+_TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
+_PAUSE = 100
+"""What a topology policy has done at most when it pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,19 @@ def place(
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Placed | NoRoom:
-    """Place the gang: all of ``members`` if there is room, else as many as fit if they are ``needed``, or nothing.
+    """``placing``, done at once."""
+    return finish(placing(members, needed, snapshot, refused, beside, policies))
+
+
+def placing(
+    members: Sequence[Pod],
+    needed: int,
+    snapshot: Snapshot,
+    refused: Collection[str] = (),
+    beside: Sequence[Sibling] = (),
+    policies: Policies = OURS,
+) -> Steps[Placed | NoRoom]:
+    """Place the gang, in steps: all ``members`` if there is room, else as many as fit if they are ``needed``, or none.
 
     ``refused`` nodes are left out. ``beside`` are the gang's other members. Domains are tried in the order of the
     topology policy; whatever it proposes, no required level is broken and no slice is cut. Inside a domain a role gets
@@ -66,9 +79,9 @@ def place(
     other, the largest requests first, and where that fails in the cluster as a whole the smallest first. That is
     greedy: it misses a placement if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes
     on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
-    nodes than it needs.
+    nodes than it needs. A gang of many shapes gets the best of the choices that were tried when its effort was spent.
     """
-    asked = roles_of(members, refused, snapshot, beside)
+    asked = yield from roles_of(members, refused, snapshot, beside)
     if isinstance(asked, Unclear):
         return NoRoom(0, needed, asked.explanation, unclear=True)
     cut = [(role, reach(role, snapshot)) for role in asked]
@@ -76,38 +89,49 @@ def place(
     rows = rows_of([node for _, node in beside], snapshot)
     if len(roles) > 1:
         # Most often the first choice holds all. If not, what the roles leave to each other is worth a look.
-        if _count(roles) >= needed and len(nodes := _try(roles, rows, snapshot, policies, 1)) == _count(roles):
-            return Placed(nodes)
-        roles = _within_reach(roles, needed, snapshot, policies.scoring)
+        if _count(roles) >= needed:
+            nodes = yield from _try(roles, rows, snapshot, policies, 1)
+            if len(nodes) == _count(roles):
+                return Placed(nodes)
+        roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
-        nodes = _try(roles, rows, snapshot, policies)
+        nodes = yield from _try(roles, rows, snapshot, policies)
         if len(nodes) >= needed:
             return Placed(nodes)
         placed = set(nodes)
-    stuck = next(role for role in asked if any(pod.uid not in placed for pod in role.pods))
+    stuck = next((role for role in asked if any(pod.uid not in placed for pod in role.pods)), None)
+    if stuck is None:
+        return NoRoom(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
     return NoRoom(len(placed), needed, explain(stuck.pods[0], snapshot, refused), nearest_miss(stuck, want, snapshot))
 
 
-def fits(wanted: dict[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
+def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
     """Whether every member could go to the node named for it, all together: the test of a remembered placement."""
-    taken: dict[tuple[int, int], int] = {}
+    alike: dict[tuple[Requests, Selection], list[int]] = {}
     for pod in members:
         row = snapshot.rows.get(wanted[pod.uid])
-        demand = snapshot.demand(pod.requests)
-        if row is None or demand is None or not snapshot.eligible(pod.selection)[row]:
+        if row is None:
+            return False
+        alike.setdefault((pod.requests, pod.selection), []).append(row)
+    taken = np.zeros_like(snapshot.free)
+    for (requests, selection), found in alike.items():
+        demand, rows = snapshot.demand(requests), np.array(found, dtype=np.intp)
+        if demand is None or not snapshot.eligible(selection)[rows].all():
             return False
         for line, amount in demand:
-            taken[line, row] = taken.get((line, row), 0) + amount
-    return all(snapshot.free[place] >= amount for place, amount in taken.items())
+            np.add.at(taken[line], rows, amount)
+    return bool(((taken == 0) | (taken <= snapshot.free)).all())
 
 
 def _count(roles: Sequence[Role]) -> int:
     return sum(role.count for role in roles)
 
 
-def _within_reach(roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy) -> tuple[Role, ...]:
+def _within_reach(
+    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
+) -> Steps[tuple[Role, ...]]:
     """The members that there is room for at once, by role: in the cluster, or in a domain that the first role requires.
 
     Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
@@ -120,13 +144,15 @@ def _within_reach(roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scor
     elif required is None or _count(roles) <= needed:
         return roles
     best: tuple[Role, ...] = ()
+    spent = 0
     for choice in _widest(roles, required, snapshot):
         for order in orders:
-            found = _fill(order, choice, snapshot, scoring)
+            found, cost = yield from metered(fill(order, choice, snapshot, scoring))
+            spent += cost
             if len(found) > _count(best):
                 placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
                 best = tuple(role.cut(count) for role, count in placed if count)
-            if len(found) == _count(roles):
+            if len(found) == _count(roles) or spent > _EFFORT:
                 return best
     return best
 
@@ -145,97 +171,20 @@ def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> 
 
 def _try(
     roles: tuple[Role, ...], beside: Rows, snapshot: Snapshot, policies: Policies, choices: int | None = None
-) -> dict[str, str]:
+) -> Steps[dict[str, str]]:
     """The first of so many choices that holds all, else the one that holds the most."""
     best: dict[str, str] = {}
-    for choice in islice(policies.topology.domains(Ask(roles, beside), snapshot), choices):
-        nodes = _fill(roles, choice, snapshot, policies.scoring)
+    spent = tried = 0
+    for choice in policies.topology.domains(Ask(roles, beside), snapshot):
+        if not choice:
+            spent += _PAUSE
+            yield _PAUSE
+            continue
+        nodes, cost = yield from metered(fill(roles, choice, snapshot, policies.scoring))
         if len(nodes) == _count(roles):
             return nodes
         best = max(best, nodes, key=len)
+        spent, tried = spent + cost, tried + 1
+        if tried == choices or spent > _EFFORT:
+            break
     return best
-
-
-def _fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> dict[str, str]:
-    """Place one role after the other in the domains, as many members as fit."""
-    nodes: dict[str, str] = {}
-    taken: list[Taken] = []
-    anchor: int | None = None
-    for role in roles:
-        room = _room_left(role, taken, snapshot)
-        if role.rules.required is not None:
-            codes = snapshot.levels[role.rules.required].codes
-            anchor = _anchor(codes, choice[0].rows, room) if anchor is None else anchor
-            room[codes != codes[anchor]] = 0
-        pods = iter(role.pods)
-        for rows, counts in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
-            names = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
-            nodes |= {pod.uid: name for name, pod in zip(names, pods, strict=False)}
-            taken.append((role, rows, counts))
-    return nodes
-
-
-def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
-    """A node of the domain that has the most room among these nodes: those who require the level go there."""
-    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
-    rooms[:1] = -1
-    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
-    return int(rows[best[0]]) if len(best) else 0
-
-
-def _seats(
-    role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
-) -> Iterator[tuple[Rows, Counts]]:
-    """Nodes for the role, domain by domain, and how many members each takes. Takes that room away."""
-    rest = role.count
-    for domain in choice:
-        most = rest if domain.most is None or not limited else min(rest, domain.most)
-        for part in _parts(role, domain.rows, snapshot):
-            here = int(room[part].sum())
-            unit = role.rules.slice_size
-            want = min(most, here // unit * unit if unit else here)
-            if not want:
-                continue
-            rows = _pick(role.pods[0], part, room, want, snapshot, scoring)
-            counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
-            room[rows] -= counts
-            most, rest = most - want, rest - want
-            yield rows, counts
-        if not rest:
-            return
-
-
-def _parts(role: Role, rows: Rows, snapshot: Snapshot) -> Iterator[Rows]:
-    """The nodes at once, or for a sliced role by the domains in which slices have to stay whole."""
-    if not role.rules.slice_size:
-        yield rows
-        return
-    codes = snapshot.levels[role.rules.slice_level].codes[rows]
-    for code in np.unique(codes[codes >= 0]).tolist():
-        yield rows[codes == code]
-
-
-def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
-    """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
-    here = room[rows]
-    if here.sum() > rest:
-        poor = 100 - np.clip(scoring.score(pod, rows, snapshot), 0, 100)
-        rows = rows[fewest(here, rest, poor * len(snapshot.names) + snapshot.rank[rows])]
-    else:
-        rows = rows[here > 0]
-    return rows[np.argsort(snapshot.rank[rows])]
-
-
-def _room_left(role: Role, taken: Sequence[Taken], snapshot: Snapshot) -> Counts:
-    """The role's room beside the roles of the same gang that were placed before it."""
-    room = role.room.copy()
-    demand = snapshot.demand(role.requests)
-    if not taken or demand is None:
-        return room
-    rows = np.unique(np.concatenate([rows for _, rows, _ in taken]))
-    free = snapshot.free[:, rows]
-    for other, where, counts in taken:
-        for line, amount in snapshot.demand(other.requests) or ():
-            free[line, np.searchsorted(rows, where)] -= amount * counts
-    room[rows] = np.minimum(room[rows], slots(free, demand))
-    return room

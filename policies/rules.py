@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from policies.model import NO_LEVEL, Pod
+import numpy as np
+
+from policies.model import NO_LEVEL, Pod, Topology
 from policies.snapshot import Snapshot
 from policies.words import counted
 
@@ -84,20 +86,28 @@ def is_bound_by_rules(pod: Pod) -> bool:
 
 def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
-    tied = [(pod, snapshot.rows.get(node, -1)) for pod, node in nodes if is_bound_by_rules(pod)]
-    homes: dict[tuple[object, ...], set[int]] = {}
-    for pod, row in tied:
-        rules = rules_of([pod], snapshot)
-        if isinstance(rules, Unclear) or row < 0:
+    alike: dict[Topology, tuple[list[Pod], list[int]]] = {}
+    for pod, node in nodes:
+        if is_bound_by_rules(pod):
+            pods, rows = alike.setdefault(pod.topology, ([], []))
+            pods.append(pod)
+            rows.append(snapshot.rows.get(node, -1))
+    homes: dict[int, set[int]] = {}
+    slices: dict[object, int] = {}
+    for said, (pods, rows) in alike.items():
+        rules, there = rules_of(pods, snapshot), np.array(rows, dtype=np.intp)
+        if isinstance(rules, Unclear) or -1 in rows:
             return False
         if rules.required is not None:
             for at in range(rules.required, len(snapshot.levels)):
-                homes.setdefault((at,), set()).add(int(snapshot.levels[at].codes[row]))
+                homes.setdefault(at, set()).update(np.unique(snapshot.levels[at].codes[there]).tolist())
         if rules.slice_size:
-            of = (pod.requests, pod.selection, pod.topology, pod.slice_of(rules.slice_size))
-            homes.setdefault(of, set()).add(int(snapshot.levels[rules.slice_level].codes[row]))
-    asked = {snapshot.level_called(pod.topology.required or "") for pod, _ in tied}
-    return all(len(codes) == 1 and -1 not in codes for of, codes in homes.items() if len(of) > 1 or of[0] in asked)
+            for pod, code in zip(pods, snapshot.levels[rules.slice_level].codes[there].tolist(), strict=True):
+                of = (pod.requests, pod.selection, said, pod.slice_of(rules.slice_size))
+                if code < 0 or slices.setdefault(of, code) != code:
+                    return False
+    asked = {snapshot.level_called(said.required or "") for said in alike}
+    return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in asked)
 
 
 def _index(name: str | None, snapshot: Snapshot) -> int | None:

@@ -50,7 +50,8 @@ def evenly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) 
     order = np.lexsort((preference, rooms))
     share, larger = divmod(within, count)
     small = order[rooms[order] >= share][: count - larger]
-    large = np.array([code for code in order[rooms[order] > share] if code not in small], dtype=np.intp)[:larger]
+    roomy = order[rooms[order] > share]
+    large = roomy[~np.isin(roomy, small)][:larger]
     chosen = np.concatenate((large, small))
     return levelled(chosen if len(chosen) == count else order[::-1][:count], rooms, within)
 

@@ -137,8 +137,12 @@ class Ledger:
         return iter(self._on_node.get(node, ()))
 
     def snapshot(self) -> Snapshot:
-        """What a policy sees now: a view, good for one decision."""
+        """What a policy sees now: a view, good until the next change, or after ``lend`` for as long as it is needed."""
         return self._table.snapshot()
+
+    def lend(self) -> None:
+        """Every snapshot that somebody has stays as it is now, whatever changes."""
+        self._table.lend()
 
     def validate(self) -> None:
         """Recount everything from the nodes and the charges: the arrays must say the same."""
@@ -161,4 +165,4 @@ class Ledger:
         for name, amount in charge.requests:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self._table.resources.get(name)) is not None:
-                self._table.free[line, row] -= sign * amount
+                self._table.take(line, row, sign * amount)

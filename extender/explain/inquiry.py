@@ -13,6 +13,7 @@ from policies.columns import Mask
 from policies.model import NO_LEVEL, Pod, Selection, Toleration
 from policies.rules import Unclear
 from policies.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+from policies.steps import finish
 
 _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 
@@ -86,7 +87,7 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
     if not members or gang.min_member is None:
         return None
     view = state.ledger.snapshot()
-    roles = roles_of(members, tuple(gang.refused), view, gang.siblings)
+    roles = finish(roles_of(members, tuple(gang.refused), view, gang.siblings))
     if isinstance(roles, Unclear) or not roles:
         return None
     role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining

@@ -111,3 +111,26 @@ def test_levels_are_label_keys_nearest_first() -> None:
         ("rack", "r1"),
         ("zone", "z1"),
     ]
+
+
+def test_a_snapshot_that_is_lent_stays_as_it_is_whatever_changes() -> None:
+    ledger = Ledger()
+    for one in cluster("a: 3x8", "b: 2x8"):
+        ledger.set_node(one)
+    asks = Selection((("kubernetes.io/hostname", "a-1"),))
+    view, fresh = ledger.snapshot(), ledger.snapshot()
+    ledger.lend()
+    ledger.charge("one", "a-0", requests(8), assumed=True)
+    assert view.free.tolist() == fresh.free.tolist() == view.allocatable.tolist()
+    before = [level.codes.tolist() for level in view.levels]
+    ledger.drop_node("a-1")
+    ledger.set_node(node("c-0", labels={CLIQUE: "c"}))
+    ledger.set_node(Node("a-2", (("example.com/new", 4), ("pods", 10)), {CLIQUE: "b"}))
+    ledger.charge("two", "b-0", requests(8), assumed=False)
+    ledger.validate()
+    assert list(view.names) == ["a-0", "a-1", "a-2", "b-0", "b-1"]
+    assert view.free.tolist() == view.allocatable.tolist()
+    assert view.eligible(asks).tolist() == [False, True, False, False, False]
+    assert [level.codes.tolist() for level in view.levels] == before
+    assert view.demand((("example.com/new", 1),)) is None
+    assert not ledger.snapshot().eligible(asks).any()

@@ -94,9 +94,9 @@ def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
         ledger.set_node(one)
     view = ledger.snapshot()
     terms = tuple((Requirement(f"example.com/{n}", "DoesNotExist", ()),) for n in range(100))
-    before = len(ledger._table._columns)
+    before = len(ledger._table._facts._columns)
     assert view.eligible(Selection(affinity=terms)).all()
-    assert len(ledger._table._columns) <= before + 1
+    assert len(ledger._table._facts._columns) <= before + 1
     for n in range(100):
         ledger.charge(f"uid-{n}", "a-0", ((f"example.com/{n}", 1 << 55), ("pods", 1)), assumed=False)
     assert len(ledger.snapshot().resources) == len(view.resources)

@@ -148,7 +148,7 @@ def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch
         evaluated.append(selection)
         return eligible(selection, *rest)
 
-    monkeypatch.setattr("extender.core.table.eligible", counted)
+    monkeypatch.setattr("extender.core.facts.eligible", counted)
     mine, others = Selection((("a", "b"),)), [Selection((("a", str(number)),)) for number in range(2000)]
     for one in (mine, *others, mine, *others):
         assert view.eligible(one).tolist() == [False] * 20
@@ -161,4 +161,4 @@ def test_what_is_known_of_a_selection_goes_with_the_pods_that_ask_for_it() -> No
     view = ledger.snapshot()
     for number in range(100):
         view.eligible(Selection((("a", str(number)),)))
-    assert len(ledger._table._masks) == 0
+    assert len(ledger._table._facts._masks) == 0

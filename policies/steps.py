@@ -1,0 +1,72 @@
+"""Work in steps: a generator that yields what it has cost since the last time, and that returns what it has found.
+
+Costs are in units of about 5 microseconds on a cluster of 5,000 nodes. Whoever runs such work may let others in between
+two steps; no step may cost more than some hundreds of units, whatever pods say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+Steps = Generator[int, None, T]
+
+AT_ONCE = 256
+"""How many members, or gangs, are looked at in one step."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """Do all of it now."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
+def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
+    """The same, and what it has cost in all."""
+    total = 0
+    while True:
+        try:
+            cost = next(steps)
+        except StopIteration as end:
+            return end.value, total
+        total += cost
+        yield cost
+
+
+def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
+    """``sorted``, some items at a time. Costs little for what is in order already."""
+    runs: list[list[T]] = []
+    for at in range(0, len(items), AT_ONCE):
+        run = sorted(items[at : at + AT_ONCE], key=key)
+        if runs and not key(run[0]) < key(runs[-1][-1]):
+            runs[-1] += run
+        else:
+            runs.append(run)
+        if len(items) > AT_ONCE:
+            yield AT_ONCE // 4
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    merged, found = merge(*runs, key=key), []
+    while some := list(islice(merged, AT_ONCE)):
+        found += some
+        yield AT_ONCE
+    return found
+
+
+def grouped(items: Sequence[T], key: Callable[[T], K]) -> Steps[dict[K, list[T]]]:
+    """The items by key, some at a time; the keys and the items of each are in the order given."""
+    groups: dict[K, list[T]] = {}
+    for at in range(0, len(items), AT_ONCE):
+        for item in items[at : at + AT_ONCE]:
+            groups.setdefault(key(item), []).append(item)
+        if len(items) > AT_ONCE:
+            yield AT_ONCE // 4
+    return groups

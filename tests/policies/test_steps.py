@@ -1,0 +1,126 @@
+"""Planning in steps: the same answer as at once, in steps that are bounded whatever pods say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from policies.ask import MOST_PARTS, Ask
+from policies.balanced import Balanced
+from policies.chosen import OURS, Policies
+from policies.model import Pod, Requirement, Selection, Topology
+from policies.placement import NoRoom, Placed, place, placing
+from policies.rules import keeps
+from policies.snapshot import Domain, Snapshot
+from policies.steps import Steps, finish, metered, ordered
+from tests.builders import cluster, gang, requests, snapshot
+from tests.effort import calls
+
+
+def costs(steps: Steps[object]) -> tuple[object, list[int], list[int]]:
+    """What is found, what each step says that it has cost, and how many functions it has called."""
+    said: list[int] = []
+    called: list[int] = []
+    found: list[object] = []
+
+    def advance() -> None:
+        try:
+            said.append(next(steps))
+        except StopIteration as end:
+            found.append(end.value)
+
+    while not found:
+        called.append(calls(advance))
+    return found[0], said, called
+
+
+def scattered(count: int, *, terms: int = 1) -> list[Pod]:
+    """A gang whose members have distinct affinity each."""
+    asked = [
+        tuple((Requirement("kubernetes.io/hostname", "NotIn", (f"a-{number}", str(term))),) for term in range(terms))
+        for number in range(count)
+    ]
+    pods = gang("odd", count, gpus=1)
+    return [replace(pod, selection=Selection(affinity=one)) for pod, one in zip(pods, asked, strict=True)]
+
+
+HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        gang("plain", 1200, gpus=1),
+        gang("sliced", 1200, gpus=1, topology=Topology(slice_size=3, slice_level="clique")),
+        [pod for pod in gang("holes", 900, gpus=1, topology=Topology(slice_size=3)) if (pod.index or 0) % 3],
+        scattered(16, terms=120),
+        gang("large", 600, gpus=9),
+    ],
+    ids=["members", "slices", "parts of slices", "shapes", "no room"],
+)
+def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
+    place(members[:3], 3, snapshot(HERE))  # numpy imports some of itself when it is first used
+    _, said, called = costs(placing(members, len(members), snapshot(HERE)))
+    assert max(said, default=0) <= 600
+    assert max(called) < 6000
+    assert len(called) > 1
+
+
+def test_many_parts_of_slices_are_no_roles_without_end() -> None:
+    members = [pod for pod in gang("holes", 900, gpus=1, topology=Topology(slice_size=3)) if (pod.index or 0) % 3]
+    found, said, _ = costs(placing(members, 600, snapshot(HERE)))
+    assert isinstance(found, NoRoom)
+    assert f"more than {MOST_PARTS} slices that lack members" in found.explanation
+    assert sum(said) < 100_000
+    assert isinstance(place(members, 2 * MOST_PARTS, snapshot(HERE)), Placed)
+
+
+def test_a_gang_of_many_shapes_costs_a_bounded_effort() -> None:
+    """No choice holds all of it, and there are many."""
+    members = [replace(pod, requests=requests(3, cpu=1 + number)) for number, pod in enumerate(gang("mixed", 16))]
+    topology = Topology(required="clique")
+    apart = [replace(pod, topology=topology) for pod in members]
+    _, said, _ = costs(placing(apart, 3, snapshot(HERE)))
+    assert sum(said) < 100_000
+
+
+def test_a_policy_may_pause() -> None:
+    class Slow:
+        def domains(self, ask: Ask, view: Snapshot) -> Iterator[tuple[Domain, ...]]:
+            yield ()
+            yield ()
+            yield (view.levels[0].domain(1),)
+
+    found = place(gang("train", 2), 2, snapshot(cluster("a: 4x8", "b: 4x8")), policies=replace(OURS, topology=Slow()))
+    assert isinstance(found, Placed)
+    assert {node[0] for node in found.nodes.values()} == {"b"}
+
+
+@pytest.mark.parametrize("policies", [OURS, replace(OURS, topology=Balanced())], ids=["best fit", "balanced"])
+def test_what_is_found_in_steps_is_the_same_whatever_is_asked_in_between(policies: Policies) -> None:
+    view = snapshot(HERE)
+    members = gang("train", 300, gpus=1, topology=Topology(preferred="clique"))
+    steps, between = placing(members, 300, view, policies=policies), gang("other", 7, gpus=3)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found = end.value
+            break
+        place(between, 7, view)
+    assert found == place(members, 300, view, policies=policies)
+    assert isinstance(found, Placed)
+    assert keeps([(pod, found.nodes[pod.uid]) for pod in members], view)
+
+
+def test_items_are_ordered_in_steps() -> None:
+    numbers = list(range(2000))
+    assert finish(ordered(numbers, int)) == numbers
+    Random(7).shuffle(numbers)  # noqa: S311
+    found, cost = finish(metered(ordered(numbers, int)))
+    assert found == sorted(numbers)
+    assert cost > 0
+    assert finish(ordered([], int)) == []
