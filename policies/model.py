@@ -159,11 +159,18 @@ _SILENT = Topology()
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole."""
+    """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole.
+
+    ``quorum``: the gang's minMember then, ``size``: how many slots were bound by then or about to be, ``at``: when the
+    release began, in seconds since the epoch; 0 where nobody has said so.
+    """
 
     gang: str
     release: str
     complete: bool
+    quorum: int = 0
+    size: int = 0
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

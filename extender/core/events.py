@@ -65,7 +65,12 @@ class ClaimGone:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Every list has been read once: what the core knows is the cluster, and it may act."""
+    """Every list has been read once: what the core knows is the cluster, and it may act.
+
+    ``wall``: the present in seconds since the epoch, to read and write the instants that stand on objects.
+    """
+
+    wall: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

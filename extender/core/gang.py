@@ -58,6 +58,8 @@ class Gang:
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
     """The name of its release: the UID of the member that was to be bound last, which no other release can have."""
+    released_at: float | None = None
+    """The instant at which that release began."""
     final: str | None = None
     """The held member whose Binding is posted after all others of its release, and says that it is whole."""
     kept: dict[str, Kept] = field(default_factory=dict)

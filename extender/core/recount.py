@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from extender.core.gang import Gang
-from extender.core.roster import Identity, Stage
+from extender.core.roster import Stage
+from extender.core.starts import Identity
 from policies.model import Pod
 
 
@@ -65,17 +66,20 @@ def _stage(gang: Gang, pod: Pod) -> Stage:
 
 
 def finished_here(gang: Gang, pod: Pod) -> bool:
-    """It succeeded in a release that is still this gang's: same controller, same release, or same PodGroup while
-    nobody of another controller is there."""
+    """It succeeded in a start that goes on: a member of its release is bound, or, when nobody is, its release is the
+    last one, has lost a slot, and a controller of its members has made another pod."""
     if pod.phase != "Succeeded" or pod.stamp is None:
         return False
-    live = [other for other in gang.members.values() if other.live and _counts(gang, other)]
-    owners = {other.owner for other in live if other.owner}
-    return (
-        (gang.group is not None and not (pod.owner and owners))
-        or pod.owner in owners
-        or pod.stamp.release in {other.stamp.release for other in live if other.stamp is not None}
-    )
+    ours = [other for other in gang.members.values() if _counts(gang, other)]
+    bound = {other.stamp.release for other in ours if other.live and other.stamp is not None}
+    if bound:
+        return pod.stamp.release in bound
+    done = [(other, other.stamp) for other in ours if other.phase == "Succeeded" and other.stamp is not None]
+    last = max((stamp.at, stamp.release) for _, stamp in done)[1]
+    start = [(other, stamp) for other, stamp in done if stamp.release == last]
+    lost = len({other.identity for other, _ in start}) < max(stamp.size for _, stamp in start)
+    owners = {other.owner for other in ours if other.live and other.owner}
+    return pod.stamp.release == last and lost and any(other.owner in owners for other, _ in start)
 
 
 def _unplaced(live: list[Pod], stages: dict[Identity, Stage]) -> list[Pod]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from extender.core.events import BindingPosted, Outcome
 from extender.core.gang import Gang
@@ -18,11 +20,19 @@ from policies.rules import keeps
 GANG_UID = "muster.dev/gang-uid"
 RELEASE = "muster.dev/release"
 RELEASE_COMPLETE = "muster.dev/release-complete"
+RELEASE_QUORUM = "muster.dev/release-quorum"
+RELEASE_SIZE = "muster.dev/release-size"
+RELEASED_AT = "muster.dev/released-at"
+STAMPED = (GANG_UID, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
+"""What is read again after a restart."""
 NODE = "muster.dev/node"
 RANK = "muster.dev/rank"
 DOMAIN = "muster.dev/domain"
 """The member's index, or its place among all where members have none or several series of them, and its domain of the
 nearest level."""
+
+_LONGEST_UID = 128
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Releases:
@@ -54,7 +64,8 @@ class Releases:
         if len(gang.holds) > 1:
             # The last Binding says that the release is whole, so a restart can tell a broken release from a lost pod.
             gang.final = last
-        gang.release = gang.release or last
+        gang.release = gang.release or gang.roster.continued or last
+        gang.released_at = now if gang.released_at is None else gang.released_at
         gang.note(now, f"released with {len(gang.holds)} members")
         self._state.turned(gang, Turn.RELEASED, now, since=gang.holds.first_arrived())
         self._state.explain(gang, Reason("Releasing", "its members are being bound", warning=False), now)
@@ -185,14 +196,48 @@ class Releases:
         self._state.calls.pop(hold.call, None)
         gang.start_binding(uid, hold.node)
         gang.let_go(uid)
-        stamp = Stamp(gang.uid, gang.release or uid, complete)
-        marks = {GANG_UID: stamp.gang, RELEASE: stamp.release, NODE: hold.node, RANK: str(rank)}
+        quorum, size = gang.min_member or 0, gang.reached(Stage.ARRIVED)
+        stamp = Stamp(gang.uid, gang.release or uid, complete, quorum, size, self._state.wall(gang.released_at))
+        marks = {**marks_of(stamp), NODE: hold.node, RANK: str(rank)}
         if (nearest := next(self._state.ledger.domains(hold.node), None)) is not None:
             marks[DOMAIN] = nearest[1]
-        if complete:
-            marks[RELEASE_COMPLETE] = "true"
         posting = Posting(hold.node, [hold.call], gang.key, stamp)
         self._state.post(self._state.pods[uid], posting, hold.expires, marks)
+
+
+def marks_of(stamp: Stamp) -> dict[str, str]:
+    """The stamp as annotations of a Binding."""
+    released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
+    marks = {
+        GANG_UID: stamp.gang,
+        RELEASE: stamp.release,
+        RELEASE_QUORUM: str(stamp.quorum),
+        RELEASE_SIZE: str(stamp.size),
+        RELEASED_AT: released.replace("+00:00", "Z"),
+    }
+    return marks | {RELEASE_COMPLETE: "true"} if stamp.complete else marks
+
+
+def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
+    """The stamp as it stands on a pod, or None. Anybody can write these: what cannot be read was not said."""
+    gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
+    if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
+        return None
+    quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
+    complete = annotations.get(RELEASE_COMPLETE) == "true"
+    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")))
+
+
+def _count(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def _instant(text: str) -> float:
+    try:
+        instant = datetime.fromisoformat(text)
+        return instant.timestamp() if instant.tzinfo is not None else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def ranks_of(gang: Gang, uids: Sequence[str]) -> dict[str, int]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from operator import attrgetter
-from typing import TypeVar
 
+from extender.core.starts import Identity, Starts
+from extender.core.tally import Tally
 from policies.model import Pod, PodGroup, Topology
-
-Identity = tuple[str, int] | str
-T = TypeVar("T")
 
 _facts = attrgetter(
     "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
@@ -32,25 +30,6 @@ class Stage(IntEnum):
     """At bind: held, or being bound."""
     BOUND = 4
     """Or finished well, in the same life of the gang."""
-
-
-class Tally(dict[T, int]):
-    """How many members say so, for each thing that is said by any."""
-
-    def add(self, value: T) -> bool:
-        """Whether it is said for the first time."""
-        count = self.get(value, 0)
-        self[value] = count + 1
-        return not count
-
-    def take(self, value: T) -> bool:
-        """Whether nobody says it any more."""
-        count = self[value] - 1
-        if count:
-            self[value] = count
-        else:
-            del self[value]
-        return not count
 
 
 class Roster:
@@ -73,6 +52,8 @@ class Roster:
         self._group: PodGroup | None = None
         self._first: Pod | None = None
         self._done: dict[str, Pod] = {}
+        self._starts = Starts()
+        self._going_on: dict[str, None] = {}
         self._advanced: dict[str, Stage] = {}
         self._stages: dict[Identity, dict[str, Stage]] = {}
         self._counts = [0] * len(Stage)
@@ -94,6 +75,11 @@ class Roster:
     def started(self) -> bool:
         """Whether a Binding of ours has bound some live member. What somebody else has bound is not ours to judge."""
         return bool(self._releases)
+
+    @property
+    def continued(self) -> str:
+        """The release that has lost slots, of which nobody is bound any more, and that new pods are to complete."""
+        return next(iter(self._going_on), "") if not self._releases else ""
 
     def reached(self, stage: Stage) -> int:
         """How many identities have come at least so far."""
@@ -170,7 +156,9 @@ class Roster:
         if not ours or not pod.live:
             if ours and pod.phase == "Succeeded" and pod.stamp is not None:
                 self._done[pod.uid] = pod
-                self._stand_done(pod)
+                self._starts.add(pod)
+                self._stand(pod, Stage.BOUND if pod.stamp.release in self._going_on else Stage.ABSENT)
+                return True
             return False
         self.live[pod.uid] = pod
         if pod.node:
@@ -191,7 +179,10 @@ class Roster:
     def _uncount(self, pod: Pod) -> bool:
         """Take back what ``_count`` made of it. Whether what finished members are judged by has changed."""
         self._stand(pod, Stage.ABSENT)
-        if self._done.pop(pod.uid, None) is not None or pod.uid not in self.live:
+        if (done := self._done.pop(pod.uid, None)) is not None:
+            self._starts.drop(done)
+            return True
+        if pod.uid not in self.live:
             return False
         del self.live[pod.uid]
         self.bound.pop(pod.uid, None)
@@ -207,18 +198,12 @@ class Roster:
         return (pod.stamp is not None and self._releases.take(pod.stamp.release)) or changed
 
     def _judge_done(self) -> None:
-        for pod in self._done.values():
-            self._stand_done(pod)
-
-    def _stand_done(self, pod: Pod) -> None:
-        """A member that finished well counts while its release is this gang's: same owner or release, or PodGroup.
-
-        A PodGroup can see one Job after the other: what an earlier one has finished is nothing to the next one.
-        """
-        same = pod.owner in self._owners or (pod.stamp is not None and pod.stamp.release in self._releases)
-        succeeded_by_others = bool(pod.owner and self._owners)
-        same |= self._group is not None and not succeeded_by_others
-        self._stand(pod, Stage.BOUND if same else Stage.ABSENT)
+        """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
+        before, self._going_on = self._going_on, self._starts.going_on(self._releases, self._owners)
+        for release in {**before, **self._going_on}:
+            if (release in before) is not (release in self._going_on):
+                for pod in self._starts.pods(release):
+                    self._stand(pod, Stage.BOUND if release in self._going_on else Stage.ABSENT)
 
     def _stand(self, pod: Pod, stage: Stage) -> None:
         identity = pod.identity

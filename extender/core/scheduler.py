@@ -121,7 +121,8 @@ class Scheduler:
                 self.state.set_claim(namespace, name, bound)
             case ClaimGone(namespace, name):
                 self.state.set_claim(namespace, name, None)
-            case Synced():
+            case Synced(wall):
+                self.state.epoch = now - wall
                 self._recover(now)
             case Tick():
                 self._tick(now)
@@ -258,7 +259,7 @@ class Scheduler:
         before = gang.group
         gang.follow(group)
         if before is not None and before.uid != group.uid:
-            gang.complete, gang.partial_since, gang.release = False, None, ""
+            gang.complete, gang.partial_since, gang.release, gang.released_at = False, None, "", None
             self._promises.forget(gang, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
             self._releases.retry(gang, now)
         elif group.deleting and not gang.releasing:

@@ -63,6 +63,8 @@ class State:
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advice``)."""
     synced: bool = False
+    epoch: float = 0.0
+    """The instant of the core's clock at which the epoch of the wall clock was, by the last that was heard."""
     out: list[Effect] = field(default_factory=list)
     _timers: list[tuple[float, GroupKey]] = field(default_factory=list)
 
@@ -177,6 +179,10 @@ class State:
         """Have the gang looked at again at that instant."""
         heapq.heappush(self._timers, (at, key))
 
+    def wall(self, instant: float | None) -> float:
+        """In seconds since the epoch; 0 for None."""
+        return 0.0 if instant is None else instant - self.epoch
+
     def watch_plan(self, gang: Gang, at: float) -> None:
         """Have the gang's placement looked at by then. One timer is enough: whoever it wakes sets the next."""
         if not gang.plan_timer or at < gang.plan_timer:
@@ -203,7 +209,7 @@ class State:
         """After a change of the gang: keep its life and the index of waiting gangs right, let an empty gang go."""
         if not gang.roster.started and not gang.releasing:
             # We have bound nothing of it: whatever we start next under this name is another release.
-            gang.partial_since, gang.release = None, ""
+            gang.partial_since, gang.release, gang.released_at = None, "", None
             # While somebody else's Bindings make it whole, it is; else it needs its own quorum.
             gang.complete &= bool(gang.bound)
             for uid in list(gang.kept):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import DOMAIN, NODE, RANK, STAMPED
 from extender.core.table import Table
 from extender.doctor.facts import Facts, Member
 from extender.doctor.finding import Finding, error, warning
@@ -16,7 +16,7 @@ from extender.topology import TopologyView, topology
 from policies.model import NO_LEVEL, Dialect
 
 _SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-_KEYS = frozenset((*_SAID_BY_PEOPLE, GANG_UID, RELEASE, RELEASE_COMPLETE, NODE, RANK, DOMAIN))
+_KEYS = frozenset((*_SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN))
 _PREFIX = "muster.dev/"
 _UNANSWERED = timedelta(seconds=90)
 """A pending pod that no scheduler has said a word about for so long has none."""

@@ -11,7 +11,8 @@ from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
 from extender.core.events import ClaimSeen
-from extender.kube.dialects import group_of, stamp_of
+from extender.core.releases import stamp_of
+from extender.kube.dialects import group_of
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
@@ -88,7 +89,7 @@ def pod_from(obj: PodObject) -> Pod:
         group=replace(group, problem=TOO_CHOOSY) if group is not None and selection is None else group,
         refusal=_refusal((status.conditions if status else None) or ()),
         # Written by a Binding: whoever has no node has written it himself.
-        stamp=stamp_of(meta) if spec.node_name else None,
+        stamp=stamp_of(meta.annotations or {}) if spec.node_name else None,
         native_group=spec.scheduling_group is not None,
         device_claims=bool(spec.resource_claims),
         claims=claims[:MOST_NAMES],

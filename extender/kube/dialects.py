@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 
-from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.kube.objects import Meta
 from extender.kube.plain import is_name, quoted
 from extender.kube.wishes import topology_problem
-from policies.model import Dialect, GroupRef, Stamp
+from policies.model import Dialect, GroupRef
 
 POD_GROUP = "muster.dev/pod-group"
 MIN_MEMBER = "muster.dev/min-member"
@@ -27,7 +26,6 @@ BAD_NAME = "the name of its group is not a valid Kubernetes object name (a lower
 BAD_SIZE = f"{MIN_MEMBER} is {{}}, which is not a whole number from 1 to 999999999"
 
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_LONGEST_UID = 128
 
 
 def group_of(meta: Meta) -> GroupRef | None:
@@ -51,16 +49,6 @@ def group_of(meta: Meta) -> GroupRef | None:
     if dialect is Dialect.COSCHEDULING:
         return GroupRef(name, dialect)
     return _sized(meta, name)
-
-
-def stamp_of(meta: Meta) -> Stamp | None:
-    """What Muster's Binding wrote on the pod, or None."""
-    annotations = meta.annotations or {}
-    gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
-    # Anybody can write these on a pod, too: what is no UID is not kept.
-    if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
-        return None
-    return Stamp(gang, release, annotations.get(RELEASE_COMPLETE) == "true")
 
 
 def _sized(meta: Meta, name: str) -> GroupRef:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from extender.core.events import ClaimSeen
-from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import STAMPED
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
@@ -37,9 +37,8 @@ from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
 _NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)
-_STAMP = (GANG_UID, RELEASE, RELEASE_COMPLETE)
 _WISHES = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-_READ = (*_NAMES, *_STAMP, *_WISHES)
+_READ = (*_NAMES, *STAMPED, *_WISHES)
 """Every annotation or label of a pod or a PodGroup that a decision reads; no other one is written."""
 _BOUND = "bound"
 

@@ -70,7 +70,7 @@ class Runner:
     def act(self) -> None:
         """The core knows the whole cluster, and may decide from now on."""
         self.standing_by = False
-        self.dispatch(Synced())
+        self.dispatch(Synced(time.time()))
         self.acting.set()
 
     def start_over(self, core: Scheduler, api: Api, why: str) -> None:

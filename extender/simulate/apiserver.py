@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TypeVar
 
-from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
-from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp
+from extender.core.releases import stamp_of
+from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup)
 
@@ -81,7 +81,7 @@ class ApiServer:
             return NOT_FOUND
         if pod.uid != uid or pod.node or pod.deleting or pod.gates or pod.terminal:
             return CONFLICT
-        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=_stamp(annotations))
+        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=stamp_of(annotations))
 
     def nominate(self, uid: str, name: tuple[str, str], node: str | None) -> int:
         """PATCH ``status.nominatedNodeName``, which a bound pod cannot have."""
@@ -167,12 +167,6 @@ class ApiServer:
         self.version += 1
         for listener in self.listeners[kind]:
             listener(Change(kind, uid, last.value, self.version, gone=True))
-
-
-def _stamp(annotations: Mapping[str, str]) -> Stamp | None:
-    if GANG_UID not in annotations:
-        return None
-    return Stamp(annotations[GANG_UID], annotations[RELEASE], RELEASE_COMPLETE in annotations)
 
 
 def _pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:

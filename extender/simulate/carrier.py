@@ -39,10 +39,10 @@ from extender.core.events import (
     Tick,
     Ungated,
 )
-from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import stamp_of
 from extender.core.scheduler import Scheduler
 from extender.simulate.clock import Clock, Timer
-from policies.model import GANG_GATE, Node, Pod, Stamp
+from policies.model import GANG_GATE, Node, Pod
 
 BIND_TIMEOUT_S = 30.0
 """How long kube-scheduler waits for the answer to a bind, as in the manifests."""
@@ -123,8 +123,7 @@ class Carrier:
             self.feed(BindArrived(next(self._calls), pod.uid, pod.namespace, pod.name, passed[0], expires))
 
     def _bind(self, effect: PostBinding) -> None:
-        marks = effect.annotations
-        stamp = Stamp(marks[GANG_UID], marks[RELEASE], RELEASE_COMPLETE in marks) if GANG_UID in marks else None
+        stamp = stamp_of(effect.annotations)
         self.feed(BindingPosted(effect.uid, Outcome.DONE))
         self.see(replace(self.pods[effect.uid], node=effect.node, stamp=stamp, nominated_node=None))
         self._bound(self.pods[effect.uid])

@@ -168,7 +168,7 @@ class Extender:
 
     def _begin(self) -> None:
         self.synced = True
-        self._dispatch(Synced())
+        self._dispatch(Synced(self._clock.now))
 
     def _seen(self, change: Change, before: Change | None) -> None:
         if self._stands_by or (before is not None and before.value == change.value):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from extender.core import releases
 from extender.core.advice import Mode
 from extender.core.effects import (
     AnswerBind,
@@ -40,7 +41,6 @@ from extender.core.events import (
 from extender.core.gang import Gang
 from extender.core.invariants import validate
 from extender.core.limits import Limits
-from extender.core.releases import GANG_UID, RELEASE, RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
 from policies.model import Node, Pod, PodGroup, Stamp
@@ -59,12 +59,13 @@ class Script:
         steering: SteeringMode = SteeringMode.NOMINATE,
         mode: Mode = Mode.ENFORCE,
         checked: int = 1,
+        now: float = 1000.0,
     ) -> None:
-        """``checked``: the whole state is checked after every so many events."""
+        """``checked``: the whole state is checked after every so many events. ``now``: by the wall clock, too."""
         self._nominates = nominates
         self._checked, self._fed = checked, 0
         self.core = Scheduler(limits=limits, steering=steering, mode=mode)
-        self.now = 1000.0
+        self.now = now
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []
         self.answers: dict[int, str] = {}
@@ -73,7 +74,7 @@ class Script:
         self._calls = 0
         self.see(*facts)
         if synced:
-            self.feed(Synced())
+            self.feed(Synced(self.now))
             self.advance(0.1)
 
     def feed(self, event: Event) -> list[Effect]:
@@ -229,5 +230,4 @@ class Script:
 
 def stamp_of(binding: PostBinding) -> Stamp | None:
     """What the Binding's annotations leave on the pod."""
-    marks = binding.annotations
-    return Stamp(marks[GANG_UID], marks[RELEASE], RELEASE_COMPLETE in marks) if GANG_UID in marks else None
+    return releases.stamp_of(binding.annotations)

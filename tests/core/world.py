@@ -239,7 +239,7 @@ class World:
             self.feed(GroupSeen(group))
         for node in self.nodes.values():
             self.feed(NodeSeen(node))
-        self.feed(Synced())
+        self.feed(Synced(self.now))
 
     def come_to_rest(self) -> None:
         """Everything that can go on goes on, without a fault, until nothing moves."""

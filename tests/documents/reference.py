@@ -13,7 +13,17 @@ from pydantic.fields import FieldInfo
 
 from extender.config import Settings
 from extender.core.advice import Mode
-from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import (
+    DOMAIN,
+    GANG_UID,
+    NODE,
+    RANK,
+    RELEASE,
+    RELEASE_COMPLETE,
+    RELEASE_QUORUM,
+    RELEASE_SIZE,
+    RELEASED_AT,
+)
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
@@ -38,7 +48,10 @@ SAID = {
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
     RELEASE: "The release: the UID of the member that was bound last.",
-    RELEASE_COMPLETE: "On the last Binding of a release: all is in.",
+    RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: all is in.",
+    RELEASE_QUORUM: "The gang's minMember when it was released.",
+    RELEASE_SIZE: "How many members of the release were bound or about to be.",
+    RELEASED_AT: "When the release began.",
     NODE: "The node that it was bound to.",
     RANK: "The member's index, or its place among all.",
     DOMAIN: "Its domain of the nearest level.",

@@ -57,7 +57,9 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [PodSeen(pod) for pod in api.pods.values()]
-    effects = [effect for event in (*objects, Synced()) for effect in fresh.handle(event, world.clock.now)]
+    effects = [
+        effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
+    ]
     if fresh.state.waiting.keys() != waiting.keys():
         yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting]} do"
     for effect in effects:

@@ -48,17 +48,16 @@ def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
     # What was bound for an earlier PodGroup of the same name belongs to another gang.
     ours = [pod for pod in members if group is None or pod.stamp is None or pod.stamp.gang == group.uid]
     live = tuple(pod for pod in ours if pod.live)
-    owners = dict.fromkeys(pod.owner for pod in live)
-    releases = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
-    done = [pod for pod in ours if pod.phase == "Succeeded" and pod.stamp is not None]
-    # One Job of a PodGroup may come after another: what that one has finished is nothing to it.
-    finished = [
-        pod
-        for pod in done
-        if (group and not (pod.owner and any(owners)))
-        or pod.owner in owners
-        or (pod.stamp and pod.stamp.release in releases)
-    ]
+    going_on = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
+    done = [(pod, pod.stamp) for pod in ours if pod.phase == "Succeeded" and pod.stamp is not None]
+    if not going_on and done:
+        # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost.
+        last = max((stamp.at, stamp.release) for _, stamp in done)[1]
+        start = [(pod, stamp) for pod, stamp in done if stamp.release == last]
+        lost = len(dict.fromkeys(pod.identity for pod, _ in start)) < max(stamp.size for _, stamp in start)
+        if lost and {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
+            going_on = {last: None}
+    finished = [pod for pod, stamp in done if stamp.release in going_on]
     stated = dict.fromkeys(pod.group.min_member for pod in live if pod.group is not None)
     needed = group.min_member if group else next(iter(stated)) if len(stated) == 1 else None
     return Sight(needed, live, tuple(finished))
