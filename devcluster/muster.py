@@ -21,6 +21,21 @@ POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
 Tree = dict[str, Any]
 
+_LAST_POLICY = "muster-extender-events"
+_FORGED: Tree = {
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "muster-probe", "namespace": NAMESPACE},
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "reportingController": "muster.dev/somebody-else",
+    "reportingInstance": "probe",
+    "action": "Probing",
+    "type": "Normal",
+    "reason": "Probing",
+    "regarding": {"kind": "Namespace", "name": NAMESPACE, "namespace": NAMESPACE},
+}
+"""What the policy that is written last refuses the extender."""
+
 
 class RunningMuster:
     """The extender and the kube-scheduler that calls it, each under its own ServiceAccount.
@@ -129,13 +144,34 @@ def start_muster(
 
 
 def install(cluster: Cluster) -> None:
-    """Apply the CRD and everything of manifests/base except the Deployment: its two containers are processes here."""
+    """Apply the CRD and everything of manifests/base except the Deployment: its two containers are processes here.
+
+    Returns when the policies on what the extender may write are in force.
+    """
     crd = cluster.kubectl("kustomize", str(MANIFESTS / "components" / "podgroup-crd"))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
     cluster.kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_S:.0f}s", "-f", "-", stdin=crd)
-    base = yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base")))
-    wanted = yaml.safe_dump_all([doc for doc in base if doc["kind"] != "Deployment"])
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=wanted)
+    base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
+    wanted = [doc for doc in base if doc["kind"] != "Deployment"]
+    # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
+    last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
+    for docs in ([doc for doc in wanted if doc not in last], last):
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(docs))
+    _wait_for_policies(cluster)
+
+
+def _wait_for_policies(cluster: Cluster) -> None:
+    """The API server says nowhere that a policy is in force: try what it refuses, writing nothing."""
+    extender = f"--as=system:serviceaccount:{NAMESPACE}:muster-extender"
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            cluster.kubectl("create", "--dry-run=server", extender, "-f", "-", stdin=yaml.safe_dump(_FORGED))
+        except ClusterError as refusal:
+            if _LAST_POLICY in str(refusal):
+                return
+            raise
+    raise ClusterError(f"the policies on the extender were not in force after {PATIENCE_S:.0f} s")
 
 
 def install_gate(cluster: Cluster) -> None:

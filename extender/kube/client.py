@@ -37,6 +37,8 @@ GRACE_S = 10.0
 """How much longer than was asked for a watch may last: what is still open then is dead, whatever it looks like."""
 _SILENCE_S = 30.0
 """A page of which no byte comes for so long does not come."""
+EVICTED_BY = "muster.dev/evicted-by"
+"""The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class Kube:
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace, "labels": {EVICTED_BY: "extender"}},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         await self.call("POST", f"{_pod(namespace, name)}/eviction", body=body, timeout_s=timeout_s)

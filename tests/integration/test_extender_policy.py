@@ -1,0 +1,348 @@
+"""On a real API server: what the admission policies let the extender's account write, and what they refuse it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import NAMESPACE, install
+from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.kube.client import EVICTED_BY, Kube
+from extender.kube.connection import ApiError
+from extender.kube.writer import KubeApi
+from extender.runtime.requests import OK, Asked
+from policies.model import GANG_GATE, GroupKey
+
+TEAM = "team"
+TIMEOUT_S = 30.0
+PODS = f"/api/v1/namespaces/{TEAM}/pods"
+GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+NAMES = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+STAMPS = {GANG_UID: "a", RELEASE: "b", RELEASE_COMPLETE: "true", NODE: "node-0", RANK: "0", DOMAIN: "c"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install(running)
+        running.add_nodes(2)
+        running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+        running.api.wait_for(f"/api/v1/namespaces/{TEAM}/serviceaccounts/default", bool)
+        yield running
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """The extender's own client, with the token of its account."""
+
+    identity: Path
+
+    def do(self, work: Callable[[Kube], Awaitable[Any]]) -> Any:
+        async def connected() -> Any:
+            kube = await Kube.connect(self.identity)
+            try:
+                return await work(kube)
+            finally:
+                await kube.close()
+
+        return asyncio.run(connected())
+
+    def write(self, effect: Asked) -> None:
+        answer = self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S))
+        assert answer == OK, answer
+
+    def refused(self, method: str, path: str, body: Any, kind: str = STRATEGIC) -> str:
+        """The API server's words. Fails unless it was a policy that refused."""
+        with pytest.raises(ApiError) as refusal:
+            self.do(lambda kube: kube.call(method, path, body=body, content_type=kind))
+        assert "ValidatingAdmissionPolicy 'muster-extender" in refusal.value.message, refusal.value
+        return refusal.value.message
+
+
+@pytest.fixture(scope="module")
+def extender(cluster: Cluster) -> Extender:
+    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
+
+
+class Pods:
+    """Pods of one test, by names of their own."""
+
+    def __init__(self, cluster: Cluster, test: str) -> None:
+        self._api = cluster.api
+        self._prefix = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[-50:].strip("-")
+        self._count = 0
+
+    def create(self, *, node: str = "", gates: tuple[str, ...] = (), spec: Object | None = None, **meta: Any) -> Object:
+        self._count += 1
+        containers = [{"name": "main", "image": "train"}]
+        gating = {"schedulingGates": [{"name": gate} for gate in gates]} if gates else {}
+        named = {"name": f"{self._prefix}-{self._count}", **meta}
+        wanted = {"schedulerName": "muster", "containers": containers, **gating, **(spec or {})}
+        pod = self._api.create(PODS, {"metadata": named, "spec": wanted})
+        if not node:
+            return pod
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": named["name"]}, "target": target}
+        self._api.create(f"{PODS}/{named['name']}/binding", binding)
+        return self.now(pod)
+
+    def now(self, pod: Object) -> Object:
+        return self._api.get(path(pod))
+
+    def exists(self, pod: Object) -> bool:
+        return any(one["metadata"]["uid"] == pod["metadata"]["uid"] for one in self._api.list(PODS))
+
+
+@pytest.fixture
+def pods(cluster: Cluster, request: pytest.FixtureRequest) -> Pods:
+    return Pods(cluster, request.node.name.removeprefix("test_"))
+
+
+def path(pod: Object) -> str:
+    return f"{PODS}/{pod['metadata']['name']}"
+
+
+def of(pod: Object) -> tuple[str, str, str]:
+    return pod["metadata"]["uid"], TEAM, pod["metadata"]["name"]
+
+
+def eviction(pod: Object, labels: dict[str, str]) -> Object:
+    named = {"name": pod["metadata"]["name"], "labels": labels}
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": named}
+
+
+# What Muster does, by its own code.
+
+
+def test_its_gate_comes_off_and_those_of_others_stay(extender: Extender, pods: Pods) -> None:
+    pod = pods.create(gates=(GANG_GATE, "example.com/quota"), annotations=NAMES)
+    extender.write(Ungate(*of(pod)))
+    assert pods.now(pod)["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {},
+        {"podAffinity": {REQUIRED: [{"topologyKey": "zone", "labelSelector": {}}]}},
+        {
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+                ]
+            }
+        },
+    ],
+)
+def test_the_nodes_that_it_planned_are_pinned(extender: Extender, pods: Pods, affinity: Object) -> None:
+    pod = pods.create(gates=(GANG_GATE,), spec={"affinity": affinity} if affinity else None, annotations=NAMES)
+    extender.write(Ungate(*of(pod), pin=("node-0", "node-1")))
+    spec = pods.now(pod)["spec"]
+    assert "schedulingGates" not in spec
+    terms = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert [term["matchFields"][0]["values"] for term in terms] == [["node-0"], ["node-1"]]
+
+
+def test_a_pod_is_nominated_woken_and_let_go(extender: Extender, pods: Pods) -> None:
+    pod = pods.create(annotations=NAMES)
+    extender.write(Nominate(*of(pod), node="node-0"))
+    assert pods.now(pod)["status"]["nominatedNodeName"] == "node-0"
+    for _ in range(2):
+        extender.write(Wake(*of(pod)))
+    assert "muster.dev/Woken" in {one["type"] for one in pods.now(pod)["status"]["conditions"]}
+    extender.write(Nominate(*of(pod), node=None))
+    assert "nominatedNodeName" not in pods.now(pod)["status"]
+
+
+def test_a_binding_carries_the_stamps_of_a_release(cluster: Cluster, extender: Extender, pods: Pods) -> None:
+    """On a node with a zone the API server adds labels to the Binding."""
+    zone = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "b"}
+    cluster.api.patch("/api/v1/nodes/node-1", {"metadata": {"labels": zone}})
+    for node in ("node-0", "node-1"):
+        pod = pods.create(annotations=NAMES)
+        effect = PostBinding(*of(pod), node=node, calls=(), deadline=float("inf"), annotations=STAMPS)
+        extender.write(effect)
+        bound = pods.now(pod)
+        assert bound["spec"]["nodeName"] == node
+        assert STAMPS.items() <= bound["metadata"]["annotations"].items()
+
+
+@pytest.mark.parametrize("key", ["muster.dev/pod-group", "scheduling.x-k8s.io/pod-group"])
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+def test_a_member_of_a_gang_is_evicted(extender: Extender, pods: Pods, key: str, where: str) -> None:
+    meta: dict[str, Any] = {"annotations": {RELEASE: "b"}}
+    meta[where] = {**meta.get(where, {}), key: "train"}
+    pod = pods.create(node="node-0", spec={"terminationGracePeriodSeconds": 0}, **meta)
+    extender.write(Evict(*of(pod), reason="broken"))
+    now = pods.now(pod) if pods.exists(pod) else None
+    assert now is None or "deletionTimestamp" in now["metadata"]
+
+
+def test_a_reason_is_told(cluster: Cluster, extender: Extender, pods: Pods) -> None:
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    group = cluster.api.create(GROUPS, {**kind, "metadata": {"name": "told"}, "spec": {"minMember": 2}})
+    pod = pods.create(labels={"scheduling.x-k8s.io/pod-group": "told"})
+    member = (pod["metadata"]["uid"], pod["metadata"]["name"])
+    report = Report(GroupKey(TEAM, "told"), group["metadata"]["uid"], member, "NoRoom", "it waits", warning=True)
+    extender.write(report)
+    assert cluster.api.get(f"{GROUPS}/told")["status"]["phase"] == "Pending"
+    events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
+    assert {one["regarding"]["kind"] for one in events if one["reason"] == "NoRoom"} == {"Pod", "PodGroup"}
+
+
+# What nobody who holds its token may do.
+
+EVERY_PODS = [
+    {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for why in ("not-ready", "unreachable")
+]
+FORBIDDEN_CHANGES: dict[str, Object] = {
+    "image": {"spec": {"containers": [{"name": "main", "image": "miner"}]}},
+    "tolerations": {"spec": {"tolerations": [*EVERY_PODS, {"operator": "Exists"}]}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 1}},
+    "finalizers": {"metadata": {"finalizers": ["example.com/held"]}},
+    "owner": {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "1"}]}},
+    "labels": {"metadata": {"labels": {"app": "other"}}},
+    "annotation": {"metadata": {"annotations": {"example.com/a": "b"}}},
+    "annotation of users": {"metadata": {"annotations": {"muster.dev/pod-group": "other"}}},
+    "annotation taken off": {"metadata": {"annotations": {"muster.dev/pod-group": None}}},
+    "another's gate": {"spec": {"schedulingGates": [{"name": "example.com/quota", "$patch": "delete"}]}},
+    "node selector": {"spec": {"nodeSelector": {"a": "b"}}},
+    "labels of nodes": {
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {
+                    REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+                }
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN_CHANGES)
+def test_nothing_else_of_a_pod_can_be_changed(extender: Extender, pods: Pods, what: str) -> None:
+    pod = pods.create(gates=(GANG_GATE, "example.com/quota"), annotations=NAMES)
+    extender.refused("PATCH", path(pod), FORBIDDEN_CHANGES[what])
+    assert pods.now(pod)["metadata"]["resourceVersion"] == pod["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("what", ["image", "finalizers", "owner", "labels", "annotation", "tolerations"])
+def test_nor_of_a_running_one_of_a_stranger(extender: Extender, pods: Pods, what: str) -> None:
+    pod = pods.create(node="node-0", spec={"schedulerName": "default-scheduler"})
+    extender.refused("PATCH", path(pod), FORBIDDEN_CHANGES[what])
+
+
+FORBIDDEN_STATUS: dict[str, Object] = {
+    "phase": {"status": {"phase": "Failed"}},
+    "reason": {"status": {"reason": "Evicted"}},
+    "address": {"status": {"podIP": "10.9.9.9"}},
+    "condition": {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Forged"}]}},
+    "condition of a drain": {"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}},
+    "condition taken off": {"status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]}},
+    "label": {"metadata": {"labels": {"app": "other"}}},
+    "annotation": {"metadata": {"annotations": {"muster.dev/pod-group": "other"}}},
+    "finalizers": {"metadata": {"finalizers": ["example.com/held"]}},
+    "container": {
+        "status": {
+            "containerStatuses": [
+                {"name": "main", "image": "x", "imageID": "", "ready": True, "restartCount": 9, "started": True}
+            ]
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN_STATUS)
+def test_nothing_else_of_a_status_can_be_changed(extender: Extender, pods: Pods, what: str) -> None:
+    pod = pods.create(node="node-0", annotations=NAMES)
+    extender.refused("PATCH", f"{path(pod)}/status", FORBIDDEN_STATUS[what])
+    # A change that is allowed does not carry another one with it.
+    status = FORBIDDEN_STATUS[what].get("status", {})
+    conditions = [*status.get("conditions", ()), {"type": "muster.dev/Woken", "status": "True"}]
+    both = {**FORBIDDEN_STATUS[what], "status": {**status, "conditions": conditions}}
+    extender.refused("PATCH", f"{path(pod)}/status", both)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"annotations": {"example.com/a": "b"}},
+        {"annotations": {**STAMPS, "muster.dev/pod-group": "other"}},
+        {"labels": {"app": "other"}},
+    ],
+)
+def test_a_binding_carries_nothing_else(extender: Extender, pods: Pods, meta: Object) -> None:
+    pod = pods.create(annotations=NAMES)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    named = {"name": pod["metadata"]["name"], **meta}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": named, "target": target}
+    extender.refused("POST", f"{path(pod)}/binding", body, "application/json")
+    assert "nodeName" not in pods.now(pod)["spec"]
+
+
+@pytest.mark.parametrize(
+    "annotations", [{}, {RELEASE: "b"}, NAMES], ids=["of no gang", "of no gang, stamped", "of a gang, not released"]
+)
+def test_nobody_else_is_evicted(extender: Extender, pods: Pods, annotations: dict[str, str]) -> None:
+    pods.create(node="node-0", annotations={**NAMES, **STAMPS})  # beside one that could be
+    pod = pods.create(node="node-0", annotations=annotations)
+    for labels in ({}, {EVICTED_BY: "somebody"}, {EVICTED_BY: "extender"}):
+        extender.refused("POST", f"{path(pod)}/eviction", eviction(pod, labels), "application/json")
+    assert "deletionTimestamp" not in pods.now(pod)["metadata"]
+
+
+def test_a_member_is_not_evicted_past_the_policy(extender: Extender, pods: Pods) -> None:
+    """Without its label an eviction is not looked at by the policy that sees the pod."""
+    pod = pods.create(node="node-0", annotations={**NAMES, **STAMPS})
+    extender.refused("POST", f"{path(pod)}/eviction", eviction(pod, {}), "application/json")
+
+
+def test_no_event_is_written_in_anothers_name(extender: Extender) -> None:
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "forged", "namespace": TEAM},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "kubelet",
+        "reportingInstance": "node-0",
+        "action": "Killing",
+        "type": "Normal",
+        "reason": "Killing",
+        "regarding": {"kind": "Pod", "namespace": TEAM, "name": "some"},
+    }
+    extender.refused("POST", f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events", event, "application/json")
+
+
+def test_the_policies_judge_nobody_else(cluster: Cluster, pods: Pods) -> None:
+    """The administrator, here in place of everybody."""
+    pod = pods.create(node="node-0", annotations=NAMES)
+    cluster.api.patch(path(pod), FORBIDDEN_CHANGES["image"], STRATEGIC)
+    cluster.api.patch(f"{path(pod)}/status", FORBIDDEN_STATUS["phase"])
+    cluster.api.create(f"{path(pod)}/eviction", eviction(pod, {}))
+
+
+def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Cluster) -> None:
+    shipped = [one["metadata"]["name"] for one in documents() if one["kind"] == "ValidatingAdmissionPolicy"]
+    assert len(shipped) == 6
+    for name in shipped:
+        checked = cluster.api.wait_for(f"{POLICIES}/{name}", lambda policy: "typeChecking" in policy.get("status", {}))
+        assert "expressionWarnings" not in checked["status"]["typeChecking"], checked["status"]
+
+
+def documents() -> list[Object]:
+    file = Path(__file__).parents[2] / "manifests" / "base" / "extender-policy.yaml"
+    return list(yaml.safe_load_all(file.read_text()))

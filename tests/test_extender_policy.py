@@ -1,0 +1,79 @@
+"""manifests/base/extender-policy.yaml says the same as the code and the roles beside it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.kube.client import EVICTED_BY
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
+from extender.kube.reports import CONTROLLER
+from policies.model import GANG_GATE
+from tests.test_manifests import documents
+
+POLICIES = {
+    one["metadata"]["name"]: one["spec"]
+    for one in documents("base/extender-policy.yaml")
+    if one["kind"] == "ValidatingAdmissionPolicy"
+}
+
+
+def text(name: str) -> str:
+    return " ".join(one["expression"] for one in POLICIES[name]["validations"])
+
+
+def test_every_policy_is_bound_refuses_and_fails_closed() -> None:
+    bindings = [one for one in documents("base/extender-policy.yaml") if one["kind"] != "ValidatingAdmissionPolicy"]
+    assert {one["spec"]["policyName"] for one in bindings} == set(POLICIES)
+    assert all(one["spec"]["validationActions"] == ["Deny"] for one in bindings)
+    assert all(spec["failurePolicy"] == "Fail" for spec in POLICIES.values())
+
+
+def test_it_is_the_extenders_account_that_is_judged() -> None:
+    role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRoleBinding")
+    [subject] = role["subjects"]
+    account = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    for spec in POLICIES.values():
+        assert spec["matchConditions"][0]["expression"] == f"request.userInfo.username == '{account}'"
+
+
+def test_every_right_to_write_to_a_pod_or_an_event_is_covered() -> None:
+    """Of what the role allows, only the status of PodGroups is Muster's alone."""
+    role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
+    writes = {
+        (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in ("get", "list", "watch")
+    }
+    assert writes - covered() == {("scheduling.x-k8s.io", "podgroups/status", "UPDATE")}
+    assert covered() <= writes
+
+
+def covered() -> set[tuple[str, str, str]]:
+    rules: list[dict[str, Any]] = [
+        rule for spec in POLICIES.values() for rule in spec["matchConstraints"]["resourceRules"]
+    ]
+    return {
+        (group, resource, operation)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for operation in rule["operations"]
+    }
+
+
+def test_the_names_are_those_of_the_code() -> None:
+    stamps = {GANG_UID, RELEASE, RELEASE_COMPLETE, NODE, RANK, DOMAIN}
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-bindings"))) == stamps
+    assert f"gate.name != '{GANG_GATE}'" in text("muster-extender-pods")
+    assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
+        *(RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
+    }
+    assert f"object.reportingController == '{CONTROLLER}'" in text("muster-extender-events")
+    assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
+    selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]
+    assert selector == {"matchLabels": {EVICTED_BY: "extender"}}
