@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
@@ -33,9 +34,11 @@ class Metrics(Observer):
         *,
         leads: Callable[[], bool] = lambda: True,
         ages: Callable[[], Mapping[str, float]] = dict,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
-        (``extender.quality``). ``ages``: seconds since something was heard of each kind that is followed."""
+        (``extender.quality``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in
+        seconds since the epoch, as pods' creation."""
         self._registry = CollectorRegistry()
         self.verb_seconds = Histogram(
             "muster_verb_duration_seconds",
@@ -65,7 +68,7 @@ class Metrics(Observer):
         )
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
-        self._registry.register(_Gangs(state, leads, ages))
+        self._registry.register(_Gangs(state, leads, ages, now))
         self._registry.register(_Placement(state, bandwidth_ratio))
         self._registry.register(Comparison(state))
 
@@ -160,11 +163,16 @@ class _Gangs(Collector):
     """Counted when asked for: the state is the only place that knows."""
 
     def __init__(
-        self, state: Callable[[], State], leads: Callable[[], bool], ages: Callable[[], Mapping[str, float]]
+        self,
+        state: Callable[[], State],
+        leads: Callable[[], bool],
+        ages: Callable[[], Mapping[str, float]],
+        now: Callable[[], float],
     ) -> None:
         self._state = state
         self._leads = leads
         self._ages = ages
+        self._now = now
 
     def describe(self) -> Iterable[Metric]:
         """Nothing in advance: there is no state yet."""
@@ -177,6 +185,11 @@ class _Gangs(Collector):
         for code, count in sorted(tally.items()):
             by_state.add_metric([code], count)
         yield by_state
+        yield GaugeMetricFamily(
+            "muster_oldest_waiting_gang_seconds",
+            "Time since the first pod without a node was created in any gang that waits for its start; 0: none waits.",
+            value=_longest_wait_s(state, self._now()),
+        )
         yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(state.ledger.nodes))
         yield GaugeMetricFamily("muster_pods", "Pods of the cluster.", value=len(state.pods))
         yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.calls))
@@ -222,6 +235,14 @@ class _Placement(Collector):
             for kind in ("whole", "broken", "full"):
                 domains.add_metric([level, kind], getattr(one.domains, kind))
         yield domains
+        gpus = GaugeMetricFamily(
+            "muster_gpus",
+            "GPUs of all nodes: used by pods or promised to them, free, or free on nodes that are closed to pods.",
+            labels=["state"],
+        )
+        for use, count in found.gpus.items():
+            gpus.add_metric([use], count)
+        yield gpus
         largest = GaugeMetricFamily(
             "muster_largest_gang_nodes",
             "Whole nodes of the most common kind with GPUs that a gang could have now inside one domain.",
@@ -255,6 +276,13 @@ _BY_LEVEL: tuple[tuple[str, str, Callable[[LevelQuality], float]], ...] = (
         lambda level: level.balance,
     ),
 )
+
+
+def _longest_wait_s(state: State, now: float) -> float:
+    """Not from when Muster first saw the gang: that is later after every restart."""
+    waiting = (gang for gang in state.gangs.values() if not gang.complete)
+    since = (pod.created for gang in waiting for pod in gang.live if not pod.node)
+    return max(0.0, now - min(since, default=now))
 
 
 def _advised(state: State) -> CounterMetricFamily:

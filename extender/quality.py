@@ -57,11 +57,13 @@ class Quality:
     """``levels`` by name, nearest first. ``slowdown``: modelled, 1 at best.
 
     ``largest``: the most nodes of the common kind that are wholly free in one domain, by level, and in the cluster.
+    ``gpus``: by use, as in ``_uses``.
     """
 
     levels: dict[str, LevelQuality]
     largest: dict[str, int]
     slowdown: float
+    gpus: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,13 @@ def quality(gangs: Iterable[Gang], snapshot: Snapshot, bandwidth_ratio: float) -
         levels[level.name] = _level(level, shares, members, offered, free)
         largest[level.name] = int(level.tally(vacant.astype(np.int64))[0].max(initial=0))
     largest[ANYWHERE] = int(vacant.sum())
-    return Quality(levels, largest, slowdown)
+    return Quality(levels, largest, slowdown, _uses(offered, free, usable))
+
+
+def _uses(offered: Counts, free: Counts, usable: NDArray[np.bool_]) -> dict[str, int]:
+    """All GPUs: used by pods or promised to them, free, and free on nodes that take no pods."""
+    closed = int(free[~usable].sum())
+    return {"used": int((offered - free).sum()), "free": int(free.sum()) - closed, "closed": closed}
 
 
 def _members(gangs: Iterable[Gang], snapshot: Snapshot) -> _Members:

@@ -80,6 +80,27 @@ def test_gangs_are_counted_by_classes_of_sizes(members: int, name: str) -> None:
     assert size_of(members) == name
 
 
+def test_the_oldest_waiting_gang_is_told_by_the_creation_of_its_first_pod_that_waits() -> None:
+    running = [replace(pod, node=f"a-{at}", created=100) for at, pod in enumerate(gang("train", 2))]
+    young = [replace(pod, created=900) for pod in gang("young", 9)]
+    old = [replace(pod, created=400.0 + at) for at, pod in enumerate(gang("old", 9))]
+    script = Script(*cluster("a: 3x8"), *running)
+    metrics = Metrics(lambda: script.core.state, now=lambda: 1000.0)
+    assert value(metrics, "muster_oldest_waiting_gang_seconds") == 0, "those that run do not wait"
+    script.see(*young, *old)
+    assert value(metrics, "muster_oldest_waiting_gang_seconds") == 600
+
+
+def test_gpus_are_told_by_use() -> None:
+    nodes = cluster("a: 3x8")
+    nodes[2] = replace(nodes[2], unschedulable=True)
+    running = [replace(pod, node="a-0") for pod in gang("train", 2, gpus=3)]
+    script = Script(*nodes, *running)
+    metrics = Metrics(lambda: script.core.state)
+    told = {state: value(metrics, f'muster_gpus{{state="{state}"}}') for state in ("used", "free", "closed")}
+    assert told == {"used": 6, "free": 10, "closed": 8}
+
+
 def test_no_name_of_anybodys_object_is_told() -> None:
     pods = gang("secret-project", 2)
     (odd,) = gang("odd", 1)

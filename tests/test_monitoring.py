@@ -14,6 +14,7 @@ import yaml
 from tests.metrics import described
 
 FOLDER = Path(__file__).parent.parent / "manifests" / "components" / "monitoring"
+OPERATOR = FOLDER.parent / "prometheus-operator"
 FUNCTIONS = {"sum", "min", "max", "rate", "increase", "histogram_quantile", "absent", "vector"}
 WORDS = {"by", "and", "or", "unless", "on", "ignoring"}
 
@@ -94,6 +95,42 @@ def test_every_alert_says_what_to_do() -> None:
         assert len(rule["annotations"]["description"]) > 40
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names)) > 8
+
+
+def test_the_objects_of_the_prometheus_operator_are_the_same_alerts_and_port() -> None:
+    rule = yaml.safe_load((OPERATOR / "rules.yaml").read_text())
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((FOLDER / "alerts.yaml").read_text())
+    monitor = yaml.safe_load((OPERATOR / "pod-monitor.yaml").read_text())
+    assert (monitor["apiVersion"], monitor["kind"]) == ("monitoring.coreos.com/v1", "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    patch = yaml.safe_load((FOLDER / "metrics-port.yaml").read_text())["spec"]["template"]["spec"]
+    assert endpoint["port"] == patch["containers"][0]["ports"][0]["name"]
+    deployment = yaml.safe_load((FOLDER.parent.parent / "base" / "deployment.yaml").read_text())
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    listed = yaml.safe_load((OPERATOR / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(one.name for one in OPERATOR.glob("*.yaml") if one.name != "kustomization.yaml")
+
+
+@pytest.mark.parametrize(
+    ("title", "query"),
+    [
+        ("GPUs free", 'max(muster_gpus{state="free"})'),
+        ("GPUs by use", "max by (state) (muster_gpus)"),
+        ("Oldest waiting gang", "max(muster_oldest_waiting_gang_seconds)"),
+    ],
+)
+def test_the_dashboard_shows_gpus_and_the_longest_wait(title: str, query: str) -> None:
+    (panel,) = (one for one in panels() if one["title"] == title)
+    assert [target["expr"] for target in panel["targets"]] == [query]
+
+
+def test_a_gang_that_waits_for_hours_is_an_alert() -> None:
+    (rule,) = (one for one in rules() if one["alert"] == "MusterGangWaitsLong")
+    assert rule["expr"] == "max(muster_oldest_waiting_gang_seconds) > 4 * 3600"
+    assert "muster gangs --waiting" in rule["annotations"]["description"]
 
 
 def test_gangs_that_run_or_have_ended_do_not_wait() -> None:
