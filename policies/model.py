@@ -181,7 +181,8 @@ class Pod:
     ``controller`` is None where it cannot be told of anything as well. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
-    tells apart members that are numbered from 0 each, such as those of several Jobs.
+    tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
+    annotations nothing reads.
     """
 
     uid: str
@@ -209,6 +210,7 @@ class Pod:
     device_claims: bool = False
     claims: tuple[str, ...] = ()
     ends: float | None = None
+    hint: str | None = None
 
     @property
     def terminal(self) -> bool:

@@ -17,11 +17,11 @@ from extender.cli import main
 from extender.config import load
 from extender.doctor.configuration import duration_s
 from extender.doctor.examination import examine
-from extender.doctor.facts import Facts, member_from
+from extender.doctor.facts import Facts, member_from, owner_from
 from extender.doctor.finding import NOT_CHECKED, Severity, skipped
 from extender.doctor.gather import no_configuration
 from extender.doctor.rights import EXTENDER, needed
-from extender.kube.objects import Condition, Meta, PodObject, PodSpec, PodStatus
+from extender.kube.objects import Condition, Meta, OwnerObject, OwnerSpec, PodObject, PodSpec, PodStatus
 
 ROOT = Path(__file__).parent.parent
 BASE = ROOT / "manifests" / "base"
@@ -188,6 +188,57 @@ def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
     facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], skipped=[])
     (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
     assert (found.subject, "1 pod" in found.what, "mustr" in found.what) == ("team/lost", True, True)
+
+
+TYPO, GANG_KEY = "muster.dev/podgroup", "muster.dev/pod-group"
+
+
+def owner(on_itself: dict[str, str], in_template: dict[str, str], scheduler: str = "muster") -> Facts:
+    """The facts of a Job that has no pods any more."""
+    template = PodObject(Meta(annotations=in_template), PodSpec(scheduler_name=scheduler))
+    job = OwnerObject(Meta(name="train", namespace="team", annotations=on_itself), OwnerSpec(template))
+    return Facts(load(None), owners=[owner_from("Job", job)])
+
+
+@pytest.mark.parametrize(
+    ("on_itself", "in_template", "code", "fix"),
+    [
+        ({}, {TYPO: "train"}, "UnknownKey", f"write {GANG_KEY} in the pod template"),
+        ({}, {"muster.dev/required-topology": "clique"}, "UnreadKey", f"add {GANG_KEY} in the pod template"),
+        ({}, {"scheduling.k8s.io/group-name": "train"}, "ForeignKey", f"write {GANG_KEY} in the pod template"),
+        ({GANG_KEY: "train"}, {}, "KeyOnOwner", "move it to spec.template.metadata.annotations of the Job"),
+    ],
+)
+def test_keys_that_nothing_reads_are_found_without_any_pod(
+    on_itself: dict[str, str], in_template: dict[str, str], code: str, fix: str
+) -> None:
+    (found,) = examine(owner(on_itself, in_template)).findings
+    assert (found.code, found.subject, found.fix.startswith(fix)) == (code, "Job team/train", True)
+
+
+def test_a_template_that_says_all_in_its_place_has_no_findings() -> None:
+    said = {GANG_KEY: "train", "muster.dev/min-member": "2"}
+    assert codes(owner(said, said)) == []
+    assert codes(owner({}, {"scheduling.k8s.io/group-name": "train"}, scheduler="volcano")) == [], "Volcano reads it"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
+def test_a_misspelt_key_is_found_on_pods_that_run_and_is_one_finding(phase: str) -> None:
+    members = [member_from(pod(f"p{at}", scheduler_name="muster", node_name="n1")) for at in range(3)]
+    for one in members:
+        one.meta.annotations = {TYPO: "train"}
+        one.pod.status = PodStatus(phase=phase)
+    (found,) = [one for one in examine(Facts(load(None), members=members)).findings if one.code == "UnknownKey"]
+    assert (found.subject, "on 3 pods" in found.what) == ("team/p0", True)
+
+
+def test_a_gang_that_another_scheduler_has_started_is_found() -> None:
+    member = pod("p", node_name="n1")
+    assert member.metadata is not None
+    member.metadata.annotations = {GANG_KEY: "train", "muster.dev/min-member": "2"}
+    assert "GangOfAnother" in codes(Facts(load(None), members=[member_from(member)]))
+    member.metadata.annotations = {"scheduling.x-k8s.io/pod-group": "train"}
+    assert "GangOfAnother" not in codes(Facts(load(None), members=[member_from(member)])), "its own plugin's"
 
 
 def test_many_pods_with_one_fault_are_told_briefly() -> None:

@@ -110,6 +110,17 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads."""
+
+    uid: str
+    namespace: str
+    name: str
+    message: str
+    owner: Controller | None
+
+
+@dataclass(frozen=True, slots=True)
 class Turned:
     """A gang of ``size`` members has come to a turning point: for the log and the metrics, nothing is to be written.
 
@@ -124,4 +135,6 @@ class Turned:
     detail: str = ""
 
 
-Effect = AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report | Turned
+Effect = (
+    AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report | Hint | Turned
+)

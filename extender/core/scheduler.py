@@ -30,6 +30,7 @@ from extender.core.events import (
 )
 from extender.core.gang import Gang
 from extender.core.gate import Gate
+from extender.core.hints import Hints
 from extender.core.ledger import Ledger
 from extender.core.limits import Limits
 from extender.core.planner import Planner
@@ -71,6 +72,7 @@ class Scheduler:
         self._stock = Stock(self.state, self._promises)
         self._releases = Releases(self.state, self._promises, self._stock)
         self._singles = Singles(self.state)
+        self._hints = Hints(self.state)
         gate = OpenGate if advising else Gate
         self._gate = gate(self.state, self._promises, self._stock, self._releases, self._singles)
         self._verdicts = (Advice if advising else Verdicts)(self.state, self._gate, self._singles)
@@ -155,6 +157,7 @@ class Scheduler:
         self._queue.recover(now)
         for gang in list(state.gangs.values()):
             self._steering.sweep(gang, now)
+        self._hints.recover(now)
 
     def _tick(self, now: float) -> None:
         state = self.state
@@ -181,6 +184,8 @@ class Scheduler:
             self._promises.give_way(pod.node, now)
         if old is None and (unseen := state.unseen.pop(pod.uid, None)) is not None:
             self._gate.arrived(unseen[0], now)
+        if old is None or old.hint != pod.hint:
+            self._hints.see(pod, now)
 
     def _member_seen(self, gang: Gang, old: Pod | None, pod: Pod, now: float) -> None:
         state = self.state

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.doctor import configuration, installation, workload
+from extender.doctor import configuration, installation, keys, workload
 from extender.doctor.facts import Facts
 from extender.doctor.finding import NOT_CHECKED, Finding, Severity
 
-CHECKS = (configuration.check, installation.check, workload.check)
+CHECKS = (configuration.check, installation.check, keys.check, workload.check)
 _ORDER = list(Severity)
 _SHOWN = 20
 """Findings of one code that are told one by one: a thousand pods with one fault are one fault."""

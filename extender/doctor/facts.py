@@ -12,7 +12,7 @@ from extender.doctor.finding import Finding
 from extender.doctor.rights import Right
 from extender.kube.convert import UnreadableError, node_from
 from extender.kube.dialects import group_of
-from extender.kube.objects import GroupObject, Meta, NodeObject, PodObject
+from extender.kube.objects import GroupObject, Meta, NodeObject, OwnerObject, PodObject
 from policies.model import GANG_GATE, GroupRef, Node
 
 Tree = Mapping[str, Any]
@@ -60,14 +60,30 @@ class Member:
     @property
     def pending(self) -> bool:
         """It has no node and is not at its end."""
+        return not self.node and self.lives
+
+    @property
+    def lives(self) -> bool:
+        """It waits or runs."""
         ended = self.pod.status is not None and self.pod.status.phase in ("Succeeded", "Failed")
-        return not self.node and not ended and not self.meta.deletion_timestamp
+        return not ended and not self.meta.deletion_timestamp
 
     @property
     def looked_at(self) -> bool:
         """Some scheduler has said something about it."""
         conditions = (self.pod.status.conditions if self.pod.status else None) or ()
         return any(one.type == "PodScheduled" for one in conditions)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object with a pod template. ``name`` is like ``Job team/train``."""
+
+    kind: str
+    name: str
+    meta: Meta
+    template: Meta
+    scheduler: str
 
 
 @dataclass
@@ -85,6 +101,7 @@ class Facts:
     now: datetime | None = None
     nodes: list[Node] | None = None
     members: list[Member] | None = None
+    owners: list[Owner] | None = None
     groups: dict[str, GroupObject] | None = None
     groups_exist: bool = True
     deployment: Tree | None = None
@@ -105,6 +122,12 @@ class Facts:
 
 def member_from(pod: PodObject) -> Member:
     return Member(pod, group_of(pod.metadata or Meta()))
+
+
+def owner_from(kind: str, obj: OwnerObject) -> Owner:
+    meta, template = obj.metadata or Meta(), (obj.spec.template if obj.spec else None) or PodObject()
+    scheduler = (template.spec.scheduler_name if template.spec else None) or "default-scheduler"
+    return Owner(kind, f"{kind} {meta.namespace}/{meta.name}", meta, template.metadata or Meta(), scheduler)
 
 
 def readable(nodes: list[NodeObject]) -> list[Node]:

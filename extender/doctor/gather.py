@@ -14,18 +14,23 @@ import yaml
 from pydantic import ValidationError
 
 from extender.config import Settings, SettingsError, load
-from extender.doctor.facts import Facts, Tree, member_from, readable
+from extender.doctor.facts import Facts, Tree, member_from, owner_from, readable
 from extender.doctor.finding import Finding, Severity, error, skipped
 from extender.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.objects import GroupObject, NodeObject, PodObject
+from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
 from extender.reading import NOT_YAML, UnreadableYamlError, read_yaml
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OWNERS = (
+    ("Job", "/apis/batch/v1/jobs"),
+    ("StatefulSet", "/apis/apps/v1/statefulsets"),
+    ("Deployment", "/apis/apps/v1/deployments"),
+)
 _AT_ONCE = 8
 _LABEL = "app.kubernetes.io/name=muster"
 
@@ -63,7 +68,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
     if facts.scheduler is None:
         facts.skipped.append(no_configuration(namespace, facts))
-    await asyncio.gather(reading.objects(), reading.admission(), reading.lease(), reading.rights())
+    await asyncio.gather(reading.objects(), reading.owners(), reading.admission(), reading.lease(), reading.rights())
 
 
 class _Reading:
@@ -128,6 +133,15 @@ class _Reading:
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]
             facts.groups = {f"{meta.namespace}/{meta.name}": one for meta, one in metas if meta is not None}
+
+    async def owners(self) -> None:
+        """Jobs, StatefulSets and Deployments: their pod templates say what their next pods will say."""
+        found = await asyncio.gather(
+            *(self._or_skipped(f"{kind}s", partial(self._list, path, OwnerObject)) for kind, path in _OWNERS)
+        )
+        self._facts.owners = [
+            owner_from(kind, one) for (kind, _), objects in zip(_OWNERS, found, strict=True) for one in objects or ()
+        ]
 
     async def admission(self) -> None:
         """The policies of the API server that change pods, and what binds them."""

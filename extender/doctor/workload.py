@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from extender.core.releases import DOMAIN, NODE, RANK, STAMPED
 from extender.core.table import Table
 from extender.doctor.facts import Facts, Member
 from extender.doctor.finding import Finding, error, warning
-from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.dialects import MIN_MEMBER
+from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.topology import TopologyView, topology
 from policies.model import NO_LEVEL, Dialect
 
-_SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-_KEYS = frozenset((*_SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN))
-_PREFIX = "muster.dev/"
 _UNANSWERED = timedelta(seconds=90)
 """A pending pod that no scheduler has said a word about for so long has none."""
 _GPU = "/gpu"
@@ -30,36 +25,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         for member in facts.members:
             if member.group is not None and not member.native:
                 gangs.setdefault(member.gang, []).append(member)
-        yield from _keys(facts.members)
         yield from _unreadable(facts.members)
         for name, members in sorted(gangs.items()):
             yield from _gang(name, [one for one in members if one.pending], facts)
+            yield from _elsewhere(name, members, facts)
         yield from _gates(facts.members, facts)
         yield from _unserved(facts.members, facts)
         yield from _foreigners(facts.members, facts)
     yield from _levels(facts)
 
 
-def _keys(members: list[Member]) -> Iterator[Finding]:
-    """A misspelt annotation is an annotation that nobody reads."""
-    wrong: dict[str, list[str]] = {}
-    for member in members:
-        if member.pending:
-            for key in {**(member.meta.labels or {}), **(member.meta.annotations or {})}:
-                if key.startswith(_PREFIX) and key not in _KEYS:
-                    wrong.setdefault(key, []).append(member.name)
-    for key, names in sorted(wrong.items()):
-        close = difflib.get_close_matches(key, _SAID_BY_PEOPLE, n=1)
-        fix = f"write {close[0]}" if close else f"write one of {', '.join(_SAID_BY_PEOPLE)}"
-        yield error("UnknownKey", names[0], f"{key} means nothing to Muster; on {_pods(names)}", fix)
-
-
 def _unreadable(members: list[Member]) -> Iterator[Finding]:
     for member in members:
-        if member.pending and member.group is not None and member.group.problem is not None:
+        if member.lives and member.group is not None and member.group.problem is not None:
             yield error(
-                "UnreadableGang", member.name, member.group.problem, "correct the pod template, and make the pods anew"
-            )
+                "UnreadableGang", member.name, member.group.problem,
+                "correct the pod template, and create the pods again",
+            )  # fmt: skip
 
 
 def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -91,6 +73,18 @@ def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
+    """A gang none of whose pods waits any more, because another scheduler has started them one by one."""
+    bound = [one for one in members if one.lives and not one.pending]
+    ours = any(one.scheduler in facts.ours for one in members)
+    by_name = all(one.group is not None and one.group.dialect is Dialect.ANNOTATION for one in bound)
+    if bound and by_name and not ours and not any(one.pending for one in members):
+        yield error(
+            "GangOfAnother", name, f"its members name a gang, and were started one by one by {bound[0].scheduler}",
+            f"set schedulerName: {facts.ours[0]} in the pod template, and create the pods again",
+        )  # fmt: skip
+
+
 def _object(name: str, facts: Facts) -> Iterator[Finding]:
     if not facts.groups_exist:
         yield error(
@@ -110,9 +104,9 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
         if not member.gated_by_us or not member.pending:
             continue
         if member.group is None or member.native:
-            what, fix = "it is in no gang of Muster's", "make it anew without the gate, or with muster.dev/pod-group"
+            what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
         elif member.scheduler not in facts.ours:
-            what, fix = f"its schedulerName {member.scheduler} is not Muster's", "make it anew with Muster's"
+            what, fix = f"its schedulerName {member.scheduler} is not Muster's", "create it again with Muster's"
         else:
             continue
         yield error("OrphanGate", member.name, f"nobody takes its gate muster.dev/gang off: {what}", fix)
@@ -129,7 +123,10 @@ def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
         if member.pending and not member.gates and not member.looked_at and old:
             silent.setdefault(member.scheduler, []).append(member.name)
     for scheduler, names in sorted(silent.items()):
-        fix = "see whether its kube-scheduler runs" if scheduler in facts.ours else "correct schedulerName"
+        running = "check that its kube-scheduler runs"
+        fix = (
+            running if scheduler in facts.ours else f"{running}, or set schedulerName: {facts.ours[0]} in the template"
+        )
         what = f"no scheduler called {scheduler} has looked at {_pods(names)} since they were created"
         yield error("NobodyServes", names[0], what, fix)
 
@@ -199,7 +196,7 @@ def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
             if member.pending and member.group and said.get(key) and said[key] not in known:
                 yield error(
-                    "UnknownLevel", member.name, f"{key}: {said[key]} is no level here: the gang waits",
+                    "UnknownLevel", member.name, f'{key}: unknown topology level "{said[key]}": the gang waits',
                     f"write one of {', '.join(level.name for level in view.levels)}",
                 )  # fmt: skip
 

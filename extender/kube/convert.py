@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from extender.core.events import ClaimSeen
 from extender.core.releases import stamp_of
 from extender.kube.dialects import group_of
+from extender.kube.hints import hint_of
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
@@ -94,6 +95,7 @@ def pod_from(obj: PodObject) -> Pod:
         device_claims=bool(spec.resource_claims),
         claims=claims[:MOST_NAMES],
         ends=_end(spec, status),
+        hint=hint_of(meta),
     )
 
 

@@ -158,6 +158,17 @@ class NodeObject(Struct):
     status: NodeStatus | None = None
 
 
+class OwnerSpec(Struct):
+    template: PodObject | None = None
+
+
+class OwnerObject(Struct):
+    """What makes pods of a template: a Job, StatefulSet or Deployment."""
+
+    metadata: Meta | None = None
+    spec: OwnerSpec | None = None
+
+
 class GroupSpec(Struct, rename="camel"):
     min_member: int | None = None
     schedule_timeout_seconds: int | None = None

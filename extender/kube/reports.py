@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from extender.core.effects import Evict, Report
+from extender.core.effects import Evict, Hint, Report
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from policies.model import GroupKey
 
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
+UNREAD = "UnreadKey"
 _PHASES = {
     "Running": "Scheduled",
     "Ended": "Finished",
@@ -78,6 +79,15 @@ class Reporter:
         regarding = _object("Pod", "v1", pod.namespace, pod.name, pod.uid)
         event = self._event(regarding, EVICTED, pod.reason, warning=True)
         await self._unless_gone(self._kube.create_event(pod.namespace, event))
+
+    async def hint(self, hint: Hint) -> None:
+        """Say on the pod and on the object that made it which of its annotations nothing reads. Raises ApiError."""
+        about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)]
+        if hint.owner is not None:
+            about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
+        for one in about:
+            event = self._event(one, UNREAD, hint.message, warning=True)
+            await self._unless_gone(self._kube.create_event(hint.namespace, event))
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
         """What is to be remembered of it; None when just that was told last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import assert_never
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.reports import Reporter, instant
@@ -44,6 +44,8 @@ class KubeApi:
                 return await self._evict(asked, timeout_s)
             case Report():
                 await self._reporter.tell(asked)
+            case Hint():
+                await self._reporter.hint(asked)
             case LookAtPod(uid, namespace, name):
                 node = await self._kube.get_pod_node(namespace, name, uid, timeout_s=timeout_s)
                 return Response(200, node=node)

@@ -23,6 +23,7 @@ from extender.core.effects import (
     AnswerPreempt,
     Effect,
     Evict,
+    Hint,
     Nominate,
     PostBinding,
     Report,
@@ -180,7 +181,7 @@ class Driver:
                 case _:
                     self._write(effect)
 
-    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Evict) -> None:
+    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Evict | Hint) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)
@@ -190,6 +191,8 @@ class Driver:
                 self._start(Lane.UNGATE, effect.group, self._writes.ungate(effect), lambda end: self._ungated(uid, end))
             case Wake():
                 self._start(Lane.OTHER, "wake", self._writes.wake(effect), self._noted("wake"))
+            case Hint():
+                self._start(Lane.NEWS, "hint", self._writes.report(effect), self._noted("hint"))
             case Evict():
                 self._start(Lane.OTHER, "eviction", self._writes.evict(effect), self._noted("eviction"))
             case _:

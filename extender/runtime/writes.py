@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -80,8 +80,8 @@ class Writes:
         """Evict the pod. Empty when done or the pod is gone; an error at once in an outage: nobody is evicted then."""
         return (yield from self._persist(effect, "eviction", through_outages=False))
 
-    def report(self, effect: Report) -> Procedure[str]:
-        """Tell a gang's reason, once. Empty when done, else the error."""
+    def report(self, effect: Report | Hint) -> Procedure[str]:
+        """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail
 

@@ -19,6 +19,7 @@ from extender.core.effects import (
     AnswerPreempt,
     Effect,
     Evict,
+    Hint,
     Nominate,
     PostBinding,
     Report,
@@ -105,7 +106,9 @@ class Carrier:
                 self._try(uid, pin)
             case Evict(uid) if uid in self.pods:
                 self.evicted.append(self.pods[uid])
-            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Report() | Wake() | Nominate() | Ungate() | Evict():
+            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict():
+                pass
+            case Report() | Hint() | Wake():
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.runtime.requests import Asked, LookAtPod, Response
 from extender.simulate.apiserver import OK, ApiServer
 from extender.simulate.clock import Process
@@ -31,7 +31,7 @@ def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) 
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case Report():
+            case Report() | Hint():
                 return OK
             case _:
                 assert_never(asked)

@@ -23,6 +23,7 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/muster"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/muster-extender"
 PODS = "/api/v1/namespaces/default/pods"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
 Doctor = Callable[..., list[dict[str, str]]]
 
 
@@ -110,6 +111,12 @@ def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Docto
     pods("lost", labels={"scheduling.x-k8s.io/pod-group": "lost"})
     pods("high", annotations={gang: "high", size: "9", "muster.dev/required-topology": "galaxy"})
     pods("other", scheduler="default-scheduler")
+    template = {
+        "spec": {"schedulerName": "muster", "restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
+    }
+    said = {"metadata": {"annotations": {"muster.dev/podgroup": "train"}}}
+    job = {"spec": {"suspend": True, "template": template | said}}
+    cluster.api.create(JOBS, {"metadata": {"name": "train", "annotations": {gang: "train"}}} | job)
     cluster.api.wait_for(f"{PODS}/other", lambda pod: pod["spec"].get("nodeName"))
     found = {(one["code"], one["subject"]) for one in doctor()}
     assert {
@@ -124,7 +131,10 @@ def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Docto
         ("PodGroupMissing", "default/lost"),
         ("UnknownLevel", "default/high"),
         ("OtherSchedulersGpus", "default/other"),
+        ("KeyOnOwner", "Job default/train"),
+        ("UnknownKey", "Job default/train"),
     } <= found
+    cluster.api.delete(f"{JOBS}/train")
 
 
 def test_nodes_without_labels_and_labels_that_contradict_are_found(cluster: Cluster, doctor: Doctor) -> None:

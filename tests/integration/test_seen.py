@@ -84,6 +84,29 @@ def test_a_gang_is_followed_from_waiting_to_running(stage: RealStage, metrics_ur
     assert stage.namespace not in page
 
 
+def test_a_misspelt_key_is_told_on_the_pod_and_on_what_made_it(stage: RealStage, muster: RunningMuster) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
+    job = {"metadata": {"name": "typo"}, "spec": {"suspend": True, "template": template}}
+    made = stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job)
+    pod = member("typo-0", "unused")
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "typo",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    pod["metadata"] = {"name": "typo-0", "annotations": {"muster.dev/podgroup": "typo"}, "ownerReferences": [owner]}
+    stage.create(pod)
+    events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
+    stage.api.wait_for(events, lambda seen: len([one for one in seen if one["reason"] == "UnreadKey"]) == 2)
+    text = (
+        "muster.dev/podgroup means nothing to Muster: write muster.dev/pod-group in the pod template, "
+        "and create the pods again"
+    )
+    assert told(stage, "UnreadKey") == {"Pod": [text], "Job": [text]}
+
+
 def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> None:
     stage.add_nodes(2, clique="rack")
     stage.set_group("big", 2)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Wake
+from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Wake
 from extender.core.events import Outcome
 from extender.kube.client import Kube
 from extender.kube.writer import KubeApi
@@ -342,6 +342,14 @@ def test_the_owner_of_the_pods_is_told_with_one_event_more() -> None:
     assert pod["kind"] == "Pod"
     assert job == {"kind": "Job", "apiVersion": "batch/v1", "namespace": "team", "name": "train", "uid": "j"}
     assert {event["note"] for event in api.bodies("POST")} == {"3 of 8 fit"}
+
+
+def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
+    job = Controller("batch/v1", "Job", "train", "j")
+    hint = Hint("u", "team", "p", "muster.dev/podgroup means nothing to Muster", job)
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.report(hint)))
+    assert [event["regarding"]["uid"] for event in api.bodies("POST")] == ["u", "j"]
+    assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("UnreadKey", hint.message)}
 
 
 def test_the_same_reason_is_told_once() -> None:

@@ -1,0 +1,45 @@
+"""Hints about annotations that nothing reads: once for each template, and only so many in a while."""
+
+from __future__ import annotations
+
+from extender.core.effects import Hint
+from extender.core.state import State
+from policies.model import Pod
+
+_REMEMBERED = 1024
+_AT_ONCE, _EACH_S = 20.0, 3.0
+"""So many at once, and one more for each so many seconds. `muster doctor` finds all of them."""
+
+
+class Hints:
+    """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._told: dict[tuple[str, str], None] = {}
+        self._left, self._as_of = _AT_ONCE, 0.0
+
+    def see(self, pod: Pod, now: float) -> None:
+        """The pod is new, or what it says has changed."""
+        state = self._state
+        if pod.hint is None or pod.node or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
+            return
+        template = pod.owner or pod.uid, pod.hint
+        if template in self._told or not self._may(now):
+            return
+        self._told[template] = None
+        if len(self._told) > _REMEMBERED:
+            del self._told[next(iter(self._told))]
+        state.out.append(Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller))
+
+    def recover(self, now: float) -> None:
+        """Every pod is known by now."""
+        for pod in self._state.pods.values():
+            self.see(pod, now)
+
+    def _may(self, now: float) -> bool:
+        self._left, self._as_of = min(_AT_ONCE, self._left + (now - self._as_of) / _EACH_S), now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True

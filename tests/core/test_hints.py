@@ -1,0 +1,71 @@
+"""Hints for authors of pods: once for each template, bounded in number and in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.effects import Hint
+from extender.core.events import PodGone, PodSeen
+from policies.model import Controller, Pod
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+
+TEXT = "muster.dev/podgroup means nothing to Muster: write muster.dev/pod-group"
+
+
+def hinted(script: Script) -> list[str]:
+    return [effect.name for effect in script.effects if isinstance(effect, Hint)]
+
+
+def typo(name: str, owner: str = "", **facts: object) -> Pod:
+    maker = Controller("batch/v1", "Job", owner, f"uid-{owner}") if owner else None
+    pod = replace(single(name), hint=TEXT, owner=f"uid-{owner}" if owner else "", controller=maker)
+    return replace(pod, **facts)  # type: ignore[arg-type]
+
+
+def test_a_template_is_told_of_once_on_a_pod_and_on_its_owner() -> None:
+    script = Script(*cluster("a: 2x8"))
+    script.see(*(typo(f"train-{at}", "train") for at in range(3)))
+    (told,) = [effect for effect in script.effects if isinstance(effect, Hint)]
+    assert (told.name, told.message, told.owner) == (
+        "train-0",
+        TEXT,
+        Controller("batch/v1", "Job", "train", "uid-train"),
+    )
+    script.change(typo("train-1", "train"), nominated_node="a-0")
+    assert hinted(script) == ["train-0"]
+
+
+def test_pods_from_before_the_start_are_told_of_when_muster_acts() -> None:
+    script = Script(*cluster("a: 2x8"), typo("old", "old"), synced=False)
+    assert not hinted(script)
+    synced = Script(*cluster("a: 2x8"), typo("old", "old"))
+    assert hinted(synced) == ["old"]
+
+
+def test_nothing_is_said_about_pods_of_others_or_pods_that_run() -> None:
+    script = Script(*cluster("a: 2x8"))
+    script.see(typo("other", scheduler="default-scheduler"), typo("runs", node="a-0"), typo("going", deleting=True))
+    script.see(gang("train", 2))
+    assert not hinted(script)
+
+
+def test_many_templates_are_told_of_at_a_bounded_rate() -> None:
+    script = Script(*cluster("a: 2x8"))
+    for at in range(200):
+        script.feed(PodSeen(typo(f"p-{at}", f"job-{at}")))
+    assert len(hinted(script)) == 20
+    script.advance(30)
+    for at in range(200):
+        script.feed(PodSeen(typo(f"q-{at}", f"other-{at}")))
+    assert len(hinted(script)) == 30
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    script = Script(*cluster("a: 2x8"), checked=1000)
+    for at in range(11_000):
+        script.now += 3
+        script.feed(PodSeen(typo("p", f"job-{at}", uid=f"uid-{at}")))
+        script.feed(PodGone(f"uid-{at}"))
+    assert len(hinted(script)) == 11_000
+    assert len(script.core._hints._told) <= 1024

@@ -1,0 +1,67 @@
+"""Keys that nothing reads are named, with the key that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.kube.hints import hint_of
+from extender.kube.objects import Meta
+
+GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+
+
+def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> str | None:
+    return hint_of(Meta(annotations=annotations, labels=labels))
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "instead"),
+    [
+        ({"muster.dev/podgroup": "train"}, "muster.dev/podgroup", "write muster.dev/pod-group"),
+        (
+            GANG | {"muster.dev/require-topology": "clique"},
+            "muster.dev/require-topology",
+            "muster.dev/required-topology",
+        ),
+        (GANG | {"muster.dev/minMember": "2"}, "muster.dev/minMember", "write muster.dev/min-member"),
+        (GANG | {"muster.dev/zzz": "2"}, "muster.dev/zzz", "write one of muster.dev/pod-group, "),
+        ({"muster.dev/min-member": "2"}, "muster.dev/min-member", "add muster.dev/pod-group"),
+        ({"scheduling.k8s.io/group-name": "train"}, "scheduling.k8s.io/group-name", "write muster.dev/pod-group"),
+        ({"pod-group-name": "train"}, "pod-group-name", "write muster.dev/pod-group"),
+        (GANG | {"kai.scheduler/segment-size": "2"}, "kai.scheduler/segment-size", "write muster.dev/slice-size"),
+        (
+            GANG | {"kueue.x-k8s.io/podset-required-topology": "rack"},
+            "kueue.x-k8s.io/podset-required-topology",
+            "write muster.dev/required-topology",
+        ),
+    ],
+)
+def test_a_key_that_nothing_reads_is_told_with_the_right_one(said: dict[str, str], key: str, instead: str) -> None:
+    for found in (hint(said), hint({}, said)):
+        assert found is not None
+        assert found.startswith(f"{key} ")
+        assert instead in found
+        assert found.endswith("in the pod template, and create the pods again")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels"),
+    [
+        ({}, {"app": "web"}),
+        (GANG, {}),
+        (GANG | {"muster.dev/slice-size": "2", "muster.dev/release": "u", "muster.dev/rank": "0"}, {}),
+        ({"muster.dev/required-topology": "clique"}, {"scheduling.x-k8s.io/pod-group": "train"}),
+        (GANG | {"scheduling.k8s.io/group-name": "train"}, {}),
+        ({"pod-group-name": "train"}, {"scheduling.x-k8s.io/pod-group": "train"}),
+        ({}, {"kueue.x-k8s.io/pod-group-name": "train", "kueue.x-k8s.io/managed": "true"}),
+    ],
+)
+def test_what_somebody_reads_needs_no_hint(annotations: dict[str, str], labels: dict[str, str]) -> None:
+    assert hint(annotations, labels) is None
+
+
+def test_a_pod_with_thousands_of_keys_costs_one_look_at_each() -> None:
+    many = {f"muster.dev/{'x' * 40}{at}": "" for at in range(10_000)}
+    found = hint(many)
+    assert found is not None
+    assert len(found) < 400
