@@ -27,10 +27,10 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@$(BIN)/python -m devcluster --build-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
-soak: $(SYNC) ## Strike simulated clusters with faults until stopped or a promise is broken (ARGS="--seed 7" replays)
+soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)
 
-fuzz: $(SYNC) ## Feed Muster hostile documents, made from a seed (ARGS="--inputs 1000000 --seed 7")
+fuzz: $(SYNC) ## Send malformed and hostile documents to Muster, generated from a seed (ARGS="--inputs 1000000 --seed 7")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 check: $(SYNC) ## Check format, lint, types, import contracts, the lock file, and known vulnerabilities
@@ -44,7 +44,7 @@ check: $(SYNC) ## Check format, lint, types, import contracts, the lock file, an
 devcluster: $(SYNC) ## Start a real control plane on loopback to play with, until Ctrl-C
 	@$(BIN)/python -m devcluster $(ARGS)
 
-faults: $(SYNC) ## Strike a real control plane at every write and process, three rounds; takes half an hour (ARGS="--rounds 1")
+faults: $(SYNC) ## Inject faults into a real control plane at every write and process; takes half an hour (ARGS="--rounds 1")
 	@$(BIN)/python -m benchmarks faults $(or $(ARGS),--rounds 3)
 
 facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make docs/kubernetes-facts.md (ARGS="-k unsuspend")

@@ -125,7 +125,7 @@ def serve(
 @main.command()
 def check(
     ready: Annotated[
-        bool, typer.Option("--ready/--live", help="Has it read the cluster, or does it just live?")
+        bool, typer.Option("--ready/--live", help="Check whether it has read the cluster, or only whether it answers.")
     ] = True,
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the extender.")] = None,

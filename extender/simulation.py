@@ -1,4 +1,4 @@
-"""`muster simulate`: reads what is given, lets the schedulers play it, and shows, keeps and draws what came of it."""
+"""`muster simulate`: reads the input, runs the schedulers on it, and shows and writes the results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def simulate(
     trace: Annotated[Path | None, typer.Option(help="Jobs: a CSV file with a heading.")] = None,
     scenario: Annotated[Path | None, typer.Option(help="Jobs, and a cluster: a YAML file (docs/simulate.md).")] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="A cluster as it is, from `muster snapshot`: what would start, what waits, why.")
+        Path | None, typer.Option(help="A file from `muster snapshot`: which gangs would start, which wait, and why.")
     ] = None,
     cluster: Annotated[
         str, typer.Option(help='Like "64 nodes x 8 GPUs in cliques of 16"; several pools with commas between.')
@@ -60,7 +60,7 @@ def simulate(
             "--load", min=0.01, max=_LOAD_AT_MOST, help="Stretch the arrivals to this offered load; 0.8 is 80 %."
         ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs of the trace.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only so many jobs, the first of the trace.")] = None,
     trace_cluster: Annotated[str | None, typer.Option(help="Only the jobs of this cluster of the trace.")] = None,
     submit_column: Annotated[str, typer.Option(help="Submission, in seconds.")] = _ELASTICFLOW.submit,
     duration_column: Annotated[str, typer.Option(help="Duration, in seconds.")] = _ELASTICFLOW.duration,
@@ -69,11 +69,11 @@ def simulate(
     priority_column: Annotated[str, typer.Option(help="Priority, if there is one.")] = _ELASTICFLOW.priority,
     gpus_per_pod: Annotated[int, typer.Option(min=1, help="A larger job becomes several pods of so many GPUs.")] = 8,
     start: Annotated[
-        float | None, typer.Option(min=0, max=LONGEST_S, help="Seconds from a whole gang to its work.")
+        float | None, typer.Option(min=0, max=LONGEST_S, help="Start-up time of a complete gang, in seconds.")
     ] = None,
     give_up: Annotated[
         float | None,
-        typer.Option(min=1, max=LONGEST_S, help="Seconds that members wait for the others before all fail."),
+        typer.Option(min=1, max=LONGEST_S, help="Seconds for which members wait for the others before all fail."),
     ] = None,
     until: Annotated[
         float | None, typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends.")
@@ -81,17 +81,20 @@ def simulate(
     config: Annotated[Path | None, typer.Option(help="Muster's settings file (YAML).")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Compare with another setting, like topology_policy=NAME; several are changed together."),
+        typer.Option(help="Compare with another setting, as in topology_policy=NAME; several are applied together."),
     ] = None,
     scheduler_name: Annotated[
-        list[str] | None, typer.Option(help="Whose pods in the snapshot are Muster's, instead of the settings' names.")
+        list[str] | None,
+        typer.Option(help="schedulerName of the pods that Muster takes, instead of the names in the settings."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="For what is left to chance: kube-scheduler's ties, and how patient members are.")
+        int, typer.Option(help="Seed of random choices: kube-scheduler's ties, and how long members wait.")
     ] = 0,
     price: Annotated[float, typer.Option(min=0, max=_PRICE_AT_MOST, help="USD per GPU-hour.")] = 3.67,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write the figures there; - is standard output.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page for a browser there.")] = None,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file; - is standard output.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page for a browser to this file.")] = None,
 ) -> None:
     """Replay jobs, or a snapshot of a cluster, through the code that decides in production.
 

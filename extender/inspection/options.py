@@ -24,7 +24,7 @@ class Output(StrEnum):
 
 As = Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")]
 Url = Annotated[
-    str | None, typer.Option(envvar="MUSTER_URL", help="Where Muster answers; default: here, else through kubectl.")
+    str | None, typer.Option(envvar="MUSTER_URL", help="URL of Muster; default: this machine, else a port-forward.")
 ]
 
 
@@ -44,13 +44,15 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
 def _way(
     url: Url = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="For kubectl, to get to Muster in the cluster.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, for kubectl.")] = None,
-    muster_namespace: Annotated[str, typer.Option(help="Where Muster's Deployment is.")] = "kube-system",
-    ca_file: Annotated[
-        Path | None, typer.Option(help="With an https --url: the authority of Muster's certificate.")
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig for kubectl, which forwards a port to Muster.")
     ] = None,
-    cert_file: Annotated[Path | None, typer.Option(help="With an https --url: the certificate to show.")] = None,
-    key_file: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, for kubectl.")] = None,
+    muster_namespace: Annotated[str, typer.Option(help="Namespace of Muster's Deployment.")] = "kube-system",
+    ca_file: Annotated[
+        Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")
+    ] = None,
+    cert_file: Annotated[Path | None, typer.Option(help="With an https --url: the client certificate.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The key of the client certificate.")] = None,
 ) -> Way:
     return Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)

@@ -125,7 +125,7 @@ def _show_story(gang: Shown, out: Console) -> None:
     if not gang["story"]:
         return
     out.print()
-    out.print(Text("Story", "bold"))
+    out.print(Text("History", "bold"))
     _print(out, ("#AGO", "WHAT"), [(span(ago), text) for ago, text in gang["story"][-_STORY:]])
 
 

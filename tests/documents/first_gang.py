@@ -11,7 +11,7 @@ from tests.documents.playground import Playground, playground
 
 PAGE = ROOT / "docs" / "first-gang.md"
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
-_STORY = re.compile(r"\nStory\n.*", re.DOTALL)
+_STORY = re.compile(r"\nHistory\n.*", re.DOTALL)
 
 # What a person would see while going on to the next command.
 SETTLED: dict[str, Callable[[Playground], None]] = {
@@ -47,10 +47,10 @@ def typed(here: Playground) -> str:
 
 
 def lasting(page: str) -> list[str]:
-    """What is the same whenever it is typed: no times, random names or widths, and of a story only its heading."""
+    """What is the same whenever it is typed: no times, random names or widths, and of a history only its heading."""
 
     def same(block: re.Match[str]) -> str:
-        text = _STORY.sub("\nStory\n", block[0])
+        text = _STORY.sub("\nHistory\n", block[0])
         text = re.sub(r"\b\d+(s|m|h)( ?\d+(s|m))?\b", "TIME", text)
         text = re.sub(r"-\d+-[a-z0-9]{5}\b", "-NUMBER-RANDOM", text)
         return re.sub(r"─+", "─", text)
