@@ -19,6 +19,7 @@ OTHERS = {
     "muster.dev/Woken": "the type of a pod's condition",
     "muster.dev/v1": "the version of a snapshot",
     "muster.dev/gang": "the gate",
+    "muster.dev/evicted-by": "a label of Evictions, which are not stored",
 }
 
 
