@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Coroutine, Iterator
@@ -15,8 +16,10 @@ import uvicorn
 import uvloop
 
 from extender.config import Settings, TlsFiles
+from extender.connections import BACKLOG, Connections, http_config
 from extender.core.scheduler import Scheduler
 from extender.election import Leadership
+from extender.hosts import Hosts
 from extender.kube.client import Kube
 from extender.kube.writer import KubeApi
 from extender.metrics import Metrics
@@ -29,10 +32,9 @@ from extender.tls import Credentials, TlsError, only
 
 log = logging.getLogger("muster")
 
-# One connection per held bind: a burst of thousands must not be refused at the door.
-_BACKLOG = 8192
-# kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one.
-_KEEP_ALIVE_S = 150
+# Of requests that are not complete, besides one of the largest.
+_ARRIVING_BYTES = 64 << 20
+_OTHER_FILES = 256
 
 
 class StartError(Exception):
@@ -84,8 +86,9 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         bind_timeout_s=settings.bind_timeout_s,
         max_body=settings.max_body_mib * 1024 * 1024,
         max_candidates=settings.max_candidates,
+        hosts=Hosts((*settings.allowed_hosts, settings.listen_host), every=settings.tls is not None),
     )
-    server = _server(app, settings, credentials)
+    server = _server(app, settings, metrics, credentials)
     host, port = listener.getsockname()[:2]
     names = ", ".join(settings.scheduler_names)
     log.info("listening on %s:%s for schedulers %s, mode %s", host, port, names, settings.mode)
@@ -121,28 +124,23 @@ def new_core(settings: Settings) -> Scheduler:
     )
 
 
-def _server(app: App, settings: Settings, credentials: Credentials | None) -> uvicorn.Server:
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=only(settings.tls_client_names),
-            ws="none",
-            loop="none",
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=5,
-            backlog=_BACKLOG,
-            access_log=False,
-            log_config=None,  # its loggers are in our log, then
-            log_level="warning",
-            lifespan="off",
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-        )
-    )
-    server.config.load()
+def _server(app: App, settings: Settings, metrics: Metrics, credentials: Credentials | None) -> uvicorn.Server:
+    most_bytes = (settings.max_body_mib << 20) + _ARRIVING_BYTES
+    shared = Connections(min(settings.max_connections, _files_for_callers(settings)), most_bytes, metrics.refused)
+    server = _Server(http_config(app, only(settings.tls_client_names, shared)))
     server.config.ssl = None if credentials is None else credentials.context
     return server
+
+
+def _files_for_callers(settings: Settings) -> int:
+    """How many connections the limit on open files leaves: where it is reached, nobody is let in at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    if soft == resource.RLIM_INFINITY:
+        return settings.max_connections
+    return max(64, soft - _OTHER_FILES - 2 * settings.writes_at_once)
 
 
 def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[None]:
@@ -193,5 +191,5 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another listen_port") from None
-    listener.listen(_BACKLOG)
+    listener.listen(BACKLOG)
     return listener

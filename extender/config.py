@@ -61,6 +61,11 @@ class Settings(BaseSettings):
         description="Address to listen on; kube-scheduler runs beside Muster. Beyond loopback: mutual TLS.",
     )
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names that plain HTTP is answered under, besides localhost, listen_host and every IP address: the "
+        "host of kube-scheduler's urlPrefix, if it is another. With TLS the certificate decides.",
+    )
     metrics_port: int = Field(
         0,
         ge=0,
@@ -120,7 +125,19 @@ class Settings(BaseSettings):
         LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
     )
     writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
-    max_body_mib: int = Field(32, ge=1, le=1024, description="Larger request bodies are refused.")
+    max_connections: int = Field(
+        16_384,
+        ge=64,
+        description="Connections of callers at the same time; every bind that is held has one. Beyond that, the one "
+        "that has waited longest without a complete request is closed.",
+    )
+    max_body_mib: int = Field(
+        4,
+        ge=1,
+        le=1024,
+        description="Larger request bodies are refused. Enough for 50,000 names of nodes of 60 characters; whole Node "
+        "objects (without nodeCacheCapable) have about 10 KiB each.",
+    )
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
     max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
     max_waiting_gangs: int = Field(

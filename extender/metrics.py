@@ -22,6 +22,7 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
+REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "slow")
 
 
 class Metrics(Observer):
@@ -59,6 +60,14 @@ class Metrics(Observer):
             registry=self._registry,
         )  # fmt: skip
         self.holds = Counter("muster_bind_holds", "Binds that had to wait for their gang.", registry=self._registry)
+        self._refusals = Counter(
+            "muster_http_refused",
+            "Requests and connections of callers that were refused, by cause.",
+            ["cause"],
+            registry=self._registry,
+        )
+        for cause in REFUSALS:
+            self._refusals.labels(cause)
         self._turns = _Turns(self._registry)
         self.pass_seconds = Histogram(
             "muster_admission_pass_duration_seconds",
@@ -83,6 +92,10 @@ class Metrics(Observer):
     def retried(self, kind: str) -> None:
         """A write to the API server is sent once more."""
         self.retries.labels(kind).inc()
+
+    def refused(self, cause: str) -> None:
+        """A request or a connection was refused for one of REFUSALS."""
+        self._refusals.labels(cause).inc()
 
     def turned(self, turn: Turned) -> None:
         self._turns.count(turn)

@@ -7,17 +7,42 @@ authority for its callers, this page has them, too.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from aiohttp import web
+from uvicorn.server import ServerState
 
+from extender.connections import Connections, bounded, http_config
 from extender.metrics import Metrics
+from extender.verbs import Receive, Scope, Send, refuse, reply
 
 _FRESH_S = 1.0
+_HANDSHAKE_S = 10.0
+_MOST = 64
+"""Connections: whoever scrapes has one."""
+_MOST_BYTES = 1 << 20
+
+
+class MetricsPage:
+    """The application: one page."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._page, self._rendered = b"", -_FRESH_S
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        if scope["path"] != "/metrics":
+            return await refuse(send, 404, "only /metrics is here\n")
+        if scope["method"] not in ("GET", "HEAD"):
+            return await refuse(send, 405, "/metrics can be read, and nothing else\n")
+        # Working it out takes the time of kube-scheduler's questions: whoever asks often gets what there is.
+        if time.monotonic() - self._rendered >= _FRESH_S:
+            self._page, self._rendered = self._metrics.render(), time.monotonic()
+        return await reply(send, self._page, kind=b"text/plain; version=0.0.4")
 
 
 @asynccontextmanager
@@ -25,21 +50,18 @@ async def metrics_page(
     metrics: Metrics, listener: socket.socket, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
     """Serve it on that socket while the block lasts."""
-    page, rendered = b"", -_FRESH_S
-
-    async def scrape(_: web.Request) -> web.Response:
-        nonlocal page, rendered
-        # Working it out takes the time of kube-scheduler's questions: whoever asks often gets what there is.
-        if time.monotonic() - rendered >= _FRESH_S:
-            page, rendered = metrics.render(), time.monotonic()
-        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4"})
-
-    app = web.Application(client_max_size=1)
-    app.router.add_get("/metrics", scrape)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
+    protocol = bounded(Connections(_MOST, _MOST_BYTES, metrics.refused))
+    config, state = http_config(MetricsPage(metrics), protocol), ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}),
+        sock=listener,
+        ssl=tls,
+        ssl_handshake_timeout=None if tls is None else _HANDSHAKE_S,
+    )
     try:
-        await web.SockSite(runner, listener, ssl_context=tls).start()
         yield
     finally:
-        await runner.cleanup()
+        server.close()
+        for one in list(state.connections):
+            one.shutdown()
+        await server.wait_closed()

@@ -8,12 +8,14 @@ from fastapi import FastAPI, HTTPException, Response
 
 from extender.explain.domains import DomainStock, domains
 from extender.explain.explanation import Explanation, explain
+from extender.hosts import Hosts
 from extender.metrics import Metrics
 from extender.runtime.runner import Runner
 from extender.sight import Sight
 from extender.topology import TopologyView, topology
-from extender.verbs import MAX_CANDIDATES, Receive, Scope, Send, Verbs
+from extender.verbs import Receive, Scope, Send, Verbs, refuse
 from extender.views import GangView, view
+from extender.wire import MAX_CANDIDATES
 from policies.model import GroupKey
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -27,13 +29,18 @@ def create_app(
     max_body: int,
     max_candidates: int = MAX_CANDIDATES,
     sight: Sight | None = None,
+    hosts: Hosts | None = None,
 ) -> App:
     """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes."""
+    names = hosts or Hosts()
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
     pages = _pages(runner, metrics, sight or Sight())
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await (verbs if verbs.knows(scope) else pages)(scope, receive, send)
+        if (refusal := names.refusal(scope["headers"])) is not None:
+            metrics.refused("host")
+            return await refuse(send, *refusal)
+        return await (verbs if verbs.knows(scope) else pages)(scope, receive, send)
 
     return app
 

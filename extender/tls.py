@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from extender.config import TlsFiles
+from extender.connections import BoundedProtocol, Connections, bounded
 
 log = logging.getLogger("muster")
 
@@ -61,25 +60,26 @@ class Credentials:
         connection.context = self._current
 
 
-def only(names: tuple[str, ...]) -> type[HttpToolsProtocol]:
+def only(names: tuple[str, ...], shared: Connections) -> type[BoundedProtocol]:
     """The HTTP protocol for callers whose certificate bears one of these names; with no names, for every caller."""
-    return type("NamedCallers", (_NamedCallers,), {"allowed": names}) if names else HttpToolsProtocol
+    kind = type("NamedCallers", (_NamedCallers,), {"allowed": names}) if names else BoundedProtocol
+    return bounded(shared, kind)
 
 
-class _NamedCallers(HttpToolsProtocol):
+class _NamedCallers(BoundedProtocol):
     allowed: tuple[str, ...] = ()
-    _refused = False
+    _unknown = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         names = list(_names(transport.get_extra_info("peercert") or {}))
-        self._refused = not any(name in self.allowed for name in names)
-        if self._refused:
+        self._unknown = not any(name in self.allowed for name in names)
+        if self._unknown:
             log.warning("refused a caller whose certificate is for %s", ", ".join(map(repr, names)) or "nobody")
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if not self._refused:
+        if not self._unknown:
             super().data_received(data)
 
 

@@ -20,7 +20,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MAX_CANDIDATES = 50_000
+LARGE = 512 << 10
+"""Bytes. Larger bodies are read and answered one at a time: those of a cluster of 10,000 nodes are smaller."""
+LARGEST_BIND = 64 << 10
+"""Bytes of the body of a bind, which has four names."""
 _STARTING = "Muster is starting and has not read the cluster yet; kube-scheduler will try again"
 _STANDING_BY = (
     "this replica of Muster stands by: its kube-scheduler does not hold the Lease; kube-scheduler will try again"
@@ -51,13 +54,14 @@ class Verbs:
         *,
         bind_timeout_s: float,
         max_body: int,
-        max_candidates: int = MAX_CANDIDATES,
+        max_candidates: int = wire.MAX_CANDIDATES,
     ) -> None:
         self._runner = runner
         self._metrics = metrics
         self._bind_timeout_s = bind_timeout_s
         self._max_body = max_body
         self._max_candidates = max_candidates
+        self._large = asyncio.Lock()
         self._answers = {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
         self._failures: dict[str, Callable[[str], bytes]] = {
             "filter": wire.encode_filter_error,
@@ -72,24 +76,37 @@ class Verbs:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            return await _reply(send, b"kube-scheduler calls this with POST\n", status=405, kind=b"text/plain")
+            return await refuse(send, 405, "kube-scheduler calls this with POST\n")
         if any(name == b"origin" for name, _ in scope["headers"]):
             # A page in the browser of somebody who forwards the port must not bind pods.
-            return await _reply(send, b"not for browsers\n", status=403, kind=b"text/plain")
+            self._metrics.refused("browser")
+            return await refuse(send, 403, "not for browsers\n")
         verb = scope["path"][1:]
+        limit = min(self._max_body, LARGEST_BIND) if verb == "bind" else self._max_body
         started = time.perf_counter()
+        body = Body(scope, receive, limit)
         try:
-            body = await _body(scope, receive, self._max_body)
+            if await body.read(LARGE):
+                return await self._reply_to(verb, body, receive, send, started)
+            async with self._large:
+                await body.read(limit)
+                began = time.perf_counter()
+                await self._reply_to(verb, body, receive, send, started)
+                # As long again for everybody else, before the next of this size.
+                await asyncio.sleep(time.perf_counter() - began)
+        except TooLargeError:
+            self._metrics.refused("body")
+            await refuse(send, 413, f"the body is larger than {limit} bytes\n")
+
+    async def _reply_to(self, verb: str, body: Body, receive: Receive, send: Send, started: float) -> None:
+        try:
             if self._runner.standing_by:
                 await self._take_over()
-            content, outcome = await self._answer(verb, body, receive)
-        except TooLargeError:
-            text = f"the body is larger than {self._max_body} bytes\n"
-            return await _reply(send, text.encode(), status=413, kind=b"text/plain")
+            content, outcome = await self._answer(verb, bytes(body.content), receive)
         except (wire.WireError, UnavailableError) as error:
             content, outcome = self._failures[verb](str(error)), "error"
         self._metrics.answered(verb, outcome, time.perf_counter() - started)
-        return await _reply(send, content)
+        await reply(send, content)
 
     async def _answer(self, verb: str, body: bytes, receive: Receive) -> tuple[bytes, str]:
         if verb != "bind":
@@ -98,8 +115,8 @@ class Verbs:
         return wire.encode_bind(error or ""), "gone" if error is None else "error" if error else "ok"
 
     def _filter(self, body: bytes) -> bytes:
-        request = wire.decode_filter(body)
-        self._require_ready(len(request.candidates))
+        request = wire.decode_filter(body, self._max_candidates)
+        self._require_ready()
         answer = self._runner.filter(request.pod, request.candidates)
         if answer is None:
             raise UnavailableError(_STARTING)
@@ -107,14 +124,14 @@ class Verbs:
 
     def _prioritize(self, body: bytes) -> bytes:
         """For pods without a plan; one with a plan has a single node left, and kube-scheduler does not ask."""
-        request = wire.decode_filter(body)
-        self._require_ready(len(request.candidates))
+        request = wire.decode_filter(body, self._max_candidates)
+        self._require_ready()
         marks = self._runner.core.prioritize(request.pod, request.candidates)
         return wire.encode_priorities(dict(zip(request.candidates, marks, strict=True)))
 
     def _preempt(self, body: bytes) -> bytes:
-        request = wire.decode_preempt(body)
-        self._require_ready(len(request.victims))
+        request = wire.decode_preempt(body, self._max_candidates)
+        self._require_ready()
         answer = self._runner.preempt(request.pod, request.victims)
         return wire.encode_preempt(answer.victims if answer else {}, request)
 
@@ -143,28 +160,40 @@ class Verbs:
         except TimeoutError:
             raise UnavailableError(_STANDING_BY) from None
 
-    def _require_ready(self, candidates: int = 0) -> None:
-        if candidates > self._max_candidates:
-            raise wire.WireError(f"the request names {candidates} nodes, and max_candidates is {self._max_candidates}")
+    def _require_ready(self) -> None:
         if not self._runner.core.state.synced or self._runner.failed.is_set():
             raise UnavailableError(_STARTING)
 
 
-async def _body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    if stated.isdigit() and int(stated) > limit:
-        raise TooLargeError
-    message = await receive()
-    body = bytearray(message.get("body", b""))
-    while message.get("more_body") and len(body) <= limit:
-        message = await receive()
-        body += message.get("body", b"")
-    if len(body) > limit:
-        raise TooLargeError
-    return bytes(body)
+class Body:
+    """The body of a request, as far as it has been read."""
+
+    def __init__(self, scope: Scope, receive: Receive, limit: int) -> None:
+        self.content = bytearray()
+        self._receive = receive
+        self._limit = limit
+        self._more = True
+        stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        self._stated = int(stated[:20]) if stated.isdigit() else 0
+
+    async def read(self, most: int) -> bool:
+        """Read to its end, or, if it has more than ``most`` bytes, to there: False. Raises TooLargeError."""
+        while self._more and max(len(self.content), self._stated) <= min(most, self._limit):
+            message = await self._receive()
+            self.content += message.get("body", b"")
+            self._more = message.get("more_body", False)
+        if max(len(self.content), self._stated) > self._limit:
+            raise TooLargeError
+        return not self._more
 
 
-async def _reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = b"application/json") -> None:
+async def reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = b"application/json") -> None:
+    """The whole answer to a request."""
     headers = [(b"content-type", kind), (b"content-length", str(len(content)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
+
+
+async def refuse(send: Send, status: int, text: str) -> None:
+    """An answer for people, to what is no call of kube-scheduler."""
+    await reply(send, text.encode(), status=status, kind=b"text/plain")

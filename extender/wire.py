@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct, field, inspect
 
 from extender.core.effects import AnswerFilter
+from extender.folding import folded
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.objects import AnyObject, Meta, PodObject
 from extender.logs import printable
@@ -23,7 +24,11 @@ from policies.model import Pod
 ArgsT = TypeVar("ArgsT")
 RequestT = TypeVar("RequestT")
 
-LONGEST_FOLDED = 4 << 20
+MAX_CANDIDATES = 50_000
+
+MOST_PARTS = 30_000
+"""Members of lists and mappings in a Pod: one of them can cost microseconds, and a short document have millions."""
+LONGEST_FOLDED = 8 << 10
 """Bytes of a document whose keys are folded: that takes the whole of it apart, which costs many times its size."""
 
 LONGEST_ERROR = 1024
@@ -60,9 +65,12 @@ class PreemptRequest:
     violations: Mapping[str, int]
 
 
-def decode_filter(body: bytes) -> FilterRequest:
-    """The arguments of filter or prioritize, with ``nodeCacheCapable`` true or false. Raises WireError."""
-    return _decode(body, _ExtenderArgs, _filter_request)
+def decode_filter(body: bytes, most: int = MAX_CANDIDATES) -> FilterRequest:
+    """The arguments of filter or prioritize, with ``nodeCacheCapable`` true or false. Raises WireError.
+
+    ``most`` nodes may be named. It is counted before anything is made of them.
+    """
+    return _decode(body, _ExtenderArgs, lambda args: _filter_request(args, most))
 
 
 def decode_bind(body: bytes) -> BindRequest:
@@ -70,9 +78,9 @@ def decode_bind(body: bytes) -> BindRequest:
     return _decode(body, _BindingArgs, _bind_request)
 
 
-def decode_preempt(body: bytes) -> PreemptRequest:
-    """The arguments of preempt; victims as UIDs or as whole pods. Raises WireError."""
-    return _decode(body, _PreemptionArgs, _preempt_request)
+def decode_preempt(body: bytes, most: int = MAX_CANDIDATES) -> PreemptRequest:
+    """The arguments of preempt; victims as UIDs or as whole pods, on up to ``most`` nodes. Raises WireError."""
+    return _decode(body, _PreemptionArgs, lambda args: _preempt_request(args, most))
 
 
 def encode_filter(answer: AnswerFilter, request: FilterRequest) -> bytes:
@@ -130,7 +138,18 @@ class _NodeList(Struct):
     items: list[Raw] | None = None
 
 
+_NULL = Raw(b"null")
+
+
 class _ExtenderArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    """Its parts are counted before they are taken apart."""
+
+    pod: Raw = _NULL
+    nodes: Raw = _NULL
+    node_names: Raw = _NULL
+
+
+class _WholeExtenderArgs(Struct, rename="pascal"):
     pod: PodObject | None = None
     nodes: _NodeList | None = None
     node_names: list[str] | None = None
@@ -156,6 +175,12 @@ class _Victims(Struct, rename="pascal"):
 
 
 class _PreemptionArgs(Struct, rename="pascal", forbid_unknown_fields=True):
+    pod: Raw = _NULL
+    node_name_to_victims: Raw = _NULL
+    node_name_to_meta_victims: Raw = _NULL
+
+
+class _WholePreemptionArgs(Struct, rename="pascal"):
     pod: PodObject | None = None
     node_name_to_victims: dict[str, _Victims] | None = None
     node_name_to_meta_victims: dict[str, _Victims] | None = None
@@ -168,8 +193,8 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
         except (msgspec.ValidationError, WireError):
             if len(body) > LONGEST_FOLDED:
                 raise
-            folded = _folded(msgspec.json.decode(body), _SHAPES[args])
-            return request(msgspec.json.decode(msgspec.json.encode(folded), type=args))
+            respelled = folded(msgspec.json.decode(body), _SHAPES[args])
+            return request(msgspec.json.decode(msgspec.json.encode(respelled), type=args))
     except WireError:
         raise
     except RecursionError:
@@ -179,33 +204,24 @@ def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]
 
 
 _SHAPES: dict[Any, inspect.Type] = {
-    args: inspect.type_info(args) for args in (_ExtenderArgs, _BindingArgs, _PreemptionArgs)
+    _ExtenderArgs: inspect.type_info(_WholeExtenderArgs),
+    _BindingArgs: inspect.type_info(_BindingArgs),
+    _PreemptionArgs: inspect.type_info(_WholePreemptionArgs),
 }
 """Worked out once: it takes longer than any answer."""
 
 
-def _folded(value: Any, kind: inspect.Type) -> Any:
-    """The value with the keys of its structs spelled as we read them and unknown ones left out; maps keep theirs."""
-    match kind:
-        case inspect.UnionType(types):
-            return _folded(value, next(one for one in types if not isinstance(one, inspect.NoneType)))
-        case inspect.StructType() if isinstance(value, dict):
-            known = {one.encode_name.lower(): one for one in kind.fields}
-            found = ((known.get(key.lower()), content) for key, content in value.items())
-            return {one.encode_name: _folded(content, one.type) for one, content in found if one is not None}
-        case inspect.DictType() if isinstance(value, dict):
-            return {key: _folded(content, kind.value_type) for key, content in value.items()}
-        case inspect.ListType() if isinstance(value, list):
-            return [_folded(content, kind.item_type) for content in value]
-        case _:
-            return value
-
-
-def _filter_request(args: _ExtenderArgs) -> FilterRequest:
+def _filter_request(args: _ExtenderArgs, most: int) -> FilterRequest:
     pod = _pod(args.pod)
-    if args.nodes is None or args.node_names is not None:
-        return FilterRequest(pod, tuple(args.node_names or ()))
-    nodes = {_node_name(item): item for item in args.nodes.items or ()}
+    # A list of names has as many parts as names.
+    _require_few(_parts(args.node_names, most), most)
+    names = msgspec.json.decode(args.node_names, type=list[str] | None)
+    listed = None if names is not None else msgspec.json.decode(args.nodes, type=_NodeList | None)
+    if listed is None:
+        return FilterRequest(pod, tuple(names or ()))
+    items = listed.items or []
+    _require_few(len(items), most)
+    nodes = {_node_name(item): item for item in items}
     return FilterRequest(pod, tuple(nodes), nodes)
 
 
@@ -215,10 +231,12 @@ def _bind_request(args: _BindingArgs) -> BindRequest:
     return BindRequest(args.pod_uid, args.pod_namespace, args.pod_name, args.node)
 
 
-def _preempt_request(args: _PreemptionArgs) -> PreemptRequest:
-    nodes = args.node_name_to_meta_victims
-    if nodes is None:
-        nodes = args.node_name_to_victims or {}
+def _preempt_request(args: _PreemptionArgs, most: int) -> PreemptRequest:
+    said = next((one for one in (args.node_name_to_meta_victims, args.node_name_to_victims) if one != _NULL), _NULL)
+    if (parts := _parts(said, 2 * most)) > 2 * most:
+        raise WireError(f"the request has victims of {parts} parts, and twice max_candidates are read")
+    nodes = msgspec.json.decode(said, type=dict[str, _Victims] | None) or {}
+    _require_few(len(nodes), most)
     return PreemptRequest(
         pod=_pod(args.pod),
         victims={node: tuple(map(_victim_uid, victims.pods or ())) for node, victims in nodes.items()},
@@ -226,7 +244,20 @@ def _preempt_request(args: _PreemptionArgs) -> PreemptRequest:
     )
 
 
-def _pod(pod: PodObject | None) -> Pod:
+def _parts(raw: Raw, most: int) -> int:
+    """How many members its lists and mappings have, commas in texts counted too; 0 if it is too short for ``most``."""
+    return 0 if len(raw) <= most else len(raw) - len(bytes(raw).translate(None, b",[{"))
+
+
+def _require_few(nodes: int, most: int) -> None:
+    if nodes > most:
+        raise WireError(f"the request names {nodes} nodes, and max_candidates is {most}")
+
+
+def _pod(raw: Raw) -> Pod:
+    if (parts := _parts(raw, MOST_PARTS)) > MOST_PARTS:
+        raise WireError(f"the request's Pod has {parts} parts, and at most {MOST_PARTS} are read")
+    pod = msgspec.json.decode(raw, type=PodObject | None)
     if pod is None:
         raise WireError("the request has no Pod")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,13 @@ from extender.server import create_app
 from policies.model import Dialect, GroupRef, Node, Pod
 
 GPUS = (("nvidia.com/gpu", 8), ("pods", 1))
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """What is looked at is the state of the same event loop: everybody else gets a turn between two looks."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - several parts bring it about, none of which has an event for it
+            await asyncio.sleep(0)
 
 
 class Written:
@@ -52,7 +59,7 @@ class Extender:
         self.written = Written()
         self.runner = Runner(self.core, self.written)
         app = create_app(self.runner, Metrics(lambda: self.core.state), bind_timeout_s=30, max_body=4 << 20)
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
 
     async def post(self, verb: str, body: Any) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -21,6 +21,7 @@ from extender.runtime.runner import Runner
 from extender.server import create_app
 from extender.sight import DARK_S, Sight
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
+from tests.running import eventually
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 READY = {
@@ -41,13 +42,6 @@ def pod(name: str) -> dict[str, Any]:
     return {"metadata": meta, "spec": {"schedulerName": "muster", "containers": [container]}, "status": {}}
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
-    """What is looked at is the state of the same event loop: everybody else gets a turn between two looks."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - several parts bring it about, none of which has an event for it
-            await asyncio.sleep(0)
-
-
 class Played:
     """One replica, the API server that it sees, and a client of its pages."""
 
@@ -62,7 +56,7 @@ class Played:
         self.sight = Sight(lambda: self.now)
         metrics = Metrics(lambda: self.runner.core.state, leads=self.runner.acting.is_set)
         app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20, sight=self.sight)
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://muster")
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
         self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeApi(kube), self.sight)
         self.election = LeaderElection(enabled=True)
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender import wire
+from extender import connections, verbs, wire
 from extender.config import Settings, load
+from extender.kube import client, connection
 from extender.kube.convert import MOST_CHARACTERS, MOST_CONDITIONS, MOST_NAMES, MOST_VALUES
+from extender.kube.reflector import WATCH_S
 from extender.kube.requests import MOST
 from extender.logs import LONGEST_LINE
+from extender.sight import DARK_S
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "SECURITY.md").read_text()
@@ -36,14 +39,22 @@ def test_every_protection_has_a_test() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     limits = SECURITY.partition("## Limits")[2].partition("## Hostile")[0]
-    for setting in ("max_body_mib", "max_candidates", "max_gang_members", "max_waiting_gangs"):
+    for setting in ("max_body_mib", "max_candidates", "max_connections", "max_gang_members", "max_waiting_gangs"):
         (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
         assert int(said.replace(",", "")) == Settings.model_fields[setting].default
     assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values and {MOST_CHARACTERS:,} characters |" in limits
     assert f"| {MOST_NAMES} of each |" in limits
     assert f"2^{MOST.bit_length() - 1} |" in limits
     assert f"| {LONGEST_LINE:,} characters |" in limits
-    assert f"documents up to {wire.LONGEST_FOLDED >> 20} MiB" in limits
+    assert f"documents up to {wire.LONGEST_FOLDED >> 10} KiB" in limits
+    assert f"| {connections.MAX_HEAD >> 10} KiB, {connections.MAX_HEADERS} headers |" in limits
+    assert f"of a bind {verbs.LARGEST_BIND >> 10} KiB" in limits
+    assert f"| {wire.MOST_PARTS:,}, of victims twice" in limits
+    assert f"{connections.ARRIVAL_S:.0f} s from its first byte to its last" in limits
+    assert f"| {connection.LARGEST_ANSWER >> 20} MiB, a line of a watch {connection.LONGEST_LINE >> 20} MiB |" in limits
+    assert f"| {connection.LONGEST_RETRY_AFTER_S:.0f} s |" in limits
+    assert f"| {WATCH_S[1] + client.GRACE_S:.0f} s, of the Lease's" in limits
+    assert f"after {DARK_S:.0f} s without a word" in limits
 
 
 def test_the_settings_and_the_schedulers_entry_belong_together() -> None:

@@ -21,6 +21,7 @@ from devcluster.tls import client_context
 from extender import probe, tls
 from extender.cli import main
 from extender.config import SettingsError, TlsFiles, load
+from extender.connections import Connections
 from extender.core.state import State
 from extender.metrics import Metrics
 from extender.probe import Listener
@@ -54,7 +55,13 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 def serving(credentials: Credentials, names: tuple[str, ...] = ()) -> Iterator[int]:
     """The port of a server that says ok to everybody whom these credentials let in."""
     config = uvicorn.Config(
-        hello, http=tls.only(names), ws="none", loop="uvloop", lifespan="off", log_level="critical", log_config=None
+        hello,
+        http=tls.only(names, Connections()),
+        ws="none",
+        loop="uvloop",
+        lifespan="off",
+        log_level="critical",
+        log_config=None,
     )
     config.load()
     config.ssl = credentials.context

@@ -1,0 +1,246 @@
+"""The connections of callers: how many, how long each may take, and how much of what is still arriving is kept.
+
+uvicorn's protocol, with bounds where it has none. Whoever sends slowly or much keeps nobody else out: where there are
+too many connections, or too many bytes of requests that are not complete, the one that has kept Muster waiting for
+longest is closed. A call of kube-scheduler arrives in milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+MAX_HEAD = 16 << 10
+"""Bytes of a request that are not its body: kube-scheduler sends about 200."""
+MAX_HEADERS = 100
+IDLE_S = 150.0
+"""kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one."""
+ARRIVAL_S = 10.0
+"""From the first byte of a request to its last."""
+DRAIN_S = 10.0
+"""How long an answer that nobody reads is kept."""
+BACKLOG = 8192
+"""One connection per held bind: a burst of thousands must not be refused at the door."""
+_SLICE = 16 << 10
+_TOO_LARGE = f"the head of a request has at most {MAX_HEAD} bytes and {MAX_HEADERS} headers\n"
+_TOO_SLOW = f"the request did not arrive within {ARRIVAL_S:.0f} s\n"
+
+
+class Connections:
+    """All of them together. ``refused`` is told the cause whenever one is closed."""
+
+    def __init__(
+        self, most: int = 16_384, most_bytes: int = 64 << 20, refused: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.refused = refused
+        self.arriving_bytes = 0
+        """What is kept of requests that are not complete."""
+        self._most = most
+        self._most_bytes = most_bytes
+        self._open: set[BoundedProtocol] = set()
+        self._waiting: dict[BoundedProtocol, None] = {}  # for a request or the rest of it; the longest first
+        self._arriving: dict[BoundedProtocol, int] = {}  # bytes; the longest first
+
+    def opened(self, one: BoundedProtocol) -> None:
+        self._open.add(one)
+        self.waits(one)
+        if len(self._open) > self._most:
+            next(iter(self._waiting)).give_way()
+
+    def closed(self, one: BoundedProtocol) -> None:
+        self._open.discard(one)
+        self.answering(one)
+
+    def waits(self, one: BoundedProtocol) -> None:
+        """It waits for its next request."""
+        self._waiting[one] = None
+
+    def begins(self, one: BoundedProtocol) -> None:
+        """A request has begun to arrive."""
+        self.answering(one)
+        self._waiting[one] = None
+        self._arriving[one] = 0
+
+    def grows(self, one: BoundedProtocol, size: int) -> None:
+        """So many bytes more of a request."""
+        self._arriving[one] += size
+        self.arriving_bytes += size
+        while self.arriving_bytes > self._most_bytes:
+            next(iter(self._arriving)).give_way()
+
+    def answering(self, one: BoundedProtocol) -> None:
+        """Nothing more of its request is to come."""
+        self._waiting.pop(one, None)
+        self.arriving_bytes -= self._arriving.pop(one, 0)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. A subclass says with which others it shares its bounds."""
+
+    shared = Connections()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._refused = False
+        self._arriving = False
+        self._received = self._body = self._head = 0
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._within(IDLE_S, self.transport.close)
+        self.shared.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.shared.closed(self)
+        self._within(None)
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # In slices: what is refused after the first of them is not parsed.
+        for at in range(0, len(data), _SLICE):
+            if self._refused or self.transport.is_closing():
+                return
+            piece = data[at : at + _SLICE]
+            super().data_received(piece)
+            if self._arriving and not self._refused:
+                self._received += len(piece)
+                if self._received - self._body > MAX_HEAD + self._body // 8:
+                    self._refuse("headers", 431, _TOO_LARGE)
+                else:
+                    self.shared.grows(self, len(piece))
+
+    def on_message_begin(self) -> None:
+        if self._refused:
+            return None
+        if self.cycle is not None and not self.cycle.response_complete:
+            # No caller of ours sends a request before it has the answer to the last.
+            return self._refuse("malformed")
+        super().on_message_begin()
+        self._arriving = True
+        self._received = self._body = self._head = 0
+        self.shared.begins(self)
+        self._within(ARRIVAL_S, lambda: self._refuse("slow", 408, _TOO_SLOW))
+
+    def on_url(self, url: bytes) -> None:
+        if not self._refused:
+            self._head += len(url)
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head += len(name) + len(value)
+        if self._refused:
+            return
+        if self._head > MAX_HEAD or len(self.headers) >= MAX_HEADERS:
+            self._refuse("headers", 431, _TOO_LARGE)
+        else:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            self._body += len(body)
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            self._arriving = False
+            self._within(None)
+            self.shared.answering(self)
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._arriving:
+            # Answered before all of it was here: nobody would read the rest.
+            self.transport.close()
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._within(DRAIN_S, self.transport.abort)
+        else:
+            self._within(IDLE_S, self.transport.close)
+            self.shared.waits(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(DRAIN_S, self._nobody_reads)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("malformed", 400, f"{msg}\n")
+
+    def give_way(self) -> None:
+        """Others need the room."""
+        self._refuse("connections")
+        self.shared.closed(self)
+        self.transport.abort()
+
+    def _nobody_reads(self) -> None:
+        self.shared.refused("slow")
+        self.transport.abort()
+
+    def _refuse(self, cause: str, status: int | None = None, text: str = "") -> None:
+        """Close it, after an answer where that is possible; nothing more is read."""
+        if self._refused:
+            return
+        self._refused = True
+        self.shared.refused(cause)
+        self.shared.answering(self)
+        if status is not None and (
+            self.cycle is None or self.cycle.response_complete or not self.cycle.response_started
+        ):
+            if self.cycle is not None:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head % len(text) + text.encode())
+        self.transport.close()
+        self._within(DRAIN_S, self.transport.abort)
+
+    def _within(self, seconds: float | None, then: Callable[[], object] = lambda: None) -> None:
+        """Unless something else happens within so many seconds; None: take your time."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, then)
+
+
+def bounded(shared: Connections, kind: type[BoundedProtocol] = BoundedProtocol) -> type[BoundedProtocol]:
+    """The protocol of connections that share these bounds."""
+    return type(kind.__name__, (kind,), {"shared": shared})
+
+
+def http_config(app: Any, protocol: type[BoundedProtocol]) -> uvicorn.Config:
+    """What uvicorn has to know to serve that application, loaded. A connection that it accepts is bounded."""
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=protocol,
+        ws="none",
+        loop="none",
+        timeout_keep_alive=int(IDLE_S),
+        timeout_graceful_shutdown=5,
+        backlog=BACKLOG,
+        access_log=False,
+        log_config=None,  # its loggers are in our log, then
+        log_level="error",  # whoever sends what is no HTTP is counted, and does not fill the log
+        lifespan="off",
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+    )
+    config.load()
+    return config

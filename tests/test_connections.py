@@ -1,0 +1,277 @@
+"""What one caller can make Muster keep, parse or wait for, through real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from uvicorn.server import ServerState
+
+from extender import connections
+from extender.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, bounded, http_config
+from extender.verbs import Receive, Scope, Send, reply
+from tests.running import eventually
+
+pytestmark = pytest.mark.anyio
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+class Caller:
+    """The other side of one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, *pieces: bytes) -> None:
+        """As much of it as is taken."""
+        try:
+            for piece in pieces:
+                self._writer.write(piece)
+                await self._writer.drain()
+        except ConnectionError:
+            pass
+
+    async def status(self) -> int:
+        """That of the answer; 0 when the connection was closed without one."""
+        try:
+            async with asyncio.timeout(10):
+                head = await self._reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return 0
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await self._reader.readexactly(length)
+        return int(head.split()[1])
+
+    async def get(self) -> int:
+        await self.send(REQUEST + b"\r\n")
+        return await self.status()
+
+    async def closed(self) -> bool:
+        try:
+            async with asyncio.timeout(10):
+                return await self._reader.read() == b""
+        except ConnectionError:
+            return True
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Served:
+    """A server with these bounds, whose application reads the body, and waits at /held until ``go_on`` is set."""
+
+    def __init__(self, shared: Connections) -> None:
+        self.shared = shared
+        self.refusals: Counter[str] = Counter()
+        self.requests = 0
+        self.body = 0
+        self.go_on = asyncio.Event()
+        self.protocols: list[BoundedProtocol] = []
+        self._port = 0
+        self._callers: list[Caller] = []
+        shared.refused = lambda cause: self.refusals.update([cause])
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests += 1
+        if scope["path"] == "/unread":
+            return await reply(send, b"no")
+        more = True
+        while more:
+            message = await receive()
+            self.body += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        if scope["path"] == "/held":
+            await self.go_on.wait()
+        return await reply(send, b"x" * (64 << 20) if scope["path"] == "/large" else b"ok")
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Served]:
+        protocol = bounded(self.shared)
+        config, state = http_config(self.app, protocol), ServerState()
+
+        def new() -> BoundedProtocol:
+            self.protocols.append(protocol(config=config, server_state=state, app_state={}))
+            return self.protocols[-1]
+
+        server = await asyncio.get_running_loop().create_server(new, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            self.go_on.set()
+            server.close()
+            for caller in self._callers:
+                caller.close()
+            for one in self.protocols:
+                one.transport.abort()
+
+    async def caller(self) -> Caller:
+        caller = Caller(*await asyncio.open_connection("127.0.0.1", self._port))
+        self._callers.append(caller)
+        return caller
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with Served(Connections()).serving() as one:
+        yield one
+
+
+HEADS = {
+    "one endless header": [REQUEST, b"X: ", *[b"x" * 65_536] * 100],
+    "an endless URL": [b"GET /", *[b"x" * 65_536] * 100],
+    "endless headers": [REQUEST, *[b"X: x\r\n" * 10_000] * 100],
+    "one header too many": [REQUEST, b"X: x\r\n" * MAX_HEADERS, b"\r\n"],
+    "a byte too many": [REQUEST, b"X: " + b"x" * MAX_HEAD + b"\r\n\r\n"],
+    "no end of lines before": [b"\r\n" * 100, b"GET / HTTP/1.1\r\nA", *[b"x" * 65_536] * 10],
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+async def test_a_head_beyond_its_limit_is_refused_and_not_kept(served: Served, head: list[bytes]) -> None:
+    caller = await served.caller()
+    await caller.send(*head)
+    assert await caller.status() in (431, 0)
+    assert await caller.closed()
+    (one,) = served.protocols
+    assert one._received <= MAX_HEAD + connections._SLICE, "nothing is parsed after the slice that was too much"
+    assert len(one.headers) <= MAX_HEADERS
+    assert served.refusals == {"headers": 1}
+    assert served.requests == 0
+    assert served.shared.arriving_bytes == 0
+    assert await (await served.caller()).get() == 200
+
+
+async def test_the_refusal_says_the_limits(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(REQUEST + b"X: x\r\n" * 120 + b"\r\n")
+    text = await caller._reader.read()
+    assert text.startswith(b"HTTP/1.1 431 ")
+    assert text.endswith(b"the head of a request has at most 16384 bytes and 100 headers\n")
+
+
+async def test_heads_of_an_ordinary_size_are_answered(served: Served) -> None:
+    caller = await served.caller()
+    for _ in range(3):
+        await caller.send(REQUEST + b"X: " + b"x" * 8000 + b"\r\n" + b"Y: y\r\n" * 80, b"\r\n")
+        assert await caller.status() == 200
+    assert served.refusals == {}
+
+
+@pytest.mark.parametrize(
+    "part", [b"1;" + b"x" * 65_536, b"0\r\n" + b"T: " + b"x" * 65_536, b"0\r\n" + b"T: t\r\n" * 9000]
+)
+async def test_a_body_in_chunks_cannot_smuggle_a_head(served: Served, part: bytes) -> None:
+    caller = await served.caller()
+    await caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", part, part[4:])
+    assert await caller.status() in (431, 0)
+    assert served.refusals == {"headers": 1}
+
+
+async def test_a_body_in_small_chunks_is_read(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await caller.send(*[b"100\r\n" + b"x" * 256 + b"\r\n"] * 4000, b"0\r\n\r\n")
+    assert await caller.status() == 200
+    assert served.body == 256 * 4000
+
+
+async def test_whoever_sends_slowly_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ARRIVAL_S", 0.05)
+    for start in (b"G", REQUEST, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx"):
+        caller = await served.caller()
+        await caller.send(start)
+        assert await caller.status() == 408
+        assert await caller.closed()
+    assert served.refusals == {"slow": 3}
+
+
+async def test_a_connection_without_a_request_is_closed_in_the_end(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_S", 0.05)
+    assert await (await served.caller()).closed()
+    caller = await served.caller()
+    assert await caller.get() == 200
+    assert await caller.closed()
+
+
+async def test_an_answer_that_nobody_reads_is_not_kept_for_ever(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "DRAIN_S", 0.05)
+    caller = await served.caller()
+    await caller.send(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    await eventually(lambda: served.refusals["slow"] == 1)
+    assert served.protocols[0].transport.is_closing()
+
+
+async def test_a_request_that_was_answered_early_is_not_read_to_its_end(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(b"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n", *[b"x" * 65_536] * 64)
+    assert await caller.status() in (200, 0)
+    assert await caller.closed()
+
+
+async def test_a_request_before_the_answer_to_the_last_is_refused(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n" + (REQUEST + b"\r\n") * 1000)
+    assert await caller.closed()
+    assert served.requests == 1
+    assert served.refusals == {"malformed": 1}
+
+
+async def test_beyond_the_most_the_connection_that_waits_longest_gives_way() -> None:
+    async with Served(Connections(3)).serving() as served:
+        held = await served.caller()
+        await held.send(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+        await eventually(lambda: served.requests == 1)
+        slow, idle = await served.caller(), await served.caller()
+        await slow.send(REQUEST)
+        assert await idle.get() == 200
+        kube_scheduler = await served.caller()
+        assert await kube_scheduler.get() == 200
+        assert await slow.closed()
+        assert await idle.get() == 200, "it has waited for less long"
+        assert [await (await served.caller()).get() for _ in range(20)] == [200] * 20
+        served.go_on.set()
+        assert await held.status() == 200, "what is being answered never gives way"
+        assert served.refusals["connections"] == 21
+
+
+async def test_when_everybody_is_being_answered_the_new_one_is_closed() -> None:
+    async with Served(Connections(2)).serving() as served:
+        held = [await served.caller() for _ in range(2)]
+        for caller in held:
+            await caller.send(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+        await eventually(lambda: served.requests == 2)
+        assert await (await served.caller()).closed()
+        served.go_on.set()
+        assert [await caller.status() for caller in held] == [200, 200]
+
+
+async def test_the_bytes_of_unfinished_requests_are_bounded_together() -> None:
+    """And a request that is sent at once goes through all the same."""
+    async with Served(Connections(most_bytes=1 << 20)).serving() as served:
+        start = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n"
+        slow = [await served.caller() for _ in range(10)]
+        for caller in slow:
+            await caller.send(start, b"x" * 300_000)
+            assert served.shared.arriving_bytes <= 1 << 20
+        quick = await served.caller()
+        await quick.send(start, b"x" * 400_000)
+        assert await quick.status() == 200
+        assert served.shared.arriving_bytes <= 1 << 20
+        assert served.refusals["connections"] >= 7
+        assert await slow[0].closed()
+
+
+async def test_what_is_no_http_is_refused_once(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(b"\x16\x03\x01\x00\xff" * 50_000)
+    assert await caller.status() in (400, 0)
+    assert served.refusals == {"malformed": 1}
