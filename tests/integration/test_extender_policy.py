@@ -16,12 +16,13 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import NAMESPACE, install
 from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.releases import DOMAIN, GANG_UID, NODE, RANK, RELEASE, RELEASE_COMPLETE
+from extender.core.releases import RELEASE
 from extender.kube.client import EVICTED_BY, Kube
 from extender.kube.connection import ApiError
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK, Asked
 from policies.model import GANG_GATE, GroupKey
+from tests.test_extender_policy import STAMPS as BY_BINDINGS
 
 TEAM = "team"
 TIMEOUT_S = 30.0
@@ -29,7 +30,7 @@ PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 NAMES = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
-STAMPS = {GANG_UID: "a", RELEASE: "b", RELEASE_COMPLETE: "true", NODE: "node-0", RANK: "0", DOMAIN: "c"}
+STAMPS = dict.fromkeys(BY_BINDINGS, "1")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 STRATEGIC = "application/strategic-merge-patch+json"
 
