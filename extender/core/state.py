@@ -261,12 +261,9 @@ class State:
         # What is said of those that wait is said on one of them.
         about = (gang.surplus is not None and gang.roster.unplaced()) or gang.live
         first = min(about, key=lambda pod: pod.rank, default=None)
-        member = (first.uid, first.name) if first else None
-        owner = first.controller if first else None
-        if owner is not None and owner.uid == group:
-            owner = None
-        counts = len(gang.live), len(gang.bound)
-        self.out.append(Report(gang.key, group, member, reason.code, reason.message, reason.warning, *counts, owner))
+        member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
+        said = reason.code, reason.message, reason.warning
+        self.out.append(Report(gang.key, group, member, *said, len(gang.live), len(gang.bound), owner))
 
     def turned(
         self, gang: Gang, turn: Turn, now: float, *, since: float | None = None, cause: Cause | None = None,

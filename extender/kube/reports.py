@@ -140,7 +140,7 @@ def _regarding(report: Report) -> Iterator[dict[str, str]]:
         yield _object("PodGroup", "scheduling.x-k8s.io/v1alpha1", namespace, name, report.group_uid)
     if report.member is not None:
         yield _object("Pod", "v1", namespace, report.member[1], report.member[0])
-    if report.owner is not None:
+    if report.owner is not None and report.owner.uid != report.group_uid:
         version, kind, owner, uid = report.owner
         yield _object(kind, version, namespace, owner, uid)
 

@@ -128,15 +128,6 @@ def test_the_owner_is_told_too() -> None:
     assert reported(again)[0].owner is None
 
 
-def test_an_owner_that_is_the_podgroup_itself_is_told_once() -> None:
-    group, pods = coscheduled("train", 2)
-    own = Controller("scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", group.uid)
-    script = Script(*cluster("a: 1x8"), group, *[replace(pod, controller=own) for pod in pods])
-    script.advance(5)
-    (told,) = reported(script)
-    assert (told.group_uid, told.owner) == (group.uid, None)
-
-
 def test_a_replacement_that_waits_is_no_surplus() -> None:
     script = Script(*cluster("a: 2x8"))
     pods = gang("train", 2)

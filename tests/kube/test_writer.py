@@ -344,6 +344,16 @@ def test_the_owner_of_the_pods_is_told_with_one_event_more() -> None:
     assert {event["note"] for event in api.bodies("POST")} == {"3 of 8 fit"}
 
 
+def test_an_owner_that_is_the_podgroup_itself_is_told_once() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("POST", EVENTS, OK)
+        api.on("PATCH", GROUP_STATUS, OK)
+
+    own = Controller("scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", "g")
+    _, api = reported(setup, replace(report(group_uid="g"), owner=own))
+    assert [event["regarding"]["kind"] for event in api.bodies("POST")] == ["PodGroup", "Pod"]
+
+
 def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
     job = Controller("batch/v1", "Job", "train", "j")
     hint = Hint("u", "team", "p", "muster.dev/podgroup means nothing to Muster", job)
