@@ -72,6 +72,7 @@ STAMPS = {value for value in vars(releases).values() if isinstance(value, str) a
 
 def test_the_names_are_those_of_the_code() -> None:
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-bindings"))) == STAMPS
+    assert f"key == '{releases.RELEASE_COMPLETE}'" in text("muster-extender-pods")
     assert f"gate.name != '{GANG_GATE}'" in text("muster-extender-pods")
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
         *(releases.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)

@@ -95,6 +95,9 @@ class Onlooker(Steering):
             del failed.ungating[event.uid]
         return None
 
+    def confirm(self, gang: Gang) -> None:
+        """Nothing is written on pods that are bound."""
+
     def sweep(self, gang: Gang, now: float) -> None:
         """Nominations are kube-scheduler's own."""
 

@@ -82,6 +82,16 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirm:
+    """PATCH ``release-complete`` on a bound member: its release is whole, and too few others say so."""
+
+    uid: str
+    namespace: str
+    name: str
+    group: GroupKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Evict:
     """Evict a bound member of a gang that never became whole."""
 
@@ -136,5 +146,16 @@ class Turned:
 
 
 Effect = (
-    AnswerFilter | AnswerPreempt | AnswerBind | PostBinding | Nominate | Ungate | Wake | Evict | Report | Hint | Turned
+    AnswerFilter
+    | AnswerPreempt
+    | AnswerBind
+    | PostBinding
+    | Nominate
+    | Ungate
+    | Wake
+    | Confirm
+    | Evict
+    | Report
+    | Hint
+    | Turned
 )

@@ -54,6 +54,8 @@ class Gang:
     """Gated members whose nomination is written, and that the watch has yet to show so."""
     ungating: dict[str, bool] = field(default_factory=dict)
     """Members whose gate was asked to come off -> whether that is known to be written."""
+    confirming: dict[str, None] = field(default_factory=dict)
+    """Bound members on which it was asked to be written that their release is whole."""
     doubtful: dict[str, None] = field(default_factory=dict)
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""
@@ -211,7 +213,7 @@ class Gang:
         """A member is gone. A Binding of it that is under way stays so."""
         self.roster.drop(uid)
         self.demand = None
-        for index in (self.nominated, self.unconfirmed, self.unshown, self.ungating):
+        for index in (self.nominated, self.unconfirmed, self.unshown, self.ungating, self.confirming):
             index.pop(uid, None)
 
     def follow(self, group: PodGroup | None) -> None:

@@ -22,6 +22,10 @@ def differences(gang: Gang) -> Iterator[str]:
     indexes: dict[str, tuple[object, object]] = {
         "live": (dict(roster.live), {pod.uid: pod for pod in live}),
         "bound": (dict(roster.bound), {pod.uid: pod for pod in live if pod.node}),
+        "confirmed": (
+            dict(roster.confirmed),
+            {pod.uid: pod for pod in live if pod.node and pod.stamp is not None and pod.stamp.complete},
+        ),
         "odd": (dict(roster.odd), {pod.uid: pod for pod in live if _odd(pod)}),
         "schedulers": (dict(roster.schedulers), Counter(pod.scheduler for pod in live)),
         "priorities": (dict(roster.priorities), Counter(pod.priority for pod in live)),

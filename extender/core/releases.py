@@ -103,16 +103,23 @@ class Releases:
     def recover(self, gang: Gang, now: float) -> None:
         """After a restart: what the stamps of its bound members tell of its release.
 
-        It broke off if the member that was to be bound last, whose UID names it, is there without a node, or was bound
-        without the word that all is in. When that member is gone it is given the benefit of the doubt: a running gang
-        that has lost one is common, and a restart in the moments in which a release breaks off is not.
+        It was whole if some member says so, or if as many slots were bound by it as its quorum was then, whatever has
+        become of them. Else it broke off. What an older Muster has bound says no quorum: then it broke off if the
+        member that was to be bound last, whose UID names it, is there.
         """
-        stamps = [pod.stamp for pod in gang.bound if pod.stamp is not None]
-        gang.release = stamps[0].release if stamps else ""
-        same = [pod.stamp for pod in gang.members.values() if pod.stamp and pod.stamp.release == gang.release]
-        last = gang.members.get(gang.release)
-        gang.complete = gang.whole or any(stamp.complete for stamp in same) or (bool(stamps) and last is None)
-        self._stock.take(gang, now)
+        state = self._state
+        bound = [pod.stamp for pod in gang.bound if pod.stamp is not None]
+        gang.release = bound[0].release if bound else ""
+        same = [(pod, pod.stamp) for pod in gang.members.values() if pod.stamp and pod.stamp.release == gang.release]
+        began = min((stamp.at for _, stamp in same if stamp.at), default=None)
+        gang.released_at = None if began is None else min(state.instant(began), now)
+        quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
+        if quorum is None:
+            whole = bool(same) and gang.release not in gang.members
+        else:
+            whole = len({pod.identity for pod, _ in same}) >= quorum
+        gang.complete = gang.whole or whole or any(stamp.complete for _, stamp in same)
+        self._stock.take(gang, now, gang.released_at)
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """A Binding has ended: tell the calls that wait for it, and see how the release stands."""

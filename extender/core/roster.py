@@ -40,6 +40,8 @@ class Roster:
         self.live: dict[str, Pod] = {}
         """Those that count: pods of another PodGroup's life under the same name do not."""
         self.bound: dict[str, Pod] = {}
+        self.confirmed: dict[str, Pod] = {}
+        """Bound members on which it stands that their release is whole."""
         self.odd: dict[str, Pod] = {}
         """Live members that may need a word: unreadable, gated by others, or with claims."""
         self.schedulers: Tally[str] = Tally()
@@ -106,7 +108,7 @@ class Roster:
         old = self.members.get(pod.uid)
         self.members[pod.uid] = pod
         if old is not None and _facts(old) == _facts(pod):
-            for index in (self.live, self.bound, self.odd, self._done):
+            for index in (self.live, self.bound, self.confirmed, self.odd, self._done):
                 if pod.uid in index:
                     index[pod.uid] = pod
             if self._first is old:
@@ -163,6 +165,8 @@ class Roster:
         self.live[pod.uid] = pod
         if pod.node:
             self.bound[pod.uid] = pod
+            if pod.stamp is not None and pod.stamp.complete:
+                self.confirmed[pod.uid] = pod
         if pod.device_claims or pod.claims or pod.foreign_gates or _unreadable(pod):
             self.odd[pod.uid] = pod
         self.schedulers.add(pod.scheduler)
@@ -186,6 +190,7 @@ class Roster:
             return False
         del self.live[pod.uid]
         self.bound.pop(pod.uid, None)
+        self.confirmed.pop(pod.uid, None)
         self.odd.pop(pod.uid, None)
         self.schedulers.take(pod.scheduler)
         self.priorities.take(pod.priority)

@@ -157,6 +157,7 @@ class Scheduler:
         self._queue.recover(now)
         for gang in list(state.gangs.values()):
             self._steering.sweep(gang, now)
+            self._steering.confirm(gang)
         self._hints.recover(now)
 
     def _tick(self, now: float) -> None:
@@ -200,6 +201,7 @@ class Scheduler:
         if pod.terminal and old is not None and not old.terminal:
             self._releases.retry(gang, now)
         self._steering.shown(gang, pod)
+        self._steering.confirm(gang)
         state.review(gang)
         if gang.surplus is not None and not gang.roster.lacks:
             gang.surplus = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from extender.core.effects import Nominate, Ungate
+from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.events import Nominated, Ungated
 from extender.core.gang import Gang
 from extender.core.state import State
@@ -13,6 +13,9 @@ from policies.rules import Unclear, rules_of
 
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
+
+_CONFIRMED = 2
+"""Members that say that their release is whole."""
 
 
 class SteeringMode(StrEnum):
@@ -140,6 +143,27 @@ class Steering:
         if left:
             # Even this may fail.
             state.watch_nominations(gang, now)
+
+    def confirm(self, gang: Gang) -> None:
+        """Have it stand on two bound members, on two nodes if there are, that their release is whole.
+
+        The last Binding writes it on one. If that one is lost, a restart must not take the others for what is left of a
+        release that broke off.
+        """
+        if not gang.complete or gang.releasing or len(gang.roster.confirmed) >= _CONFIRMED:
+            return
+        bound = gang.roster.bound
+        known = dict(gang.roster.confirmed) | {uid: bound[uid] for uid in gang.confirming if uid in bound}
+        while len(known) < _CONFIRMED:
+            nodes = {pod.node for pod in known.values()}
+            same = [pod for pod in bound.values() if pod.stamp and pod.stamp.release == gang.release]
+            others = [pod for pod in same if pod.uid not in known]
+            chosen = min(others, key=lambda pod: (pod.node in nodes, pod.rank), default=None)
+            if chosen is None:
+                return
+            known[chosen.uid] = chosen
+            gang.confirming[chosen.uid] = None
+            self._state.out.append(Confirm(chosen.uid, chosen.namespace, chosen.name, gang.key))
 
     def _pin(self, gang: Gang, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""

@@ -20,8 +20,8 @@ class Stock:
         self._state = state
         self._promises = promises
 
-    def take(self, gang: Gang, now: float) -> None:
-        """Find out how the gang stands, and say so."""
+    def take(self, gang: Gang, now: float, released_at: float | None = None) -> None:
+        """Find out how the gang stands, and say so. ``released_at``, after a restart: when its release began."""
         if self._is_shared(gang):
             if (why := foreign(gang, self._state.schedulers)) is not None:
                 self._state.explain(gang, why, now)
@@ -30,7 +30,7 @@ class Stock:
         if gang.whole:
             self._became_whole(gang, now)
         elif gang.roster.started and not gang.complete and not gang.doubtful:
-            self._became_partial(gang, now)
+            self._became_partial(gang, now, released_at)
         elif gang.bound and (gang.reason.code in ("Placed", "Releasing") or (gang.complete and not gang.roster.lacks)):
             self._running(gang, now)
         elif not gang.live:
@@ -101,13 +101,18 @@ class Stock:
             text = f"0 of {gang.min_member} members exist; {old} to an earlier PodGroup of this name"
             self._state.explain(gang, Reason("MembersMissing", text, warning=False), now)
 
-    def _became_partial(self, gang: Gang, now: float) -> None:
+    def _became_partial(self, gang: Gang, now: float, released_at: float | None) -> None:
         if gang.min_member is None:
             return  # nobody says what whole is, so nobody is evicted for not being it
         if gang.partial_since is None:
             self._state.turned(gang, Turn.BROKEN, now)
-            gang.partial_since = now
-            self._state.set_timer(now + self._state.limits.partial_s, gang.key)
+            gang.partial_since = now if released_at is None else self._since(released_at, now)
+            self._state.set_timer(gang.partial_since + self._state.limits.partial_s, gang.key)
         count, needed = gang.reached(Stage.BOUND), gang.min_member
         message = f"its start broke off with {count} of {needed} members bound; replacements are placed first"
         self._state.explain(gang, Reason("Partial", message), now)
+
+    def _since(self, released_at: float, now: float) -> float:
+        """A restart gives no more time than was left, except what kube-scheduler needs to complete the gang."""
+        limits = self._state.limits
+        return max(released_at, now - max(0.0, limits.partial_s - limits.plan_s))

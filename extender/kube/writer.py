@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import assert_never
 
-from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.releases import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.reports import Reporter, instant
@@ -40,6 +41,8 @@ class KubeApi:
             case Wake(uid, namespace, name):
                 status = {"conditions": [_woken()]}
                 await self._kube.patch_status(namespace, name, uid, status, timeout_s=timeout_s)
+            case Confirm(uid, namespace, name):
+                await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
                 return await self._evict(asked, timeout_s)
             case Report():

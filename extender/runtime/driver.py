@@ -21,6 +21,7 @@ from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    Confirm,
     Effect,
     Evict,
     Hint,
@@ -181,7 +182,7 @@ class Driver:
                 case _:
                     self._write(effect)
 
-    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Evict | Hint) -> None:
+    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)
@@ -193,6 +194,8 @@ class Driver:
                 self._start(Lane.OTHER, "wake", self._writes.wake(effect), self._noted("wake"))
             case Hint():
                 self._start(Lane.NEWS, "hint", self._writes.report(effect), self._noted("hint"))
+            case Confirm():
+                self._start(Lane.OTHER, effect.group, self._writes.confirm(effect), self._noted("confirmation"))
             case Evict():
                 self._start(Lane.OTHER, "eviction", self._writes.evict(effect), self._noted("eviction"))
             case _:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -25,7 +25,7 @@ ATTEMPT_S = 5.0
 REPORT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
-Simple = Nominate | Ungate | Wake | Evict
+Simple = Nominate | Ungate | Wake | Confirm | Evict
 
 
 class Writes:
@@ -75,6 +75,10 @@ class Writes:
     def wake(self, effect: Wake) -> Procedure[str]:
         """Change a condition that nobody reads. Empty when done or pointless, else the error."""
         return (yield from self._persist(effect, "wake"))
+
+    def confirm(self, effect: Confirm) -> Procedure[str]:
+        """Write on the pod that its release is whole. Empty when done or the pod is gone, else the error."""
+        return (yield from self._persist(effect, "confirmation"))
 
     def evict(self, effect: Evict) -> Procedure[str]:
         """Evict the pod. Empty when done or the pod is gone; an error at once in an outage: nobody is evicted then."""
@@ -126,9 +130,9 @@ class Writes:
         raise AssertionError
 
     def _is_pointless(self, effect: Simple) -> Procedure[bool]:
-        """An eviction of a pod that is gone, or anything else about a pod that has a node or is gone."""
+        """What is about a bound pod, if it is gone; what leads a pod to a node, also if it has one."""
         seen = yield Request(LookAtPod(effect.uid, effect.namespace, effect.name), ATTEMPT_S)
-        return seen.done and (seen.node is None if isinstance(effect, Evict) else seen.node != "")
+        return seen.done and (seen.node is None if isinstance(effect, Evict | Confirm) else seen.node != "")
 
     def _pause(self, answer: Response, attempt: int, deadline: float) -> Pause:
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 10)) * self._jitter()

@@ -105,6 +105,15 @@ class ApiServer:
         gates = tuple(gate for gate in pod.gates if gate != GANG_GATE)
         return self.change_pod(uid, gates=gates, selection=selection)
 
+    def confirm(self, uid: str, name: tuple[str, str]) -> int:
+        """PATCH the annotation that says that the pod's release is whole."""
+        pod = self._named(name)
+        if pod is None:
+            return NOT_FOUND
+        if pod.uid != uid:
+            return CONFLICT
+        return self.change_pod(uid, stamp=replace(pod.stamp, complete=True) if pod.stamp is not None else None)
+
     def delete_pod(self, uid: str) -> int:
         """DELETE or evict: a bound pod is only marked, and its kubelet ends it."""
         pod = self.pods.get(uid)

@@ -17,6 +17,7 @@ from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    Confirm,
     Effect,
     Evict,
     Hint,
@@ -104,9 +105,12 @@ class Carrier:
                 self.see(replace(self.pods[uid], gates=gates))
                 self.feed(Ungated(uid))
                 self._try(uid, pin)
+            case Confirm(uid) if uid in self.pods:
+                stamp = self.pods[uid].stamp
+                self.see(replace(self.pods[uid], stamp=replace(stamp, complete=True) if stamp else None))
             case Evict(uid) if uid in self.pods:
                 self.evicted.append(self.pods[uid])
-            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict():
+            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm():
                 pass
             case Report() | Hint() | Wake():
                 pass

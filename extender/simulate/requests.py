@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.runtime.requests import Asked, LookAtPod, Response
 from extender.simulate.apiserver import OK, ApiServer
 from extender.simulate.clock import Process
@@ -26,6 +26,8 @@ def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) 
                 return api.ungate(uid, (namespace, name), asked.pin)
             case Wake(uid):
                 return api.touch_pod(uid)
+            case Confirm(uid, namespace, name):
+                return api.confirm(uid, (namespace, name))
             case Evict(uid):
                 return api.delete_pod(uid)
             case LookAtPod(uid, namespace, name):

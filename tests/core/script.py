@@ -14,6 +14,7 @@ from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    Confirm,
     Effect,
     Evict,
     Nominate,
@@ -224,6 +225,11 @@ class Script:
                 self.feed(PodSeen(self.pods[uid]))
                 if node is not None and self._nominates:
                     self.feed(Nominated(uid, node))
+            case Confirm(uid) if uid in self.pods:
+                stamp = self.pods[uid].stamp
+                assert stamp is not None, f"{uid} has no stamp that could be completed"
+                self.pods[uid] = replace(self.pods[uid], stamp=replace(stamp, complete=True))
+                self.feed(PodSeen(self.pods[uid]))
             case _:
                 pass
 

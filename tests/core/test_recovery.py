@@ -15,7 +15,7 @@ from tests.core.script import Script
 
 def restarted(script: Script, nodes: str) -> Script:
     """A new core that reads the API objects as they are now."""
-    return Script(*cluster(nodes), *script.pods.values())
+    return Script(*cluster(nodes), *script.pods.values(), now=script.now)
 
 
 def test_a_restart_while_binds_are_held_takes_the_same_placement_up_again() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
+    Confirm,
     Effect,
     Evict,
     Nominate,
@@ -333,6 +334,10 @@ class World:
             case Ungate(uid):
                 assert self._all_are_led(uid), f"{uid} is ungated, and nobody leads its gang\n{self.stories()}"
                 self.ungates[uid] = effect
+            case Confirm(uid):
+                pod = self.pods.get(uid)
+                if pod is not None and pod.stamp is not None:
+                    self.change(replace(pod, stamp=replace(pod.stamp, complete=True)))
             case Evict(uid):
                 pod = self.pods.get(uid)
                 if pod is not None and not pod.deleting:

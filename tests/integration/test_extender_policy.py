@@ -15,8 +15,8 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import NAMESPACE, install
-from extender.core.effects import Evict, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.releases import RELEASE
+from extender.core.effects import Confirm, Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.releases import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY, Kube
 from extender.kube.connection import ApiError
 from extender.kube.writer import KubeApi
@@ -181,6 +181,13 @@ def test_a_binding_carries_the_stamps_of_a_release(cluster: Cluster, extender: E
         assert STAMPS.items() <= bound["metadata"]["annotations"].items()
 
 
+def test_it_is_written_on_a_bound_member_that_its_release_is_whole(extender: Extender, pods: Pods) -> None:
+    pod = pods.create(node="node-0", annotations={**NAMES, RELEASE: "b"})
+    extender.write(Confirm(*of(pod)))
+    assert pods.now(pod)["metadata"]["annotations"][RELEASE_COMPLETE] == "true"
+    extender.write(Confirm(*of(pod)))
+
+
 @pytest.mark.parametrize("key", ["muster.dev/pod-group", "scheduling.x-k8s.io/pod-group"])
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_member_of_a_gang_is_evicted(extender: Extender, pods: Pods, key: str, where: str) -> None:
@@ -220,6 +227,7 @@ FORBIDDEN_CHANGES: dict[str, Object] = {
     "annotation": {"metadata": {"annotations": {"example.com/a": "b"}}},
     "annotation of users": {"metadata": {"annotations": {"muster.dev/pod-group": "other"}}},
     "annotation taken off": {"metadata": {"annotations": {"muster.dev/pod-group": None}}},
+    "annotation of a release": {"metadata": {"annotations": {RELEASE_COMPLETE: "true"}}},
     "another's gate": {"spec": {"schedulingGates": [{"name": "example.com/quota", "$patch": "delete"}]}},
     "node selector": {"spec": {"nodeSelector": {"a": "b"}}},
     "labels of nodes": {
