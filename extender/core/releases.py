@@ -112,7 +112,7 @@ class Releases:
         gang.release = bound[0].release if bound else ""
         same = [(pod, pod.stamp) for pod in gang.members.values() if pod.stamp and pod.stamp.release == gang.release]
         began = min((stamp.at for _, stamp in same if stamp.at), default=None)
-        gang.released_at = None if began is None else min(state.instant(began), now)
+        gang.released_at = None if began is None else min(began + state.epoch, now)
         quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
         if quorum is None:
             whole = bool(same) and gang.release not in gang.members
@@ -204,7 +204,8 @@ class Releases:
         gang.start_binding(uid, hold.node)
         gang.let_go(uid)
         quorum, size = gang.min_member or 0, gang.reached(Stage.ARRIVED)
-        stamp = Stamp(gang.uid, gang.release or uid, complete, quorum, size, self._state.wall(gang.released_at))
+        at = 0.0 if gang.released_at is None else gang.released_at - self._state.epoch
+        stamp = Stamp(gang.uid, gang.release or uid, complete, quorum, size, at)
         marks = {**marks_of(stamp), NODE: hold.node, RANK: str(rank)}
         if (nearest := next(self._state.ledger.domains(hold.node), None)) is not None:
             marks[DOMAIN] = nearest[1]
@@ -214,14 +215,11 @@ class Releases:
 
 def marks_of(stamp: Stamp) -> dict[str, str]:
     """The stamp as annotations of a Binding."""
-    released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
-    marks = {
-        GANG_UID: stamp.gang,
-        RELEASE: stamp.release,
-        RELEASE_QUORUM: str(stamp.quorum),
-        RELEASE_SIZE: str(stamp.size),
-        RELEASED_AT: released.replace("+00:00", "Z"),
-    }
+    marks = {GANG_UID: stamp.gang, RELEASE: stamp.release}
+    marks |= {RELEASE_QUORUM: str(stamp.quorum), RELEASE_SIZE: str(stamp.size)}
+    if stamp.at:
+        released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
+        marks[RELEASED_AT] = released.replace("+00:00", "Z")
     return marks | {RELEASE_COMPLETE: "true"} if stamp.complete else marks
 
 

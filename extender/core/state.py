@@ -179,14 +179,6 @@ class State:
         """Have the gang looked at again at that instant."""
         heapq.heappush(self._timers, (at, key))
 
-    def wall(self, instant: float | None) -> float:
-        """In seconds since the epoch; 0 for None."""
-        return 0.0 if instant is None else instant - self.epoch
-
-    def instant(self, wall: float) -> float:
-        """The other way round."""
-        return wall + self.epoch
-
     def watch_plan(self, gang: Gang, at: float) -> None:
         """Have the gang's placement looked at by then. One timer is enough: whoever it wakes sets the next."""
         if not gang.plan_timer or at < gang.plan_timer:
