@@ -145,7 +145,8 @@ class Cluster:
 
     def audit(self) -> list[dict[str, Any]]:
         """Every request of a ServiceAccount so far, as the API server's audit events tell of it."""
-        return [json.loads(line) for line in self._files.audit_log.read_text().splitlines()]
+        complete, _, _ = self._files.audit_log.read_text().rpartition("\n")  # the last line may still be written
+        return [json.loads(line) for line in complete.splitlines()]
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl as the administrator and return its output; ClusterError with its complaint if it fails."""

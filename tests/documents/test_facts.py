@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.facts.document import PAGE, document
+from tests.facts.document import NOT_MEASURED, PAGE, document
 from tests.facts.fact import sections
 from tests.facts.results import load
 
@@ -18,9 +18,10 @@ def test_no_two_facts_share_an_id() -> None:
     assert [name for name, times in ids.items() if times > 1] == []
 
 
-def test_every_slow_fact_has_been_run() -> None:
-    slow = [(section.module, one.id) for section in sections() for one in section.facts if one.slow]
-    assert [name for module, name in slow if name not in load(module)] == []
+def test_every_slow_fact_has_been_run_and_every_figure_measured() -> None:
+    owing = [one for section in sections() for one in section.facts if one.slow or "{" in one.result]
+    assert [one.id for one in owing if one.id not in load(one.module)] == []
+    assert NOT_MEASURED not in document()
 
 
 def test_no_run_is_of_a_fact_that_is_gone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from devcluster import binaries
@@ -10,6 +11,7 @@ from tests.facts.fact import FOLDER, Fact, Section, sections
 from tests.facts.results import Run, load
 
 PAGE = FOLDER.parent.parent / "docs" / "kubernetes-facts.md"
+NOT_MEASURED = "(not measured)"
 RECOMMENDATIONS = FOLDER / "recommendations"
 
 _HEAD = """# What Kubernetes does
@@ -45,7 +47,7 @@ def _lines(known: list[Section]) -> Iterator[str]:
     }
     yield "## Recommendations\n"
     for path in sorted(RECOMMENDATIONS.glob("*.md")):
-        yield _FIGURE.sub(lambda found: str(figures[f"{found[1]}:{found[2]}"]), path.read_text())
+        yield _FIGURE.sub(lambda found: str(figures.get(f"{found[1]}:{found[2]}", NOT_MEASURED)), path.read_text())
     yield "## Slow runs and measurements\n"
     yield "| fact | date | machine | Kubernetes | commit |"
     yield "|---|---|---|---|---|"
@@ -56,10 +58,11 @@ def _lines(known: list[Section]) -> Iterator[str]:
 
 
 def _row(one: Fact, run: Run | None) -> str:
-    result = one.result.format_map(run.figures if run else {})
+    result = one.result.format_map(defaultdict(lambda: NOT_MEASURED, run.figures if run else {}))
     version = run.kubernetes if run and one.slow else binaries.kubernetes_version()
     if one.slow:
         last = run.date if run else "never"
     else:
         last = "every `make test`" + (f", figures {run.date}" if run else "")
-    return f"| **{one.id}** {one.sentence} | {result} | {one.consequence} | {version} | {last} |"
+    cells = (f"**{one.id}** {one.sentence}", result, one.consequence, version, last)
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"

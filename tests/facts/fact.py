@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parent
+SLOW_LIMIT_S = 3600
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def fact(
 
     def wrap(test: Any) -> Any:
         test.fact = Fact(id, sentence, result, consequence, slow, test.__module__.rpartition(".")[2])
-        return pytest.mark.slow_fact(test) if slow else test
+        return pytest.mark.timeout(SLOW_LIMIT_S)(pytest.mark.slow_fact(test)) if slow else test
 
     return wrap
 

@@ -17,7 +17,6 @@ from devcluster import Cluster
 from devcluster.api import Object
 
 PATIENCE_S = 60.0
-POLL_EVERY_S = 0.02
 T = TypeVar("T")
 _numbers = itertools.count(1)
 
@@ -108,13 +107,15 @@ class Place:
         return self.api.list(self.pods, labelSelector=f"job-name={name}")
 
 
-def until(look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
+def until(
+    look: Callable[[], T], holds: Callable[[T], bool], timeout_s: float = PATIENCE_S, *, every_s: float = 0.02
+) -> T:
     """For what has no watch: look again until it is as expected."""
     deadline = time.monotonic() + timeout_s
     while not holds(seen := look()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not as expected within {timeout_s} s; last seen: {str(seen)[:1000]}")
-        time.sleep(POLL_EVERY_S)
+        time.sleep(every_s)
     return seen
 
 

@@ -37,6 +37,7 @@ def load(module: str) -> dict[str, Run]:
 def store(module: str, runs: dict[str, Run]) -> None:
     """Write the runs down beside those of the module's other facts."""
     kept = dict(sorted((load(module) | runs).items()))
+    _path(module).parent.mkdir(exist_ok=True)
     _path(module).write_text(json.dumps(msgspec.to_builtins(kept), indent=2) + "\n")
 
 
