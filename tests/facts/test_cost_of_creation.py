@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,8 +13,8 @@ from tests.facts.pins import DROP_PLAN, INDEX, PIN, PLAN, VARIABLES, affinity, n
 from tests.facts.place import Place, cpu_s
 from tests.facts.policies import PODS, applies, install, patches, until_active
 
-PODS_PER_RUN = 300
-ROUNDS = 2
+PODS_PER_RUN = 200
+ROUNDS = 3
 GATE_BY_APPLY = applies(
     "Object{spec: Object.spec{schedulingGates: [Object.spec.schedulingGates{name: 'muster.dev/gang'}]}}"
 )
@@ -92,12 +91,12 @@ def shape(one: Object) -> tuple[object, ...]:
 
 @fact(
     "cost.creation",
-    "CPU of kube-apiserver for a pod that is created, in ms, by what leads it.",
+    "CPU of kube-apiserver for a pod that is created, in ms, by what leads it; the least of three rounds.",
     result="Nothing: {bare}. Affinity in the template: 1 term {affinity_1}, 8 {affinity_8}, 64 {affinity_64}, 256 "
     "{affinity_256}. Today's gate by ApplyConfiguration: {gate_apply}; by JSONPatch: {gate_patch}. Pinned by policy, "
     "plan dropped from the pod: 8 names {pin_8}, 64 {pin_64}, 256 {pin_256}, 1,000 {pin_1000} (plan left on the pod: "
     "{pin_1000_kept}). managedFields dropped: {no_fields}, pinned as well with 64 names: {pin_64_no_fields}.",
-    consequence="See the recommendation. The gate's policy should be a JSONPatch.",
+    consequence="See the recommendation. On a busy machine differences below 2 ms say nothing.",
     slow=True,
 )
 def test_the_cost_of_a_creation(cluster: Cluster, measured: Callable[..., None]) -> None:
@@ -109,6 +108,7 @@ def test_the_cost_of_a_creation(cluster: Cluster, measured: Callable[..., None])
                 before = cpu_s(cluster)
                 place.api.create_all((place.pods, case.pod(number)) for number in range(PODS_PER_RUN))
                 costs[name].append((cpu_s(cluster) - before) * 1000 / PODS_PER_RUN)
-    figures = {name: round(statistics.median(cost), 1) for name, cost in costs.items()}
-    assert figures["bare"] < min(figures["gate_apply"], figures["affinity_256"], figures["pin_1000_kept"])
+    # What disturbs a round only adds to it.
+    figures = {name: round(min(cost), 1) for name, cost in costs.items()}
+    assert figures["bare"] < min(figures["affinity_256"], figures["pin_1000_kept"])
     measured(**figures)
