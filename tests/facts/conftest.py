@@ -12,10 +12,6 @@ from tests.facts.place import Place
 from tests.facts.recorder import Recorder, fact_of
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow_fact: runs with `make facts` alone")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _recorder(config) is None:
         for item in items:
