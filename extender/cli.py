@@ -73,6 +73,10 @@ _DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
         "Check the installation and the configuration, and say how to fix what is wrong.",
         _within("extender.doctor.command", "doctor"),
     ),
+    "token": (
+        "Keep a short-lived token of a ServiceAccount in a directory, until told to stop (SIGTERM or Ctrl-C).",
+        _within("extender.token_command", "token"),
+    ),
     "simulate": (
         "Replay jobs, or a snapshot of a cluster, through the code that decides in production.",
         _within("extender.simulation", "main"),

@@ -89,7 +89,11 @@ def test_scheduler_names_agree(scheduler_config: dict[str, Any], settings: dict[
 def test_the_lease_is_the_one_that_the_role_allows(scheduler_config: dict[str, Any]) -> None:
     lease = scheduler_config["leaderElection"]
     assert lease["leaderElect"] is True
-    [role] = [d for d in documents("base/rbac-scheduler.yaml") if d["kind"] == "Role"]
+    [role] = [
+        d
+        for d in documents("base/rbac-scheduler.yaml")
+        if (d["kind"], d["metadata"]["name"]) == ("Role", "muster-scheduler")
+    ]
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]
     assert [r.get("resourceNames") for r in role["rules"]] == [None, [lease["resourceName"]]]
 
@@ -114,19 +118,41 @@ def test_each_container_has_its_own_identity(deployment: dict[str, Any], contain
     assert pod["automountServiceAccountToken"] is False
     assert pod["serviceAccountName"] == "muster-scheduler"
     volumes = {v["name"]: v for v in pod["volumes"]}
+    [broker] = pod["initContainers"]
     mounts = {
-        name: {m["mountPath"]: volumes[m["name"]] for m in container["volumeMounts"]}
-        for name, container in containers.items()
+        container["name"]: {m["mountPath"]: volumes[m["name"]] for m in container["volumeMounts"]}
+        for container in (broker, *containers.values())
     }
     assert "projected" in mounts["kube-scheduler"][TOKEN_PATH]
-    secret = mounts["muster"][TOKEN_PATH]["secret"]["secretName"]
+    shared = mounts["muster"][TOKEN_PATH]
+    assert shared["emptyDir"]["medium"] == "Memory"
     assert not any("projected" in volume for volume in mounts["muster"].values())
-    assert not any("secret" in volume for volume in mounts["kube-scheduler"].values())
+    assert shared not in mounts["kube-scheduler"].values()
 
-    [token] = [d for d in documents("base/service-accounts.yaml") if d["kind"] == "Secret"]
-    assert token["metadata"]["name"] == secret
-    assert token["type"] == "kubernetes.io/service-account-token"
-    assert token["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "muster-extender"}
+
+def test_no_token_lives_for_ever(deployment: dict[str, Any]) -> None:
+    shipped = [one for path in sorted((MANIFESTS / "base").glob("*.yaml")) for one in yaml.safe_load_all(path.open())]
+    assert not [one["metadata"]["name"] for one in shipped if one.get("kind") == "Secret"]
+    assert not [volume["name"] for volume in deployment["spec"]["template"]["spec"]["volumes"] if "secret" in volume]
+
+
+def test_the_extenders_token_is_made_where_the_extender_reads_it(
+    deployment: dict[str, Any], containers: dict[str, dict[str, Any]]
+) -> None:
+    """By a container that goes on running and has the right to; the others start when the first token is there."""
+    [broker] = deployment["spec"]["template"]["spec"]["initContainers"]
+    assert (broker["restartPolicy"], broker["image"]) == ("Always", containers["muster"]["image"])
+    program, command, account, directory, lifetime = broker["command"]
+    assert (program, command) == ("muster", "token")
+    there = directory.removeprefix("--directory=")
+    assert broker["startupProbe"]["exec"]["command"] == ["test", "-s", f"{there}/token"]
+    [mount] = [m for m in broker["volumeMounts"] if m["mountPath"] == there]
+    assert [m["name"] for m in containers["muster"]["volumeMounts"] if m["mountPath"] == TOKEN_PATH] == [mount["name"]]
+    assert 600 <= int(lifetime.removeprefix("--lifetime=")) <= 3600
+    [role] = [d for d in documents("base/rbac-scheduler.yaml") if d["metadata"]["name"] == "muster-extender-token"][:1]
+    [rule] = role["rules"]
+    assert account == f"{role['metadata']['namespace']}/{rule['resourceNames'][0]}" == "kube-system/muster-extender"
+    assert (rule["resources"], rule["verbs"]) == (["serviceaccounts/token"], ["create"])
 
 
 def test_containers_read_the_files_that_are_mounted(
@@ -148,12 +174,13 @@ def test_nothing_runs_as_root_or_can_become_it(
     deployment: dict[str, Any], containers: dict[str, dict[str, Any]]
 ) -> None:
     assert deployment["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
-    for container in containers.values():
+    for container in [*deployment["spec"]["template"]["spec"]["initContainers"], *containers.values()]:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
+    for container in containers.values():
         assert {"startupProbe", "livenessProbe", "readinessProbe", "resources"} <= set(container)
 
 

@@ -61,6 +61,7 @@ def needed(settings: Settings, lease: dict[str, Any] | None) -> Iterator[Right]:
     ):
         for verb in verbs.split():
             yield Right(SCHEDULER, verb, resource, group)
+    yield Right(SCHEDULER, "create", "serviceaccounts/token", "", "kube-system", EXTENDER)
     if lease is not None and lease.get("leaderElect", True):
         namespace, name = lease.get("resourceNamespace", "kube-system"), lease.get("resourceName", "kube-scheduler")
         for verb in ("get", "update"):

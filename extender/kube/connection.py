@@ -19,6 +19,7 @@ from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
+from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
@@ -75,6 +76,31 @@ class StandbyError(ApiError):
         super().__init__(403, "Standby", "another replica leads: this one writes nothing")
 
 
+class TokenFile:
+    """A bearer token in a file that somebody else renews: a kubelet, or ``muster token``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+
+    def refresh(self, configuration: Configuration) -> None:
+        """A hook of the configuration, called before every request: a look at the file takes 2 us.
+
+        While it cannot be read the last token is used, which may be good for a while; the API server says when not.
+        """
+        try:
+            found = self._path.stat()
+            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if seen == self._seen:
+                return
+            token = self._path.read_text().strip()
+        except (OSError, ValueError):
+            return
+        if token:
+            configuration.api_key["BearerToken"] = f"Bearer {token}"
+            self._seen = seen
+
+
 class _Status(msgspec.Struct):
     reason: str | None = None
     message: str | None = None
@@ -103,7 +129,9 @@ class Connection:
         loader: Any = None
         try:
             if path is None:
-                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+                load_incluster_config(  # type: ignore[no-untyped-call]
+                    client_configuration=configuration, try_refresh_token=False
+                )
             else:
                 loader = await load_kube_config(  # type: ignore[no-untyped-call]
                     path, client_configuration=configuration, persist_config=False
@@ -114,8 +142,10 @@ class Connection:
         except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
             raise ValueError(f"{path} is not a kubeconfig") from None
         connection = cls(configuration, connections=connections)
+        if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
+            configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
         if loader is not None:
-            # Tokens of cloud logins expire; in-cluster tokens are read again by a hook of the configuration.
+            # Tokens of cloud logins expire.
             refreshing = refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
             connection._refreshing = asyncio.create_task(refreshing)
         return connection
@@ -225,6 +255,14 @@ def _proxy(url: str) -> str | None:
     if address.hostname is None or proxy_bypass(address.netloc):
         return None
     return getproxies().get(address.scheme)
+
+
+def _token_file(loader: Any) -> Path | None:
+    """The file that the kubeconfig's user has its token from, if from a file."""
+    user = loader._user
+    if user is None or loader.provider or "tokenFile" not in user or any(key in user for key in ("token", "exec")):
+        return None
+    return Path(loader._get_base_path(user.path), user["tokenFile"])
 
 
 def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:

@@ -36,7 +36,3 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
         (deployment,) = [one for one in built if one["kind"] == "Deployment"]
         ports = [port["name"] for one in deployment["spec"]["template"]["spec"]["containers"] for port in one["ports"]]
         assert sorted(ports) == ["metrics", "muster-metrics"]
-
-        secret = "/api/v1/namespaces/kube-system/secrets/muster-extender-token"  # noqa: S105 - its address
-        filled = cluster.api.wait_for(secret, lambda found: found is not None and "token" in found.get("data", {}))
-        assert {"token", "ca.crt", "namespace"} <= set(filled["data"])

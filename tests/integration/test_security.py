@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import json
 import ssl
@@ -12,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
@@ -25,6 +26,8 @@ from devcluster.muster import MANIFESTS, NAMESPACE, install
 from devcluster.tls import client_context
 from extender.core.effects import PostBinding
 from extender.kube.client import Kube
+from extender.kube.connection import ApiError as Refused
+from extender.kube.connection import Connection
 
 pytestmark = pytest.mark.xdist_group("security")
 
@@ -79,7 +82,7 @@ def start_over_tls(cluster: Cluster, authority: Authority) -> None:
     }
     config = cluster.directory / "muster.yaml"
     config.write_text(yaml.safe_dump(settings))
-    identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
+    identity = start_token(cluster)
     cluster.start("muster", [MUSTER, "serve", f"--config={config}", f"--kubeconfig={identity}"])
     deadline = time.monotonic() + PATIENCE_S
     while subprocess.run([MUSTER, "check", f"--config={config}"], capture_output=True, check=False).returncode:
@@ -91,6 +94,37 @@ def start_over_tls(cluster: Cluster, authority: Authority) -> None:
         entry["enableHTTPS"] = True
         entry["tlsConfig"] = tls_config(authority, client)
     cluster.start_scheduler(scheduler, cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler"))
+
+
+def start_token(cluster: Cluster) -> Path:
+    """The extender's identity, as the pod gets it: a file that kube-scheduler's account keeps fresh."""
+    broker = shipped_broker(cluster)
+    directory = cluster.directory / "token"
+    directory.mkdir()
+    command = [f"--directory={directory}" if one.startswith("--directory=") else one for one in broker["command"][1:]]
+    own = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
+    cluster.start("extender-token", [MUSTER, *command, f"--kubeconfig={own}"])
+    deadline = time.monotonic() + PATIENCE_S
+    while not (directory / "token").exists():
+        assert time.monotonic() < deadline, "no token was ever written"
+    return with_token_file(cluster, directory / "token")
+
+
+def shipped_broker(cluster: Cluster) -> Object:
+    [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
+    [broker] = template["spec"]["initContainers"]
+    assert broker["command"][0] == "muster"
+    return dict(broker)
+
+
+def with_token_file(cluster: Cluster, token: Path) -> Path:
+    """A kubeconfig of whoever has the token in that file."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    [user] = config["users"]
+    user["user"] = {"tokenFile": str(token)}
+    path = token.with_suffix(".kubeconfig")
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 def tls_config(authority: Authority, client: KeyPair) -> dict[str, str]:
@@ -223,6 +257,63 @@ def granted(cluster: Cluster, account: str) -> Iterator[Right]:
                     for group in rule["apiGroups"]
                     for resource in rule["resources"]
                 )
+
+
+def test_the_extenders_token_lasts_half_an_hour_and_is_its_own(cluster: Cluster) -> None:
+    token = (cluster.directory / "token" / "token").read_text()
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status = cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
+    assert status["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:muster-extender"
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["exp"] - claims["iat"] == 1800
+
+
+def test_whoever_makes_it_can_make_no_other(cluster: Cluster) -> None:
+    own = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
+
+    async def ask(name: str) -> None:
+        connection = await Connection.open(own)
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
+        try:
+            await connection.call("POST", path, body={"spec": {"expirationSeconds": 600}})
+        finally:
+            await connection.close()
+
+    asyncio.run(ask("muster-extender"))
+    with pytest.raises(Refused, match="403"):
+        asyncio.run(ask("default"))
+
+
+async def ask_on(kube: Kube) -> NoReturn:
+    while True:
+        await kube.call("GET", PODS)
+
+
+def test_an_invalid_token_is_replaced_without_a_restart(cluster: Cluster, tmp_path: Path) -> None:
+    """Tokens bound to an object end with it: what a client meets is the same as when their time is over."""
+    api = cluster.api
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/muster-extender/token"
+    secrets = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    api.create(secrets, {"metadata": {"name": "bound"}})
+    bound = {"kind": "Secret", "apiVersion": "v1", "name": "bound"}
+    first = api.create(account, {"spec": {"expirationSeconds": 600, "boundObjectRef": bound}})["status"]["token"]
+    token = tmp_path / "token"
+    token.write_text(first)
+
+    async def script() -> None:
+        kube = await Kube.connect(with_token_file(cluster, token))
+        try:
+            await kube.call("GET", PODS)
+            api.delete(f"{secrets}/bound")
+            with pytest.raises(Refused, match="401"):
+                await asyncio.wait_for(ask_on(kube), PATIENCE_S)  # the API server remembers tokens for some seconds
+            token.unlink()
+            token.write_text(api.create(account, {"spec": {"expirationSeconds": 600}})["status"]["token"])
+            await kube.call("GET", PODS)
+        finally:
+            await kube.close()
+
+    asyncio.run(script())
 
 
 def test_nobody_else_gets_an_answer(cluster: Cluster, authority: Authority) -> None:

@@ -48,12 +48,14 @@ class Asked:
     query: dict[str, str]
     body: Any
     content_type: str
+    authorization: str = ""
 
 
 class FakeApi:
     """Answers are taken in order, the last one stays. A path without answers is 404."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.asked: list[Asked] = []
         self._answers: dict[tuple[str, str], list[Answer]] = {}
         self._closing = asyncio.Event()
@@ -71,7 +73,9 @@ class FakeApi:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         method = "WATCH" if "watch" in request.query else request.method
-        asked = Asked(method, request.path, dict(request.query), json.loads(raw) if raw else None, request.content_type)
+        body = json.loads(raw) if raw else None
+        caller = request.headers.get("Authorization", "")
+        asked = Asked(method, request.path, dict(request.query), body, request.content_type, caller)
         self.asked.append(asked)
         answers = self._answers.get((method, request.path), [refused(404, "NotFound")])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -102,7 +106,8 @@ async def fake_api() -> AsyncIterator[tuple[FakeApi, Kube]]:
     site = web.TCPSite(server, "127.0.0.1", 0)
     await site.start()
     port = server.addresses[0][1]
-    kube = Kube(Connection(Configuration(host=f"http://127.0.0.1:{port}")))
+    api.url = f"http://127.0.0.1:{port}"
+    kube = Kube(Connection(Configuration(host=api.url)))
     try:
         yield api, kube
     finally:

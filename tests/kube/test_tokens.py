@@ -1,0 +1,163 @@
+"""Tokens that expire: who reads them from a file takes up a new one at once, and who writes them is in time."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.kube import connection as module
+from extender.kube.connection import Connection
+from extender.kube.tokens import RETRY_S, Account, keep_fresh
+from tests.kube.fake_api import CUT, OK, Answer, FakeApi, fake_api, refused
+
+PATH = "/api/v1/namespaces/kube-system/serviceaccounts/muster-extender/token"
+ACCOUNT = Account("kube-system", "muster-extender")
+
+
+def kubeconfig(at: Path, server: str, user: dict[str, Any]) -> Path:
+    named = {"cluster": "c", "user": "u"}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": named}],
+        "current-context": "c",
+    }
+    at.write_text(yaml.safe_dump(content))
+    return at
+
+
+async def seen(api: FakeApi, connection: Connection) -> str:
+    """What the API server gets as the caller's identity."""
+    await connection.call("GET", "/version")
+    return api.asked[-1].authorization
+
+
+def replace(path: Path, content: str) -> None:
+    """As a kubelet and `muster token` do it."""
+    new = path.with_name("new")
+    new.write_text(content)
+    new.replace(path)
+
+
+@pytest.mark.parametrize("named", ["absolute", "relative"])
+def test_a_renewed_token_of_a_kubeconfig_is_taken_up(tmp_path: Path, named: str) -> None:
+    async def script() -> None:
+        async with fake_api() as (api, _):
+            api.on("GET", "/version", OK)
+            token = tmp_path / "token"
+            token.write_text("first\n")
+            user = {"tokenFile": str(token) if named == "absolute" else "token"}
+            connection = await Connection.open(kubeconfig(tmp_path / "config", api.url, user))
+            assert await seen(api, connection) == "Bearer first"
+            replace(token, "second")
+            assert await seen(api, connection) == "Bearer second"
+            # In the middle of a renewal, or where the volume is away, the last one is as good as ever.
+            replace(token, "")
+            assert await seen(api, connection) == "Bearer second"
+            token.unlink()
+            assert await seen(api, connection) == "Bearer second"
+            token.write_text("third")
+            assert await seen(api, connection) == "Bearer third"
+            await connection.close()
+
+    asyncio.run(script())
+
+
+def test_a_token_that_is_in_the_kubeconfig_stays(tmp_path: Path) -> None:
+    async def script() -> None:
+        async with fake_api() as (api, _):
+            api.on("GET", "/version", OK)
+            token = tmp_path / "token"
+            token.write_text("other")
+            user = {"token": "own", "tokenFile": str(token)}
+            connection = await Connection.open(kubeconfig(tmp_path / "config", api.url, user))
+            assert await seen(api, connection) == "Bearer own"
+            await connection.close()
+
+    asyncio.run(script())
+
+
+def test_a_renewed_token_of_a_pod_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+
+    def load(client_configuration: Any, **_: Any) -> None:
+        client_configuration.host = url
+
+    monkeypatch.setattr(module, "load_incluster_config", load)
+    monkeypatch.setattr(module, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(module, "_kubeconfig", lambda _: None)
+    url = ""
+
+    async def script() -> None:
+        nonlocal url
+        async with fake_api() as (api, _):
+            api.on("GET", "/version", OK)
+            url = api.url
+            connection = await Connection.open()
+            assert await seen(api, connection) == "Bearer first"
+            replace(token, "second")
+            assert await seen(api, connection) == "Bearer second"
+            token.unlink()
+            assert await seen(api, connection) == "Bearer second"
+            await connection.close()
+
+    asyncio.run(script())
+
+
+def given(token: str, lasts_s: int = 1800) -> Answer:
+    return Answer(body={"spec": {"expirationSeconds": lasts_s}, "status": {"token": token}})
+
+
+def kept(directory: Path, *answers: Answer, authority: Path | None = None) -> tuple[list[str], list[float], FakeApi]:
+    """The token that lies there at each pause, and the pauses, one for each answer."""
+    tokens: list[str] = []
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        path = directory / "token"
+        tokens.append(path.read_text() if path.exists() else "")
+        pauses.append(seconds)
+        if len(pauses) == len(answers):
+            raise asyncio.CancelledError
+
+    async def script() -> FakeApi:
+        async with fake_api() as (api, _):
+            api.on("POST", PATH, *answers)
+            connection = await Connection.open(kubeconfig(directory / "config", api.url, {"token": "own"}))
+            with pytest.raises(asyncio.CancelledError):
+                await keep_fresh(connection, ACCOUNT, directory, 1800, authority=authority, pause=pause)
+            await connection.close()
+            return api
+
+    return tokens, pauses, asyncio.run(script())
+
+
+def test_a_token_is_renewed_after_half_of_the_time_that_it_was_given_for(tmp_path: Path) -> None:
+    tokens, pauses, api = kept(tmp_path, given("a"), given("b", lasts_s=600))
+    assert (tokens, pauses) == (["a", "b"], [900, 300])
+    assert [body["spec"] for body in api.bodies("POST")] == [{"expirationSeconds": 1800}] * 2
+
+
+@pytest.mark.parametrize("answer", [CUT, refused(403, "Forbidden"), refused(500), Answer(body={"status": {}})])
+def test_what_does_not_come_is_asked_for_again_soon(tmp_path: Path, answer: Answer) -> None:
+    tokens, pauses, _ = kept(tmp_path, given("a"), answer, given("b"))
+    assert (tokens, pauses) == (["a", "a", "b"], [900, RETRY_S, 900])
+
+
+def test_the_files_are_whole_and_for_one_reader(tmp_path: Path) -> None:
+    authority = tmp_path / "source.crt"
+    authority.write_text("-----BEGIN")
+    directory = tmp_path / "there"
+    directory.mkdir()
+    kept(directory, given("a"), given("b"), authority=authority)
+    files = {path.name: path for path in directory.iterdir() if path.name != "config"}
+    assert {name: path.read_text() for name, path in files.items()} == {"token": "b", "ca.crt": "-----BEGIN"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o400}
