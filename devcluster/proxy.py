@@ -64,6 +64,9 @@ class Proxy:
         self._server = server
         self._tls = ssl.create_default_context(cafile=authority)
         self._strike: Strike | None = None
+        self._refusals = 0
+        self._retry_after_s = 0
+        self._silenced = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop = asyncio.Event()
@@ -85,6 +88,18 @@ class Proxy:
         self.struck.clear()
         self._strike = Strike(kind, self.writes[kind] + number, action, after)
 
+    def silence_watches(self) -> None:
+        """The watches that are open now stay open, and nothing more comes through them."""
+        self._silenced += 1
+
+    def refuse_watches(self, count: int, *, retry_after_s: int) -> None:
+        """The next so many watches are answered with 429, and that Retry-After."""
+        self._refusals, self._retry_after_s = count, retry_after_s
+
+    @property
+    def refusals_left(self) -> int:
+        return self._refusals
+
     async def _serve(self) -> None:
         runner = web.AppRunner(web.Application(client_max_size=1 << 26), handler_cancellation=True, shutdown_timeout=1)
         runner.app.router.add_route("*", "/{path:.*}", self._pass_on)
@@ -103,6 +118,9 @@ class Proxy:
         if strike is not None and not strike.after:
             await self._carry_out(strike)
             return _cut(request)
+        if "watch" in request.query and self._refusals:
+            self._refusals -= 1
+            return web.json_response({}, status=429, headers={"Retry-After": str(self._retry_after_s)})
         headers = {name: text for name, text in request.headers.items() if name.lower() not in _HOP}
         try:
             async with self._session.request(
@@ -114,9 +132,24 @@ class Proxy:
             ) as answer:
                 if strike is not None and strike.after:
                     await self._carry_out(strike)
-                return await _copy(request, answer)
+                return await self._copy(request, answer)
         except aiohttp.ClientError:
             return _cut(request)
+
+    async def _copy(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        kept = _HOP - {"content-encoding"}
+        headers = {name: text for name, text in answer.headers.items() if name.lower() not in kept}
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        await response.prepare(request)
+        began = self._silenced
+        async for chunk in answer.content.iter_any():
+            if "watch" not in request.query or began == self._silenced:
+                await response.write(chunk)
+        if "watch" in request.query and began != self._silenced:
+            # Until the client gives up, which cancels this.
+            await self._stop.wait()
+        await response.write_eof()
+        return response
 
     def _due(self, request: web.Request) -> Strike | None:
         if request.method == "GET":
@@ -143,13 +176,3 @@ def _cut(request: web.Request) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=502)
-
-
-async def _copy(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    headers = {name: text for name, text in answer.headers.items() if name.lower() not in _HOP - {"content-encoding"}}
-    response = web.StreamResponse(status=answer.status, headers=headers)
-    await response.prepare(request)
-    async for chunk in answer.content.iter_any():
-        await response.write(chunk)
-    await response.write_eof()
-    return response
