@@ -2,7 +2,7 @@
 # for the demo and the integration tests) is fetched or built on first use, inside this checkout and the user's cache.
 
 PYTHON     ?= python3
-UV_VERSION := 0.13.9
+UV_VERSION := $(shell sed -n 's/^uv==\([^ ]*\).*/\1/p' .ci/uv.txt)
 ARGS       ?=
 
 UV   := .uv/bin/uv-$(UV_VERSION)
@@ -72,7 +72,7 @@ $(SYNC): pyproject.toml uv.lock $(UV)
 $(UV): | python
 	@echo "Getting uv $(UV_VERSION) from PyPI into .uv"
 	@rm -rf .uv && $(PYTHON) -m venv .uv
-	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .ci/uv.txt
 	@ln -s uv $@
 
 python:

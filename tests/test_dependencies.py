@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 PINNED = next((ROOT / ".uv" / "bin").glob("uv-*"), None)
@@ -29,6 +33,80 @@ def test_every_file_of_every_dependency_is_pinned_by_its_hash() -> None:
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
         assert files, package["name"]
         assert all(file["hash"].startswith("sha256:") for file in files), package["name"]
+
+
+def test_the_build_backend_is_the_one_of_the_lock_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    [backend] = project["build-system"]["requires"]
+    name, _, version = backend.partition("==")
+    locked = {one["name"]: one["version"] for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    assert locked[name] == version
+    assert backend in project["dependency-groups"]["build"]
+    assert project["tool"]["uv"]["no-build-isolation-package"] == [project["project"]["name"]]
+    assert "build" in project["tool"]["uv"]["default-groups"]
+    assert "--group build" in (ROOT / "Dockerfile").read_text()
+
+
+def test_uv_is_fetched_by_its_hashes_and_no_other_way() -> None:
+    lines = [line for line in (ROOT / ".ci" / "uv.txt").read_text().splitlines() if line and not line.startswith("#")]
+    assert re.fullmatch(r"uv==[\d.]+ \\", lines[0])
+    assert len(lines) > 10
+    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines[1:])
+    for file in ("Makefile", "Dockerfile"):
+        installs = [one for one in (ROOT / file).read_text().splitlines() if re.search(r"pip install", one)]
+        assert len(installs) == 1
+        assert all("--require-hashes" in one and "uv.txt" in one for one in installs)
+    # Images come by FROM alone, where .ci/digests sees them.
+    assert "COPY --from=builder" in (ROOT / "Dockerfile").read_text()
+    assert len(re.findall(r"--from=", (ROOT / "Dockerfile").read_text())) == 1
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """A copy of what a release builds from and installs, as it is before the digests are filled in."""
+    shutil.copy(ROOT / "Dockerfile", tmp_path)
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    for file in (tmp_path / "Dockerfile", *tmp_path.glob("manifests/**/*.yaml")):
+        file.write_text(re.sub(r"@sha256:[0-9a-f]{64}", "", file.read_text()))
+    return tmp_path
+
+
+def digests(root: Path, *args: str, registry: str = "") -> subprocess.CompletedProcess[str]:
+    """``registry``: a docker command that plays it."""
+    docker = root / "docker"
+    docker.write_text(f"#!/bin/sh\n{registry}\n")
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{root}:{os.environ['PATH']}"}
+    command = [sys.executable, str(ROOT / ".ci" / "digests"), *args]
+    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+
+
+def test_no_release_names_an_image_by_its_tag_alone(shipped: Path) -> None:
+    refused = digests(shipped)
+    assert refused.returncode == 1
+    for image in ("python:3.11-slim-trixie", "registry.k8s.io/kube-scheduler:v1.36.3", "ghcr.io/muster-dev/muster:"):
+        assert image in refused.stderr
+    assert ".ci/digests" in (ROOT / ".ci" / "release").read_text()
+
+
+def test_digests_are_filled_in_once(shipped: Path) -> None:
+    digest = "sha256:" + "5" * 64
+    filled = digests(shipped, "--fill", registry=f"echo {digest}")
+    assert filled.returncode == 0, filled.stderr
+    assert digests(shipped).returncode == 0
+    dockerfile = (shipped / "Dockerfile").read_text()
+    assert len(re.findall(rf"^FROM python:\S+@{digest}( AS builder)?$", dockerfile, re.MULTILINE)) == 2
+    pods = yaml.safe_load((shipped / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    assert all(one["image"].endswith(f"@{digest}") for one in [*pods["initContainers"], *pods["containers"]])
+    assert digests(shipped, "--fill", registry="exit 1").stdout == ""
+
+
+def test_a_registry_that_does_not_answer_pins_nothing(shipped: Path) -> None:
+    before = (shipped / "Dockerfile").read_text()
+    failed = digests(shipped, "--fill", registry="echo no such host >&2; exit 1")
+    assert failed.returncode == 1
+    assert "no such host" in failed.stderr
+    assert (shipped / "Dockerfile").read_text() == before
 
 
 class Advisories(BaseHTTPRequestHandler):
