@@ -36,7 +36,13 @@ from devcluster import ClusterError
 from extender.loadtest import latency_command
 from extender.simulate.shape import InputError
 
-main = typer.Typer(name="muster bench", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+main = typer.Typer(
+    name="muster bench",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 Nodes = Annotated[int, typer.Option(min=1, help="Nodes of 8 GPUs, 16 to a clique.")]
 Size = Annotated[int, typer.Option(min=1, help="Pods per gang.")]

@@ -26,7 +26,7 @@ class Deferred(TyperCommand):
         """The command with its options."""
         found = self._find()
         if not isinstance(found, typer.Typer):
-            single = typer.Typer(add_completion=False)
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
             single.command(self.name)(found)
             found = single
         return typer.main.get_command(found)
@@ -58,11 +58,11 @@ def _bench() -> Any:
 
 _DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
     "explain": (
-        "Show why a gang waits or where it runs: its state, what to do, the room in every domain, its history.",
+        "Show why a gang waits or where it runs, and what to do.",
         _within("extender.inspection.commands", "explain"),
     ),
     "gangs": (
-        "List all gangs that Muster knows, with their members and the reason of each.",
+        "List all gangs with their members and the reason of each.",
         _within("extender.inspection.commands", "gangs"),
     ),
     "domains": (
@@ -70,7 +70,7 @@ _DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
         _within("extender.inspection.commands", "domains"),
     ),
     "doctor": (
-        "Check the installation and the configuration, and say how to fix what is wrong.",
+        "Check installation and configuration, and say what to fix.",
         _within("extender.doctor.command", "doctor"),
     ),
     "token": (
@@ -78,17 +78,19 @@ _DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
         _within("extender.token_command", "token"),
     ),
     "simulate": (
-        "Replay jobs, or a snapshot of a cluster, through the code that decides in production.",
+        "Replay jobs, or a snapshot of a cluster, in a simulation.",
         _within("extender.simulation", "main"),
     ),
     "bench": (
-        "Load-test a running extender; in a source checkout also measure throughput on a real control plane.",
+        "Load-test a running extender, or run the other benchmarks.",
         _bench,
     ),
 }
 """The one-line help and the place of each."""
 
-main = typer.Typer(name="muster", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+main = typer.Typer(
+    name="muster", cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -156,7 +158,10 @@ def check(
 
 @main.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def demo(context: typer.Context) -> None:
-    """Show the two-job deadlock and its end on a real control plane (needs a source checkout)."""
+    """Show a deadlock of two jobs, without and with Muster.
+
+    Needs a source checkout: it runs a real control plane.
+    """
     try:
         from devcluster.demo import __main__ as devcluster_demo
     except ImportError:
@@ -171,9 +176,9 @@ def snapshot(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
-    """Write nodes, pods and PodGroups of a cluster to a file, for `muster simulate --snapshot`.
+    """Write nodes, pods and PodGroups of a cluster to a file.
 
-    Only what a decision reads is written: no environment, commands, images or secrets.
+    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands, images or secrets.
     """
     from extender import whatif
     from extender.kube.snapshot import SnapshotError

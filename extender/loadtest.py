@@ -26,7 +26,13 @@ from rich.table import Table
 from extender.output import Output, OutputError
 from policies.words import many
 
-main = typer.Typer(name="muster bench", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+main = typer.Typer(
+    name="muster bench",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 WARNING = (
     "These calls load {url}: kube-scheduler's own calls wait behind them. Nothing is bound, because the pods do not "

@@ -26,7 +26,7 @@ from extender.simulate.verdict import longer_waits, verdict
 from extender.simulate.whatif import tables as snapshot_tables
 from policies.words import counted, many
 
-main = typer.Typer(name="muster simulate", add_completion=False, pretty_exceptions_enable=False)
+main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _ELASTICFLOW = Layout()
 _BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
@@ -96,8 +96,9 @@ def simulate(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page for a browser to this file.")] = None,
 ) -> None:
-    """Replay jobs, or a snapshot of a cluster, through the code that decides in production.
+    """Replay jobs, or a snapshot of a cluster, in a simulation.
 
+    The code that decides is the one of production, under a virtual clock.
     Exit code 0: simulated. 2: the input cannot be used.
     """
     terminal = _terminal(aside=json_ == STANDARD_OUTPUT)

@@ -138,6 +138,11 @@ def test_check_asks_what_the_probe_asks(port: int, nobody: int) -> None:
 # Help, version, completion.
 
 
+def test_the_help_of_every_command_fits_on_its_line() -> None:
+    listed = CliRunner().invoke(main, ["--help"], env={"COLUMNS": "80"}).output
+    assert "..." not in listed.partition("Commands:")[2]
+
+
 def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"muster {version('muster-scheduler')}\n"
 

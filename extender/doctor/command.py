@@ -35,7 +35,7 @@ def doctor(
     url: Url = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Check the installation and the configuration, and say how to fix what is wrong.
+    """Check installation and configuration, and say what to fix.
 
     Nothing is changed. Exit code 0: nothing is to be fixed, 1: something is, 2: something could not be read.
     """

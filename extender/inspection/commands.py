@@ -24,8 +24,9 @@ def explain(
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Show why a gang waits or where it runs: its state, what to do, the room in every domain, its history.
+    """Show why a gang waits or where it runs, and what to do.
 
+    Shows its state, the room in every domain and its history.
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
     where, name = _named(gang, namespace)
@@ -44,7 +45,7 @@ def gangs(
     waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs of which some members wait.")] = False,
     output: As = Output.TABLE,
 ) -> None:
-    """List all gangs that Muster knows, with their members and the reason of each.
+    """List all gangs with their members and the reason of each.
 
     Without --namespace, gangs of all namespaces are listed.
     """
