@@ -74,7 +74,7 @@ _DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
         _within("extender.doctor.command", "doctor"),
     ),
     "token": (
-        "Keep a short-lived token of a ServiceAccount in a directory, until told to stop (SIGTERM or Ctrl-C).",
+        "Keep a short-lived token of a ServiceAccount in a directory.",
         _within("extender.token_command", "token"),
     ),
     "simulate": (
@@ -178,7 +178,8 @@ def snapshot(
 ) -> None:
     """Write nodes, pods and PodGroups of a cluster to a file.
 
-    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands, images or secrets.
+    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
+    images or secrets.
     """
     from extender import whatif
     from extender.kube.snapshot import SnapshotError

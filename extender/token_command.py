@@ -21,9 +21,10 @@ def token(
     lifetime: Annotated[int, typer.Option(min=SHORTEST_S, help="For how many seconds a token is good.")] = 1800,
     kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
 ) -> None:
-    """Keep a short-lived token of a ServiceAccount in a directory, until told to stop (SIGTERM or Ctrl-C).
+    """Keep a short-lived token of a ServiceAccount in a directory.
 
-    A new one is written after half the lifetime. Its own account needs the right to create serviceaccounts/token.
+    A new one is written after half the lifetime, until SIGTERM or Ctrl-C. The command's own account needs the right to
+    create serviceaccounts/token.
     """
     namespace, _, name = account.partition("/")
     if not namespace or not name or "/" in name:

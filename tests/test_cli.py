@@ -147,7 +147,7 @@ def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"muster {version('muster-scheduler')}\n"
 
 
-@pytest.mark.parametrize("name", ["explain", "gangs", "domains", "doctor", "simulate"])
+@pytest.mark.parametrize("name", ["explain", "gangs", "domains", "doctor", "token", "simulate"])
 def test_the_list_of_commands_says_what_the_command_says_of_itself(name: str) -> None:
     group: typer.core.TyperGroup = typer.main.get_command(main)  # type: ignore[assignment]
     command = group.commands[name]
