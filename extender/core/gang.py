@@ -46,6 +46,8 @@ class Gang:
 
     key: GroupKey
     group: PodGroup | None = None
+    former: str = ""
+    """The UID of the PodGroup that it had last, when that is gone."""
     roster: Roster = field(default_factory=Roster)
     nominated: dict[str, str] = field(default_factory=dict)
     unconfirmed: dict[str, str] = field(default_factory=dict)

@@ -149,6 +149,13 @@ class Gate:
             # Whatever became of those Bindings, the others wait no longer.
             gang.doubtful.clear()
             self._releases.settle(gang, now)
+        if gang.holds and late and gang.posting:
+            # What becomes of the Binding that hangs decides about the last one: its bind has to come again.
+            for uid in list(gang.holds):
+                if (hold := gang.let_go(uid)) is not None:
+                    self._state.answer(hold.call, "another Binding of its gang has not ended in time")
+            gang.final = None
+            self._promises.extend(gang, now)
         if gang.holds and not late:
             # Whoever had the first deadline may have left since this timer was set.
             self._releases.watch(gang)

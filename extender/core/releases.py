@@ -14,7 +14,7 @@ from extender.core.roster import Stage
 from extender.core.state import Posting, State
 from extender.core.stock import Stock
 from extender.core.turns import Cause, Turn
-from policies.model import Stamp
+from policies.model import Pod, Stamp
 from policies.rules import keeps
 
 GANG_UID = "muster.dev/gang-uid"
@@ -131,6 +131,7 @@ class Releases:
         for call in posting.calls:
             state.answer(call, "" if done else event.detail or "the Binding failed")
         gang = state.gangs.get(posting.group) if posting.group else None
+        home = state.gang_of(state.pods[event.uid]) if event.uid in state.pods else None
         if done:
             state.mark_bound(event.uid, posting)
         elif gang is None and event.outcome is Outcome.REFUSED:
@@ -141,6 +142,42 @@ class Releases:
             self._member_posted(gang, event, now)
             self.settle(gang, now)
             state.review(gang)
+        if home is not None and home is not gang:
+            self._posted_elsewhere(home, event, posting, now)
+
+    def moved(self, pod: Pod, now: float) -> None:
+        """A pod belongs to another gang, or to none, since now. If it is being bound for the old one, the room stays.
+
+        To the new gang it is a member whose Binding may have been written.
+        """
+        state, posting = self._state, self._state.posting.get(pod.uid)
+        if posting is None or pod.node or not pod.live:
+            return
+        gang = state.gang_of(pod)
+        if gang is None:
+            state.ledger.charge(pod.uid, posting.node, pod.requests, assumed=True)
+            return
+        state.assume(gang, pod, posting.node)
+        if pod.uid not in gang.posting:
+            gang.doubtful[pod.uid] = None
+        self._promises.extend(gang, now)
+
+    def _posted_elsewhere(self, gang: Gang, event: BindingPosted, posting: Posting, now: float) -> None:
+        """A Binding that was asked for another gang has ended, and the pod belongs to this one by now."""
+        state, uid = self._state, event.uid
+        if event.outcome is Outcome.UNKNOWN and uid in gang.placement:
+            state.ledger.charge(uid, posting.node, state.pods[uid].requests, assumed=True)
+            return
+        if event.outcome is Outcome.DONE:
+            gang.doubtful.pop(uid, None)
+            self._promises.keep(gang, uid)
+        else:
+            state.unassume(gang, uid)
+        if gang.releasing:
+            self.settle(gang, now)
+        else:
+            self.retry(gang, now)
+        state.review(gang)
 
     def settle(self, gang: Gang, now: float) -> None:
         """With no Binding of the release under way or in doubt any more: post the last one, or take stock."""

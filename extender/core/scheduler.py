@@ -173,12 +173,18 @@ class Scheduler:
     def _pod_seen(self, pod: Pod, now: float) -> None:
         state = self.state
         known = state.pods.get(pod.uid)
-        if known is not None and known.group_key != pod.group_key:
+        moved = known is not None and known.group_key != pod.group_key
+        if moved:
             # Its labels or annotations were edited: the old gang has lost it.
+            done = state.bound_by_us.get(pod.uid)
             self._pod_gone(pod.uid, now)
+            if done is not None:
+                state.bound_by_us[pod.uid] = done
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
         gang = state.gang_of(pod)
+        if moved:
+            self._releases.moved(pod, now)
         if gang is not None:
             self._member_seen(gang, old, pod, now)
         if pod.node and (old is None or old.node != pod.node):
@@ -263,9 +269,9 @@ class Scheduler:
         gang = state.gangs.get(group.key)
         if gang is None or not self._reads_groups(gang):
             return
-        before = gang.group
+        before, started = gang.group.uid if gang.group is not None else gang.former, gang.roster.started
         gang.follow(group)
-        if before is not None and before.uid != group.uid:
+        if (before and before != group.uid) or (started and not gang.roster.started):
             gang.complete, gang.partial_since, gang.release, gang.released_at = False, None, "", None
             self._promises.forget(gang, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
             self._releases.retry(gang, now)
@@ -283,6 +289,7 @@ class Scheduler:
         del state.groups[key]
         gang = state.gangs.get(key)
         if gang is not None and gang.group is not None:
+            gang.former = uid
             gang.follow(None)
             if not gang.releasing:
                 self._promises.forget(gang, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)

@@ -1,0 +1,119 @@
+"""What changes in the middle of a release: a pod's gang, the PodGroup, or who waits for the last Binding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import GroupGone, Outcome, PodSeen
+from policies.model import Pod
+from tests.builders import cluster, coscheduled, gang, podgroup, requests
+from tests.core.script import Script
+
+
+def between_two() -> tuple[Script, list[Pod], list[Pod], Pod]:
+    """Gang ``one`` is being released; a member whose Binding is under way is moved to ``two``, which waits for room."""
+    one, two = gang("one", 3), gang("two", 2, min_member=3)
+    script = Script(*cluster("a: 4x8"), *one, *two)
+    script.bind_all(one)
+    mover = next(pod for pod in one if pod.uid in script.bindings)
+    moved = replace(script.pods[mover.uid], group=two[0].group)
+    script.see(moved)
+    return script, one, two, moved
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Outcome) -> None:
+    script, one, _, moved = between_two()
+    room = script.core.state.ledger.charges[moved.uid]
+    assert room.node == script.bindings[moved.uid].node, "the room is not given to anybody else"
+    script.post(moved, outcome)
+    while script.bindings:
+        script.post(script.pods[next(iter(script.bindings))])
+    script.advance(0.5)
+    if outcome is Outcome.DONE:
+        assert script.gang("two").partial_since is not None, "what it brings along is bound in part"
+    assert script.reason("one") == "Partial"
+    script.advance(100)
+    assert {pod.name for pod in one if script.pods[pod.uid].node} == set(script.evicted)
+
+
+def test_an_old_gang_does_not_count_whom_it_has_lost() -> None:
+    script, one, _, moved = between_two()
+    script.post_all()
+    said = [script.pods[pod.uid].stamp for pod in one if pod.uid != moved.uid]
+    assert not any(stamp and stamp.complete for stamp in said)
+
+
+def test_a_bound_pod_that_is_moved_before_the_watch_shows_it_bound_stays_bound() -> None:
+    one, two = gang("one", 1), gang("two", 2)
+    script = Script(*cluster("a: 4x8"), *one, two[0])
+    script.bind_all(one)
+    script.post(one[0], seen=False)
+    script.feed(PodSeen(replace(one[0], group=two[0].group)))
+    assert script.bound(one)
+
+
+def test_a_pod_that_leaves_its_gang_while_it_is_being_bound_keeps_its_room() -> None:
+    pods = gang("one", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    mover = next(pod for pod in pods if pod.uid in script.bindings)
+    script.see(replace(script.pods[mover.uid], group=None))
+    late = gang("late", 1)
+    script.see(late)
+    assert not script.planned(late[0])
+    script.post(mover, Outcome.REFUSED)
+    script.advance(100)
+    assert script.planned(late[0])
+
+
+def test_a_pod_that_is_moved_there_and_back_is_bound_as_ever() -> None:
+    script, one, _, moved = between_two()
+    script.see(replace(moved, group=one[0].group))
+    script.post_all()
+    assert script.reason("one") == "Running"
+
+
+@pytest.mark.parametrize("seen_gone", [True, False])
+def test_a_podgroup_made_anew_in_the_middle_of_a_release_needs_a_quorum_of_its_own(seen_gone: bool) -> None:
+    """The next bind came when two members were left, and went out at once: the gang had been whole."""
+    group, pods = coscheduled("train", 6, min_member=3, gpus=1)
+    script = Script(*cluster("a: 1x8"), group, *pods)
+    script.run(pods[:4])
+    if seen_gone:
+        script.feed(GroupGone(group.key, group.uid))
+    script.see(podgroup("train", 3, uid="anew"))
+    script.see(replace(script.pods[pods[4].uid], requests=requests(1)))
+    assert not script.gang("train").complete
+    assert not script.planned(pods[4])
+    assert script.reason("train") == "MembersMissing"
+
+
+def test_a_podgroup_made_anew_while_muster_was_away_needs_a_quorum_of_its_own() -> None:
+    group, pods = coscheduled("train", 6, min_member=3, gpus=1)
+    before = Script(*cluster("a: 1x8"), group, *pods)
+    before.run(pods[:4])
+    script = Script(*cluster("a: 1x8"), *before.pods.values(), now=before.now)
+    script.see(podgroup("train", 3, uid="anew"))
+    assert not script.gang("train").complete
+    assert script.reason("train") == "MembersMissing"
+
+
+def test_the_last_bind_is_answered_before_its_end_although_another_binding_hangs() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = {pod.uid: script.bind(pod, expires_s=expires_s) for pod, expires_s in zip(pods, (60, 60, 10), strict=True)}
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    assert final == pods[2]
+    sure, hanging = script.bindings
+    script.post(script.pods[sure])
+    script.advance(9)
+    assert script.answers[calls[final.uid]] == "another Binding of its gang has not ended in time"
+    script.post(script.pods[hanging])
+    script.run([final])
+    assert len(script.bound(pods)) == 3
+    assert script.reason("train") == "Running"
+    script.advance(300)
+    assert not script.evicted
