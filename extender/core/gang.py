@@ -154,11 +154,11 @@ class Gang:
         """From the PodGroup, else from the members; None while nobody says it or they disagree."""
         if self.group is not None:
             return self.group.min_member
-        return next(iter(self.roster.sizes)) if len(self.roster.sizes) == 1 else None
+        return self.roster.size
 
     @property
     def priority(self) -> int:
-        return max(self.roster.priorities, default=0)
+        return max(self.roster.said.priorities, default=0)
 
     @property
     def created(self) -> float:

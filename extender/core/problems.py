@@ -30,7 +30,7 @@ def foreign(gang: Gang, schedulers: Sequence[str]) -> Reason | None:
     names = sorted(gang.roster.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
-    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in gang.roster.dialects
+    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in gang.roster.said.dialects
     text = (
         f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
         f"set schedulerName: {schedulers[0]} in the pod template"
@@ -48,25 +48,28 @@ def running(gang: Gang) -> Reason:
 
 
 def _contradiction(gang: Gang, schedulers: Collection[str]) -> Reason | None:
-    roster = gang.roster
+    """Among the members that have no node. What those say that run, a rolling update may have changed since."""
+    roster, wanted = gang.roster, gang.roster.wanted
     for pod in roster.odd.values():
-        if pod.group is not None and pod.group.problem is not None:
+        if pod.group is not None and pod.group.problem is not None and not pod.node:
             return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
     if any(name not in schedulers for name in roster.schedulers):
         return _disagreement("schedulers", roster.schedulers)
-    if gang.group is None and len(roster.sizes) > 1:
-        return _disagreement("minMembers", roster.sizes)
-    if len(roster.priorities) > 1:
-        return _disagreement("priorities", roster.priorities)
-    if len(roster.dialects) > 1:
-        return _disagreement("dialects", roster.dialects)
-    return _topologies(gang) if len(roster.topologies) > 1 else None
+    if gang.group is None and len(wanted.sizes) > 1:
+        return _disagreement("minMembers", wanted.sizes)
+    if len(wanted.priorities) > 1:
+        return _disagreement("priorities", wanted.priorities)
+    if len(wanted.dialects) > 1:
+        return _disagreement("dialects", wanted.dialects)
+    return _topologies(gang) if len(wanted.topologies) > 1 else None
 
 
 def _topologies(gang: Gang) -> Reason | None:
     """Members of one shape are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
     for pod in gang.live:
+        if pod.node:
+            continue
         wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
     different = next((said for said in wishes.values() if len(said) > 1), None)
     return None if different is None else _disagreement("topologies for one role", different)
@@ -83,7 +86,7 @@ def _no_quorum_stated(gang: Gang) -> Reason | None:
         return Reason("InvalidPodGroup", f"its PodGroup: {gang.group.problem}")
     if gang.min_member is not None:
         return None
-    if Dialect.COSCHEDULING.value in gang.roster.dialects:
+    if Dialect.COSCHEDULING.value in gang.roster.said.dialects:
         return Reason(
             "PodGroupMissing", f"there is no PodGroup named {gang.key.name} in namespace {gang.key.namespace}"
         )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from extender.core.gang import Gang
-from extender.core.roster import Stage
+from extender.core.roster import Said, Stage
 from extender.core.starts import Identity
 from policies.model import Pod
 
@@ -28,11 +28,9 @@ def differences(gang: Gang) -> Iterator[str]:
         ),
         "odd": (dict(roster.odd), {pod.uid: pod for pod in live if _odd(pod)}),
         "schedulers": (dict(roster.schedulers), Counter(pod.scheduler for pod in live)),
-        "priorities": (dict(roster.priorities), Counter(pod.priority for pod in live)),
-        "dialects": (dict(roster.dialects), Counter(pod.group.dialect.value for pod in live if pod.group)),
-        "sizes": (dict(roster.sizes), Counter(pod.group.min_member for pod in live if pod.group)),
+        "said": (_told(roster.said), _said(live)),
+        "wanted": (_told(roster.wanted), _said([pod for pod in live if not pod.node])),
         "started": (roster.started, any(pod.stamp is not None for pod in live)),
-        "topologies": (dict(roster.topologies), Counter(pod.topology for pod in live)),
         "first": (roster.first, min(live, key=lambda pod: (pod.created, pod.uid), default=None)),
         "unplaced": (roster.unplaced(), _unplaced(live, stages)),
     }
@@ -43,6 +41,20 @@ def differences(gang: Gang) -> Iterator[str]:
         first = min(hold.expires for hold in gang.holds.values()), min(hold.arrived for hold in gang.holds.values())
         if (gang.holds.first_to_expire(), gang.holds.first_arrived()) != first:
             yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
+
+
+def _told(kept: Said) -> list[object]:
+    return [kept.priorities, kept.dialects, kept.sizes, kept.topologies]
+
+
+def _said(pods: list[Pod]) -> list[object]:
+    groups = [pod.group for pod in pods if pod.group is not None]
+    return [
+        Counter(pod.priority for pod in pods),
+        Counter(group.dialect.value for group in groups),
+        Counter(group.min_member for group in groups),
+        Counter(pod.topology for pod in pods),
+    ]
 
 
 def _counts(gang: Gang, pod: Pod) -> bool:

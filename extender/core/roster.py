@@ -32,6 +32,28 @@ class Stage(IntEnum):
     """Or finished well, in the same life of the gang."""
 
 
+class Said:
+    """What some members say of their gang."""
+
+    def __init__(self) -> None:
+        self.priorities: Tally[int] = Tally()
+        self.dialects: Tally[str] = Tally()
+        self.sizes: Tally[int | None] = Tally()
+        self.topologies: Tally[Topology] = Tally()
+
+    def add(self, pod: Pod) -> None:
+        self.priorities.add(pod.priority)
+        self.dialects.add(pod.group.dialect.value if pod.group is not None else "")
+        self.sizes.add(pod.group.min_member if pod.group is not None else None)
+        self.topologies.add(pod.topology)
+
+    def take(self, pod: Pod) -> None:
+        self.priorities.take(pod.priority)
+        self.dialects.take(pod.group.dialect.value if pod.group is not None else "")
+        self.sizes.take(pod.group.min_member if pod.group is not None else None)
+        self.topologies.take(pod.topology)
+
+
 class Roster:
     """Members and their counts. An identity (one per completion index) has come as far as the best of its pods."""
 
@@ -45,14 +67,15 @@ class Roster:
         self.odd: dict[str, Pod] = {}
         """Live members that may need a word: unreadable, gated by others, or with claims."""
         self.schedulers: Tally[str] = Tally()
-        self.priorities: Tally[int] = Tally()
-        self.dialects: Tally[str] = Tally()
-        self.sizes: Tally[int | None] = Tally()
-        self.topologies: Tally[Topology] = Tally()
+        self.said = Said()
+        """By all live members."""
+        self.wanted = Said()
+        """By those that have no node: a rolling update changes what new members say beside those that run."""
         self._owners: Tally[str] = Tally()
         self._releases: Tally[str] = Tally()
         self._group: PodGroup | None = None
         self._first: Pod | None = None
+        self._newest: Pod | None = None
         self._done: dict[str, Pod] = {}
         self._starts = Starts()
         self._going_on: dict[str, None] = {}
@@ -67,6 +90,16 @@ class Roster:
         if self._first is None:
             self._first = min(self.live.values(), key=_age, default=None)
         return self._first
+
+    @property
+    def size(self) -> int | None:
+        """The minMember that its members say: those that wait, else all, else the newest. None if they disagree."""
+        sizes = self.wanted.sizes or self.said.sizes
+        if len(sizes) <= 1 or self.wanted.sizes:
+            return next(iter(sizes), None) if len(sizes) == 1 else None
+        if self._newest is None:
+            self._newest = max(self.live.values(), key=_age)
+        return self._newest.group.min_member if self._newest.group is not None else None
 
     @property
     def lacks(self) -> bool:
@@ -113,6 +146,7 @@ class Roster:
                     index[pod.uid] = pod
             if self._first is old:
                 self._first = pod
+            self._newest = None
             return False
         changed = old is not None and self._uncount(old)
         if self._count(pod) or changed:
@@ -170,10 +204,10 @@ class Roster:
         if pod.device_claims or pod.claims or pod.foreign_gates or _unreadable(pod):
             self.odd[pod.uid] = pod
         self.schedulers.add(pod.scheduler)
-        self.priorities.add(pod.priority)
-        self.dialects.add(pod.group.dialect.value if pod.group is not None else "")
-        self.sizes.add(pod.group.min_member if pod.group is not None else None)
-        self.topologies.add(pod.topology)
+        self.said.add(pod)
+        if not pod.node:
+            self.wanted.add(pod)
+        self._newest = None
         if self._first is not None and _age(pod) < _age(self._first):
             self._first = pod
         self._stand(pod, Stage.BOUND if pod.node else self._advanced.get(pod.uid, Stage.THERE))
@@ -193,10 +227,10 @@ class Roster:
         self.confirmed.pop(pod.uid, None)
         self.odd.pop(pod.uid, None)
         self.schedulers.take(pod.scheduler)
-        self.priorities.take(pod.priority)
-        self.dialects.take(pod.group.dialect.value if pod.group is not None else "")
-        self.sizes.take(pod.group.min_member if pod.group is not None else None)
-        self.topologies.take(pod.topology)
+        self.said.take(pod)
+        if not pod.node:
+            self.wanted.take(pod)
+        self._newest = None
         if self._first is not None and self._first.uid == pod.uid:
             self._first = None
         changed = bool(pod.owner) and self._owners.take(pod.owner)

@@ -132,7 +132,8 @@ def group_from(obj: GroupObject) -> PodGroup:
         uid=uid,
         min_member=(spec.min_member if spec else None) or 0,
         created=_instant(meta.creation_timestamp),
-        timeout_s=None if timeout_s is None else float(timeout_s),
+        # 0 is a Go client's way to say nothing.
+        timeout_s=float(timeout_s) if timeout_s is not None and timeout_s > 0 else None,
         deleting=bool(meta.deletion_timestamp),
         topology=topology_of(meta),
         problem=topology_problem(meta),

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.events import ClaimSeen
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
-from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject
+from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, NodeObject, PodObject
 from extender.kube.quantity import milli, whole
 from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
 
@@ -253,3 +253,10 @@ def test_a_claim_is_bound_when_it_has_a_volume(volume: str | None, bound: bool) 
 def test_what_is_not_an_instant_is_said(text: str) -> None:
     with pytest.raises(UnreadableError, match="is not an instant"):
         pod({"creationTimestamp": text})
+
+
+@pytest.mark.parametrize(("said", "read"), [(None, None), (0, None), (-1, None), (90, 90.0)])
+def test_a_podgroup_without_a_limit_of_its_own(said: int | None, read: float | None) -> None:
+    meta = Meta(name="train", namespace="team", uid="g")
+    group = group_from(GroupObject(metadata=meta, spec=GroupSpec(min_member=2, schedule_timeout_seconds=said)))
+    assert group.timeout_s == read

@@ -85,7 +85,8 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
     whole = sight.needed is not None and sight.bound and not sight.partial
     if not whole and not restless and (gang.reason.code in _ON_ITS_WAY or not gang.reason.message):
         yield f"{key} waits for no reason: {gang.reason}\n{told(gang)}"
-    if sight.needed is None or sight.count(sight.live) < sight.needed or not _agree(sight.live):
+    unbound = [pod for pod in sight.live if not pod.node]
+    if sight.needed is None or sight.count(sight.live) < sight.needed or not _agree(unbound):
         return
     if not whole and any(set(pod.gates) - {GANG_GATE} for pod in sight.live):
         return

@@ -58,9 +58,16 @@ def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
         if lost and {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on = {last: None}
     finished = [pod for pod, stamp in done if stamp.release in going_on]
-    stated = dict.fromkeys(pod.group.min_member for pod in live if pod.group is not None)
-    needed = group.min_member if group else next(iter(stated)) if len(stated) == 1 else None
-    return Sight(needed, live, tuple(finished))
+    return Sight(group.min_member if group else _stated(live), live, tuple(finished))
+
+
+def _stated(live: Iterable[Pod]) -> int | None:
+    """The minMember of those that wait; when nobody does, of the newest. None if nobody says it, or they disagree."""
+    refs = [(pod, pod.group) for pod in live if pod.group is not None]
+    waiting = dict.fromkeys(group.min_member for pod, group in refs if not pod.node)
+    if waiting or not refs:
+        return next(iter(waiting)) if len(waiting) == 1 else None
+    return max(refs, key=lambda one: (one[0].created, one[0].uid))[1].min_member
 
 
 def by_gang(pods: Iterable[Pod]) -> dict[GroupKey, list[Pod]]:
