@@ -27,6 +27,11 @@ def remove(place: Place) -> None:
     place.api.wait_for(f"{CRDS}/{_NAME}", lambda crd: crd is None)
 
 
+def jobsets_of(place: Place) -> str:
+    """The collection of the JobSets of a fact."""
+    return f"/apis/jobset.facts.dev/v1/namespaces/{place.namespace}/jobsets"
+
+
 def jobset() -> Object:
     """A leader, and three Jobs of workers."""
     spec = {"containers": [{"name": "main", "image": "train"}]}

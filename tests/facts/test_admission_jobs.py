@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.api import Object
 from tests.facts.fact import fact
-from tests.facts.jobsets import JOBSETS, install_jobsets, jobset
+from tests.facts.jobsets import JOBSETS, install_jobsets, jobset, jobsets_of
 from tests.facts.place import Place, conditions, until
 from tests.facts.policies import JOBS, applies, install, patches, tried, until_active
 
@@ -81,10 +81,6 @@ def test_a_jobset_is_suspended_when_it_is_created(place: Place) -> None:
     assert [one["replicas"] for one in led["spec"]["replicatedJobs"]] == [1, 3]
     containers = [one["template"]["spec"]["template"]["spec"]["containers"] for one in led["spec"]["replicatedJobs"]]
     assert containers == [[{"name": "main", "image": "train"}]] * 2
-
-
-def jobsets_of(place: Place) -> str:
-    return f"/apis/jobset.facts.dev/v1/namespaces/{place.namespace}/jobsets"
 
 
 def schedulers(one: Object) -> list[str]:

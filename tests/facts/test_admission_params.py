@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from tests.facts.fact import fact
-from tests.facts.jobsets import JOBSETS
+from tests.facts.jobsets import JOBSETS, install_jobsets, jobset, jobsets_of
 from tests.facts.pins import GATE, PIN, install_pins, pod
 from tests.facts.place import PATIENCE_S, Place, until
 from tests.facts.policies import POLICIES, tried, until_active
@@ -19,6 +20,15 @@ REVOKED = "params.data.slots.split(',').exists(slot, slot == string(variables.in
 PIN_UNLESS_REVOKED = f"variables.planned && !({REVOKED}) ? ({PIN}) : {GATE}"
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 CHANGES = 20
+FROZEN_FOR_S = 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keeper(cluster: Cluster) -> Iterator[None]:
+    """One more policy with that kind of param, so that none below is the last of it: see params.last-policy."""
+    with Place(cluster) as elsewhere:
+        install_with_params(elsewhere, absent="Allow")
+        yield
 
 
 def install_with_params(
@@ -101,8 +111,8 @@ def test_the_param_is_deleted(place: Place, absent: str, failure: str, then: str
     "The kind of the param object (its CRD) does not exist.",
     result="The policy is accepted. `failurePolicy: Fail`: every creation that matches is refused with 403, whatever "
     "`parameterNotFoundAction` says. Ignore: pods are created untouched.",
-    consequence="A param is a ConfigMap, not a kind of our own: a CRD that is deleted must not stop the creation of "
-    "pods.",
+    consequence="With a param of a kind of our own the policy has to be `failurePolicy: Ignore`: a CRD that is deleted "
+    "must not stop the creation of pods.",
 )
 def test_the_kind_of_the_param_is_absent(place: Place) -> None:
     group, version, _ = JOBSETS
@@ -113,3 +123,49 @@ def test_the_kind_of_the_param_is_absent(place: Place) -> None:
     # Both are active now. Without the strict one only the lenient one is left.
     place.api.delete(f"{POLICIES}/{strict}")
     assert until(lambda: fate(place), lambda seen: seen != "403") == "untouched"
+
+
+@fact(
+    "params.last-policy",
+    "The last policy that reads params of a kind is deleted, and another one with params of that kind is created: a "
+    "built-in kind (PodTemplate; ConfigMap is the same), and a custom one.",
+    result="Built-in: the API server stops the watch of the kind with the last policy and never starts it again: the "
+    "new policy reads what was there then, until the API server restarts. Custom: the new policy reads the present.",
+    consequence="A param of a built-in kind is not to be relied on: deleting and installing the policies anew freezes "
+    "the list. Either the kind is a custom one with `failurePolicy: Ignore`, or no param is used and filter alone "
+    "enforces what is revoked.",
+)
+@pytest.mark.parametrize("kind", ["PodTemplate", "JobSet"])
+def test_the_last_policy_of_a_kind_is_deleted(place: Place, kind: str) -> None:
+    if kind == "JobSet":
+        install_jobsets(place)
+        header, params = {"apiVersion": "jobset.facts.dev/v1", "kind": kind}, jobsets_of(place)
+    else:
+        header, params = {"apiVersion": "v1", "kind": kind}, f"/api/v1/namespaces/{place.namespace}/podtemplates"
+    place.api.create(params, param_of(kind) | header)
+    first = install_annotated(place, header, "first")
+    until(lambda: fate(place), lambda seen: seen == "pinned")
+    place.api.delete(f"{POLICIES}/{first}")
+    until(lambda: fate(place), lambda seen: seen == "untouched")
+    place.api.patch(f"{params}/revoked", {"metadata": {"annotations": {"slots": "1,7"}}})
+    install_annotated(place, header, "second")
+    until(lambda: fate(place, 0), lambda seen: seen == "pinned")
+    if kind == "JobSet":
+        until(lambda: fate(place), lambda seen: seen == "gated")
+    else:
+        with pytest.raises(TimeoutError):
+            until(lambda: fate(place), lambda seen: seen == "gated", FROZEN_FOR_S)
+
+
+def param_of(kind: str) -> Object:
+    """An object with the list of revoked slots in an annotation."""
+    containers = [{"name": "main", "image": "train"}]
+    body = jobset() if kind == "JobSet" else {"template": {"spec": {"containers": containers}}}
+    return body | {"metadata": {"name": "revoked", "annotations": {"slots": "7"}}}
+
+
+def install_annotated(place: Place, kind: Object, name: str) -> str:
+    params = {"name": "revoked", "namespace": place.namespace, "parameterNotFoundAction": "Deny"}
+    revoked = REVOKED.replace("params.data.slots", "params.metadata.annotations['slots']")
+    expression = f"variables.planned && !({revoked}) ? ({PIN}) : {GATE}"
+    return install_pins(place, expression, name=name, paramKind=kind, binding={"paramRef": params})

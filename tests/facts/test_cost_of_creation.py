@@ -96,7 +96,7 @@ def shape(one: Object) -> tuple[object, ...]:
     "{affinity_256}. Today's gate by ApplyConfiguration: {gate_apply}; by JSONPatch: {gate_patch}. Pinned by policy, "
     "plan dropped from the pod: 8 names {pin_8}, 64 {pin_64}, 256 {pin_256}, 1,000 {pin_1000} (plan left on the pod: "
     "{pin_1000_kept}). managedFields dropped: {no_fields}, pinned as well with 64 names: {pin_64_no_fields}.",
-    consequence="See the recommendation. On a busy machine differences below 2 ms say nothing.",
+    consequence="JSONPatch, not ApplyConfiguration, for whatever is done to every pod. See the recommendation.",
     slow=True,
 )
 def test_the_cost_of_a_creation(cluster: Cluster, measured: Callable[..., None]) -> None:
