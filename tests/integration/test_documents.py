@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.documents import first_gang
 from tests.documents.elsewhere import elsewhere
@@ -19,8 +20,9 @@ TYPED = sorted(
     key=lambda page: page.name == "install.md",
 )
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
+POLICIES = [block for block in SHOWN if "AdmissionPolicy" in block.text]
 PODS = [block for block in SHOWN if "kind: Pod\n" in block.text]
-OVERLAYS = [block for block in SHOWN if block.text.startswith("# kustomization.yaml")]
+OVERLAYS = [block for block in SHOWN if "manifests/base" in block.text]
 
 FINDINGS = 1
 """The exit code of `muster doctor` where something can be fixed: a simulated cluster is not all that it should be."""
@@ -85,12 +87,35 @@ def test_the_api_server_takes_the_pods_that_are_shown(with_waiting_gangs: Playgr
     assert done.returncode == 0, done.stdout
 
 
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of a user's own, with the checkout and the settings in it."""
+    here = tmp_path_factory.mktemp("deploy")
+    shutil.copytree(ROOT / "manifests", here / "muster" / "manifests")
+    (here / "muster.yaml").write_text("scheduler_names: [muster, other]\n")
+    return here
+
+
 @pytest.mark.parametrize("block", OVERLAYS, ids=lambda block: f"{block.page.name}:{block.line}")
-def test_the_overlays_that_are_shown_can_be_built(with_waiting_gangs: Playground, block: Block) -> None:
-    (with_waiting_gangs.directory / "kustomization.yaml").write_text(block.text)
-    done = with_waiting_gangs.run("kubectl kustomize . | kubectl apply --dry-run=server -f -")
+def test_the_overlays_that_are_shown_can_be_built(with_waiting_gangs: Playground, beside: Path, block: Block) -> None:
+    (beside / "kustomization.yaml").write_text(block.text)
+    built = with_waiting_gangs.run(f"kubectl kustomize {beside}")
+    assert built.returncode == 0, built.stdout
+    done = with_waiting_gangs.run("kubectl apply --dry-run=server -f -", stdin=built.stdout)
     assert done.returncode == 0, done.stdout
     assert "deployment.apps/muster" in done.stdout
+    for image in yaml.safe_load(block.text).get("images", ()):
+        name = image.get("newName", image["name"])
+        assert f"image: {name}:{image['newTag']}" in built.stdout
+        assert "newName" not in image or image["name"] not in built.stdout
+    if "muster.yaml" in block.text:
+        assert "scheduler_names: [muster, other]" in built.stdout
+
+
+@pytest.mark.parametrize("block", POLICIES, ids=lambda block: f"{block.page.name}:{block.line}")
+def test_the_api_server_takes_the_policies_that_are_shown(with_waiting_gangs: Playground, block: Block) -> None:
+    done = with_waiting_gangs.run("kubectl apply --dry-run=server --validate=strict -f -", stdin=block.text)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)

@@ -128,3 +128,23 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
     ]
     assert "NoRoom" in kubectl("gangs", "-n", stage.namespace)
     assert f"{stage.namespace}.rack" in kubectl("domains")
+
+
+def test_an_autoscaler_sees_members_that_no_gate_holds_back(stage: RealStage) -> None:
+    """Autoscalers add nodes for pods with the reason Unschedulable: docs/install.md says what that means for gangs."""
+    gated = member("gated-0", "gated")
+    gated["spec"]["schedulingGates"] = [{"name": "muster.dev/gang"}]
+    stage.set_group("gated", 1)
+    stage.set_group("free", 1)
+    stage.create(gated, member("free-0", "free"))
+
+    def reasons(pods: list[Object]) -> dict[str, str]:
+        return {
+            pod["metadata"]["name"]: one["reason"]
+            for pod in pods
+            for one in pod.get("status", {}).get("conditions", ())
+            if one["type"] == "PodScheduled"
+        }
+
+    wanted = {"gated-0": "SchedulingGated", "free-0": "Unschedulable"}
+    stage.api.wait_for(stage.pods_path, lambda pods: reasons(pods) == wanted)
