@@ -36,9 +36,9 @@ class Authority:
         self.certificate = directory / "ca.crt"
         self.certificate.write_bytes(issued.public_bytes(serialization.Encoding.PEM))
 
-    def serving(self, name: str) -> KeyPair:
-        """A certificate for any server of this cluster on loopback."""
-        names: list[x509.GeneralName] = [x509.DNSName(dns) for dns in SERVER_NAMES]
+    def serving(self, name: str, *services: str) -> KeyPair:
+        """A certificate for any server of this cluster on loopback, also under the names of these Services."""
+        names: list[x509.GeneralName] = [x509.DNSName(dns) for dns in (*SERVER_NAMES, *services)]
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         return self._issue(name, _name(name), [(x509.SubjectAlternativeName(names), False)])
 

@@ -1,0 +1,106 @@
+"""A kind of job whose own controller runs on the cluster: its objects, and the pods that its controller makes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from devcluster import Cluster
+from devcluster.api import Object
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+PATIENCE_S = 120.0
+_numbers = itertools.count(1)
+
+
+class Kind:
+    """Each object that is created has a namespace of its own, so that its pods are the only ones there."""
+
+    def __init__(self, cluster: Cluster, group: str, plural: str) -> None:
+        self._cluster = cluster
+        self._api = cluster.api
+        self._group = group
+        self._plural = plural
+        self._namespace = ""
+        self._nodes = [] if _nodes(cluster) else cluster.add_nodes(3, prefix="kinds")
+
+    def create(self, manifest: Object) -> Object:
+        """In a new namespace, in which everything else happens from now on."""
+        self._namespace = f"kinds-{next(_numbers)}"
+        self._api.create("/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+        self._api.wait_for(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/default", bool)
+        return self._api.create(self._path(self._group, self._plural), manifest)
+
+    def patch(self, name: str, patch: Any, type: str = MERGE_PATCH) -> Object:  # noqa: A002
+        return self._api.patch(f"{self._path(self._group, self._plural)}/{name}", patch, type)
+
+    def get(self, group: str, plural: str, name: str) -> Object:
+        return self._api.get(f"{self._path(group, plural)}/{name}")
+
+    def until(self, group: str, plural: str, holds: Callable[[list[Object]], bool]) -> list[Object]:
+        """Wait until this holds of the objects of that kind in the namespace."""
+        found: list[Object] = self._api.wait_for(self._path(group, plural), holds, PATIENCE_S)
+        return found
+
+    def until_pods(self, count: int, each: Callable[[Object], bool] = bool) -> list[Object]:
+        """Wait until there are so many pods that are not being deleted, and this holds of each."""
+
+        def there(pods: list[Object]) -> list[Object]:
+            return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+        def holds(pods: list[Object]) -> bool:
+            return len(there(pods)) == count and all(map(each, there(pods)))
+
+        return there(self.until("/api/v1", "pods", holds))
+
+    def fail(self, pod: Object) -> None:
+        """Its containers have ended with an error, as a kubelet tells it."""
+        path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}/status"
+        self._api.patch(path, {"status": {"phase": "Failed"}})
+
+    def delete_pod(self, name: str) -> None:
+        self._api.delete(f"{self._path('/api/v1', 'pods')}/{name}")
+
+    @contextmanager
+    def closed_nodes(self) -> Iterator[None]:
+        """No node takes pods until the end of the block."""
+        names = _nodes(self._cluster)
+        for name in names:
+            self._api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+        try:
+            yield
+        finally:
+            for name in names:
+                self._api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": False}})
+
+    def _path(self, group: str, plural: str) -> str:
+        return f"{group}/namespaces/{self._namespace}/{plural}"
+
+
+def pod_template(container: str = "main", restart: str = "Never") -> Object:
+    """A template with one container that asks for nothing."""
+    containers = [{"name": container, "image": "busybox"}]
+    return {
+        "metadata": {},
+        "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": 0, "containers": containers},
+    }
+
+
+def term_for(node: str) -> Object:
+    """Node affinity that names one node."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def finish(cluster: Cluster, name: str) -> None:
+    """Stop a controller. Its webhooks are kept away from the facts that follow."""
+    cluster.process(name).terminate()
+    for collection in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        cluster.api.delete(f"/apis/admissionregistration.k8s.io/v1/{collection}")
+
+
+def _nodes(cluster: Cluster) -> list[str]:
+    return [node["metadata"]["name"] for node in cluster.api.list("/api/v1/nodes")]
