@@ -86,6 +86,9 @@ class Gang:
     refused: dict[str, float] = field(default_factory=dict)
     """Nodes that kube-scheduler refused for a member -> the instant from which they may be tried again."""
     refusals: int = 0
+    """In a row, until it starts."""
+    words: str = ""
+    """What kube-scheduler said of them last."""
     seen_at: float | None = None
     """The instant at which the first member of a gang that is yet to start was seen."""
     reason: Reason = NEW

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extender.core.backoff import pause_s
 from extender.core.events import BindArrived
 from extender.core.gang import Gang
 from extender.core.holds import Hold
 from extender.core.promises import Promises
+from extender.core.reasons import Reason
+from extender.core.refusals import words_of
 from extender.core.releases import Releases
 from extender.core.roster import Stage
 from extender.core.singles import Singles
@@ -17,6 +19,10 @@ from extender.core.stock import Stock
 from extender.core.turns import Cause
 from policies.model import Pod
 
+_FREE_TRIES = 3
+"""Nodes that may refuse a gang before it rests between one try and the next."""
+_REMEMBERED = 10
+"""A node that refuses is remembered so much longer, at most, than a gang rests: meanwhile others are tried."""
 _MOST_CALLS = 8
 """That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
 
@@ -112,18 +118,39 @@ class Gate:
 
     def refused(self, gang: Gang, pod: Pod, now: float) -> None:
         """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
-        state, node = self._state, gang.placement[pod.uid]
+        node = gang.placement[pod.uid]
         why = f"kube-scheduler refused node {node} for pod {pod.name}"
-        if gang.releasing:
+        if releasing := gang.releasing:
             self.member_lost(gang, pod.uid, now, why)
         else:
             self._promises.forget(gang, why, now, Cause.NODE_REFUSED)
-        # Only now: the room that was just given back is no news about the node.
         gang.refusals += 1
-        until = now + pause_s(gang.refusals, 1.0, state.limits.retry_max_s)
-        gang.refuse(node, until)
-        state.refusing.setdefault(node, {})[gang.key] = None
+        self._remember(gang, [node], now)
+        if not releasing:
+            self._rest(gang, why, words_of(pod), now)
+
+    def _remember(self, gang: Gang, nodes: Sequence[str], now: float) -> None:
+        """Plan around these nodes for a while. Only after room was given back there: that is no news about a node."""
+        state = self._state
+        until = now + pause_s(gang.refusals, 1.0, _REMEMBERED * state.limits.retry_max_s)
+        for node in nodes:
+            gang.refuse(node, until)
+            state.refusing.setdefault(node, {})[gang.key] = None
         state.set_timer(until, gang.key)
+
+    def _rest(self, gang: Gang, why: str, words: str, now: float) -> None:
+        """A gang that is refused again and again holds no room for a while: others may start with it."""
+        gang.words = words or gang.words
+        if gang.refusals <= _FREE_TRIES:
+            return
+        pause = pause_s(gang.refusals - _FREE_TRIES, 1.0, self._state.limits.retry_max_s)
+        gang.not_before = max(gang.not_before, now + pause)
+        self._state.set_timer(gang.not_before, gang.key)
+        if gang.roster.lacks and not gang.whole:
+            said = f", and says: {gang.words}" if gang.words else ""
+            text = f"{why}{said}; refused {gang.refusals} times in a row, it is planned again ever less often"
+            self._state.explain(gang, Reason("Refused", text), now)
+        self._state.review(gang)
 
     def expire(self, gang: Gang, now: float) -> None:
         """Look at every deadline of the gang; called when one of its timers has run out."""
@@ -174,8 +201,22 @@ class Gate:
         elif gang.holds or gang.releasing or gang.carrying_out:
             self._state.watch_plan(gang, now + self._state.limits.report_s)
         else:
-            why = "kube-scheduler did not take up the placement in time"
-            self._promises.forget(gang, why, now, Cause.PLAN_DEADLINE, penalty=True)
+            self._plan_failed(gang, now)
+
+    def _plan_failed(self, gang: Gang, now: float) -> None:
+        """If its pods say that kube-scheduler's own plugins refuse them, it is these nodes that were refused."""
+        why = "kube-scheduler did not take up the placement in time"
+        refused = [
+            (pod, node)
+            for uid, node in gang.placement.items()
+            if (pod := gang.members.get(uid)) is not None and not pod.node and words_of(pod)
+        ]
+        if not refused:
+            return self._promises.forget(gang, why, now, Cause.PLAN_DEADLINE, penalty=True)
+        self._promises.forget(gang, why, now, Cause.NODE_REFUSED)
+        gang.refusals = max(gang.refusals, _FREE_TRIES) + 1
+        self._remember(gang, list(dict.fromkeys(node for _, node in refused)), now)
+        return self._rest(gang, why, words_of(refused[0][0]), now)
 
     def expire_unseen(self, now: float) -> None:
         for uid, (event, until) in list(self._state.unseen.items()):

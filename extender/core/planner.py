@@ -69,6 +69,9 @@ class Planner:
 
     def _explain(self, gang: Gang, why: Reason, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
+        if why.code == "NoRoom" and gang.refused and gang.words:
+            text = f"kube-scheduler refused it, and says: {gang.words}; without those nodes, {why.message}"
+            why = Reason("Refused", text)
         if why.code == "NoRoom" and gang.priority > 0:
             text = f"{why.message}; its priority is {gang.priority}, but Muster does not preempt running pods"
             why = Reason("NoRoom", text)

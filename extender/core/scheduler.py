@@ -37,13 +37,14 @@ from extender.core.planner import Planner
 from extender.core.problems import running
 from extender.core.promises import Promises
 from extender.core.queue import Queue
+from extender.core.refusals import refused_by_plugins
 from extender.core.releases import Releases
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.turns import Cause
-from extender.core.verdicts import GANG_WAITS, Verdicts
+from extender.core.verdicts import Verdicts
 from policies.ask import rows_of
 from policies.chosen import OURS, Policies
 from policies.levels import LevelKey
@@ -202,7 +203,7 @@ class Scheduler:
             self._gate.member_bound(gang, pod, now)
         if not pod.live and (old is None or old.live):
             self._gate.member_lost(gang, pod.uid, now)
-        elif old is not None and not pod.node and self._refused_in_tree(gang, old, pod):
+        elif old is not None and not pod.node and refused_by_plugins(gang, old, pod):
             self._gate.refused(gang, pod, now)
         if pod.terminal and old is not None and not old.terminal:
             self._releases.retry(gang, now)
@@ -213,13 +214,6 @@ class Scheduler:
             gang.surplus = None
             if gang.whole:
                 state.explain(gang, running(gang), now)
-
-    def _refused_in_tree(self, gang: Gang, old: Pod, pod: Pod) -> bool:
-        """kube-scheduler has turned the planned node down by its own plugins, after it knew of the nomination."""
-        node = gang.placement.get(pod.uid)
-        if node is None or pod.uid in gang.holds or pod.refusal is None or pod.refusal == old.refusal:
-            return False
-        return old.nominated_node == node and GANG_WAITS not in pod.refusal
 
     def _pod_gone(self, uid: str, now: float) -> None:
         state = self.state

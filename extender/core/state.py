@@ -133,11 +133,11 @@ class State:
             self.ledger.release(uid)
             if charge.assumed and self.kept_out:
                 self.reopened[charge.node] = None
-            self._try_again_on(charge.node)
+            self._try_again_on(charge.node, at_once=not charge.assumed)
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
-        self._try_again_on(node)
+        self._try_again_on(node, at_once=True)
 
     def unfit(self, pod: Pod, node: str) -> str | None:
         """Why a promise of that node to this pod cannot be kept any more; None while it can."""
@@ -270,10 +270,13 @@ class State:
         size = gang.min_member or len(gang.live)
         self.out.append(Turned(gang.key, turn, size, 0.0 if began is None else now - began, cause, detail))
 
-    def _try_again_on(self, node: str) -> None:
+    def _try_again_on(self, node: str, *, at_once: bool) -> None:
+        """Who remembers a refusal by that node forgets it. Room that was only promised is no reason for haste."""
         for key in self.refusing.pop(node, {}):
             if (gang := self.gangs.get(key)) is not None:
                 gang.forgive(node)
+                if at_once and gang.refusals:
+                    gang.not_before, gang.demand = 0.0, None
                 self.review(gang)
 
     def _leave(self, pod: Pod) -> None:

@@ -75,7 +75,7 @@ class Stock:
         if not gang.complete and gang.live:
             self._state.turned(gang, Turn.STARTED, now)
         gang.complete, gang.partial_since, gang.failures, gang.seen_at = True, None, 0, None
-        gang.refusals = 0
+        gang.refusals, gang.words = 0, ""
         for uid in list(gang.kept):
             del gang.kept[uid]
             self._state.uncharge(kept_for(uid))

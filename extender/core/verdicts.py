@@ -5,11 +5,9 @@ from __future__ import annotations
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from extender.core.events import FilterCalled, PreemptCalled
 from extender.core.gate import Gate
+from extender.core.refusals import GANG_WAITS
 from extender.core.singles import Singles
 from extender.core.state import State
-
-GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 
 class Verdicts:

@@ -41,6 +41,7 @@ SAID = {
     "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
+    "Refused": "see which of kube-scheduler's own plugins refuses its pods: affinity between pods, volumes, ports",
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
     "settings, or give every pod of a sliced gang an index: the message says which",
@@ -62,7 +63,7 @@ def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> 
                 f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
             )
         return said
-    if code == "Forgotten" or (code == "NoRoom" and now < gang.not_before):
+    if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.not_before):
         return [f"nothing to do: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
     if code != "NoRoom" or question is None:
         return [SAID.get(code, "see the message")]
