@@ -68,6 +68,11 @@ class Place:
         self._nodes += added
         return added
 
+    def delete_node(self, node: str) -> None:
+        """Before the end of the fact."""
+        self.api.delete(f"/api/v1/nodes/{node}")
+        self._nodes.remove(node)
+
     def create_job(self, name: str = "train", **spec: Any) -> Object:
         """An Indexed Job, as `job` describes it."""
         return self.api.create(self.jobs, self.job(name, **spec))
