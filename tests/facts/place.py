@@ -29,6 +29,7 @@ class Place:
         self.api = cluster.api
         self.namespace = f"fact-{next(_numbers)}"
         self._nodes: list[str] = []
+        self._batches = itertools.count()
         self._cleanup: list[Callable[[], object]] = []
 
     def __enter__(self) -> Self:
@@ -63,7 +64,7 @@ class Place:
 
     def add_nodes(self, count: int, gpus: int = 8, pods: int = 110) -> list[str]:
         """Nodes of this fact alone: its jobs select them."""
-        prefix = f"{self.namespace}-{len(self._nodes)}-node"
+        prefix = f"{self.namespace}-{next(self._batches)}-node"
         added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, pods=pods, labels={"fact": self.namespace})
         self._nodes += added
         return added
