@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from devcluster import Cluster
-from devcluster.api import Object
+from devcluster.api import ApiError, Object
 
 PATIENCE_S = 60.0
 T = TypeVar("T")
@@ -45,10 +45,21 @@ class Place:
             undo()
         self.api.delete(self.jobs, {"propagationPolicy": "Background"})
         self.api.wait_for(self.jobs, lambda jobs: not jobs)
-        self.api.delete(self.pods, {"gracePeriodSeconds": 0})
+        self._delete_pods()
         self.api.wait_for(self.pods, lambda pods: not pods)
         for node in self._nodes:
             self.api.delete(f"/api/v1/nodes/{node}")
+
+    def _delete_pods(self) -> None:
+        """The API server ends a request after 60 s, and thousands of pods may take longer: the next one goes on."""
+        while True:
+            try:
+                self.api.delete(self.pods, {"gracePeriodSeconds": 0})
+            except ApiError as refused:
+                if refused.code != 504:
+                    raise
+            else:
+                return
 
     def afterwards(self, undo: Callable[[], object]) -> None:
         """Call this at the end, before the objects of the namespace go."""
