@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 from extender.core import releases
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
 from extender.kube.reports import CONTROLLER
+from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
@@ -51,6 +53,13 @@ def test_every_right_to_write_to_a_pod_or_an_event_is_covered() -> None:
     }
     assert writes - covered() == {("scheduling.x-k8s.io", "podgroups/status", "UPDATE")}
     assert covered() <= writes
+
+
+def test_everything_that_muster_writes_is_tried_on_a_real_api_server() -> None:
+    """A new kind of write is refused there until the policies know it."""
+    tried = (Path(__file__).parent / "integration" / "test_extender_policy.py").read_text()
+    writes = {kind.__name__ for kind in get_args(Asked)} - {LookAtPod.__name__}
+    assert {name for name in writes if not re.search(rf"\b{name}\(", tried)} == set()
 
 
 def covered() -> set[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import NAMESPACE, install
-from extender.core.effects import Confirm, Evict, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.releases import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY, Kube
 from extender.kube.connection import ApiError
@@ -211,6 +211,15 @@ def test_a_reason_is_told(cluster: Cluster, extender: Extender, pods: Pods) -> N
     assert {one["regarding"]["kind"] for one in events if one["reason"] == "NoRoom"} == {"Pod", "PodGroup"}
 
 
+def test_a_hint_is_given(cluster: Cluster, extender: Extender, pods: Pods) -> None:
+    pod = pods.create(annotations={"muster.dev/podgroup": "train"})
+    extender.write(Hint(*of(pod), message="nothing reads it", owner=None))
+    events = cluster.api.list(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
+    assert [one["regarding"]["name"] for one in events if one["note"] == "nothing reads it"] == [
+        pod["metadata"]["name"]
+    ]
+
+
 # What nobody who holds its token may do.
 
 EVERY_PODS = [
@@ -227,6 +236,7 @@ FORBIDDEN_CHANGES: dict[str, Object] = {
     "annotation": {"metadata": {"annotations": {"example.com/a": "b"}}},
     "annotation of users": {"metadata": {"annotations": {"muster.dev/pod-group": "other"}}},
     "annotation taken off": {"metadata": {"annotations": {"muster.dev/pod-group": None}}},
+    "stamp of a release": {"metadata": {"annotations": {RELEASE: "forged"}}},
     "annotation of a release": {"metadata": {"annotations": {RELEASE_COMPLETE: "true"}}},
     "another's gate": {"spec": {"schedulingGates": [{"name": "example.com/quota", "$patch": "delete"}]}},
     "node selector": {"spec": {"nodeSelector": {"a": "b"}}},
@@ -253,6 +263,12 @@ def test_nothing_else_of_a_pod_can_be_changed(extender: Extender, pods: Pods, wh
 def test_nor_of_a_running_one_of_a_stranger(extender: Extender, pods: Pods, what: str) -> None:
     pod = pods.create(node="node-0", spec={"schedulerName": "default-scheduler"})
     extender.refused("PATCH", path(pod), FORBIDDEN_CHANGES[what])
+
+
+@pytest.mark.parametrize("annotations", [{RELEASE_COMPLETE: None}, {RELEASE_COMPLETE: "false"}, {RELEASE: None}])
+def test_what_a_release_has_said_stands(extender: Extender, pods: Pods, annotations: Object) -> None:
+    pod = pods.create(node="node-0", annotations={**NAMES, **STAMPS, RELEASE_COMPLETE: "true"})
+    extender.refused("PATCH", path(pod), {"metadata": {"annotations": annotations}})
 
 
 FORBIDDEN_STATUS: dict[str, Object] = {

@@ -217,6 +217,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
         "post_binding": lambda: kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
         "patch_status": lambda: kube.patch_status(TEAM, "train-0", uid, {}),
         "ungate": lambda: kube.ungate(TEAM, "train-0", uid),
+        "annotate": lambda: kube.annotate(TEAM, "train-0", uid, {}),
         "get_pod_node": lambda: kube.get_pod_node(TEAM, "train-0", uid),
         "evict": lambda: kube.evict(TEAM, "train-0", uid),
         "create_event": lambda: kube.create_event(TEAM, {}),
