@@ -47,7 +47,9 @@ def test_each_gang_is_released_in_one_go_when_its_last_member_arrives(held: Scri
         held.bind(team(number)[-1])
         released = [effect.uid for effect in held.effects[before:] if isinstance(effect, PostBinding)]
         assert released == [pod.uid for pod in team(number)[:-1]]
-    held.post_all()
+    while held.bindings:
+        # At once: a Binding that takes longer than the last bind is listened to would have that answered.
+        held.post(held.pods[next(iter(held.bindings))], seen=False)
     validate(held.core.state)
     for number in range(GANGS):
         assert len(held.bound(team(number))) == SIZE

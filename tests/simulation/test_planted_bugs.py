@@ -14,7 +14,7 @@ ALONE, INSIDE = 0, 8
 FOUND: list[tuple[Plant, int, int, str]] = [
     (plants.quorum_off_by_one, 2, ALONE, "is to be bound when 1 of 2 members"),
     (plants.bound_members_not_counted, 2, ALONE, "is evicted, although its gang .* was whole"),
-    (plants.assumed_pods_ignored_in_capacity, 29, ALONE, "goes on"),
+    (plants.assumed_pods_ignored_in_capacity, 29, ALONE, "a restart would have the consequence"),
     (plants.deadline_ignored, 3, ALONE, "goes on and on"),
     (plants.forgetting_frees_no_room, 3, ALONE, "waits, and there is room for 4 of its members"),
     (plants.stale_nominations_kept, 306, ALONE, "waits, and is nominated for"),
