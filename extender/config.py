@@ -140,6 +140,9 @@ class Settings(BaseSettings):
     )
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
     max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
+    max_gang_shapes: int = Field(
+        16, ge=1, le=64, description="Different pod templates, as far as nodes are concerned, that one gang may have."
+    )
     max_waiting_gangs: int = Field(
         20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
     )
@@ -212,6 +215,7 @@ class Settings(BaseSettings):
             partial_s=self.partial_grace_s,
             evict_partial=self.evict_partial,
             members=self.max_gang_members,
+            shapes=self.max_gang_shapes,
             waiting=self.max_waiting_gangs,
         )
 

@@ -67,6 +67,7 @@ class Replica:
             began = time.perf_counter()
             self._start_over()
             self._runner.act()
+            await self._runner.acting.wait()
             log.info("leading as %s, after %.2f s of taking over", leadership.holder, time.perf_counter() - began)
             gc.freeze()
             await leadership.change(held=True)

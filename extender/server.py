@@ -86,7 +86,7 @@ def _tell_health(pages: FastAPI, runner: Runner, sight: Sight) -> None:
         if dark := sight.dark():
             silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))
             text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
-        if runner.failed.is_set() or not (runner.core.state.synced or runner.standing_by):
+        if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
             text, status = "the cluster has not been read yet\n", 503
         if verbose is not None:
             text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))

@@ -100,7 +100,7 @@ class Verbs:
 
     async def _reply_to(self, verb: str, body: Body, receive: Receive, send: Send, started: float) -> None:
         try:
-            if self._runner.standing_by:
+            if self._runner.standing_by or self._recovering():
                 await self._take_over()
             content, outcome = await self._answer(verb, bytes(body.content), receive)
         except (wire.WireError, UnavailableError) as error:
@@ -154,6 +154,11 @@ class Verbs:
             pass
         self._runner.give_up(call)
 
+    def _recovering(self) -> bool:
+        """It has read the cluster, and takes in what an earlier life of Muster has left there: a matter of moments."""
+        state = self._runner.core.state
+        return state.synced and not state.recovered and not self._runner.failed.is_set()
+
     async def _take_over(self) -> None:
         try:
             await asyncio.wait_for(self._runner.acting.wait(), _TAKEOVER_S)
@@ -161,7 +166,7 @@ class Verbs:
             raise UnavailableError(_STANDING_BY) from None
 
     def _require_ready(self) -> None:
-        if not self._runner.core.state.synced or self._runner.failed.is_set():
+        if not self._runner.core.state.recovered or self._runner.failed.is_set():
             raise UnavailableError(_STARTING)
 
 

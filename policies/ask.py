@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.matching import conditions
+from policies.matching import cost
 from policies.model import Pod, Requests
 from policies.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.snapshot import Counts, Rows, Snapshot
@@ -78,7 +78,7 @@ def roles_of(
             found += yield from _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
         else:
             found.append((False, Role(tuple(pods), room, rules, home)))
-        yield 10 + 3 * conditions(pods[0].selection) + len(room) // 200
+        yield 10 + cost(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
     return [role for _, role in found]

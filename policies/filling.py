@@ -28,13 +28,13 @@ def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sco
             room[codes != codes[anchor]] = 0
         yield 5 + len(room) // 200
         pods = iter(role.pods)
-        for rows, counts in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
+        for rows, counts, looked_at in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
             names = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
             nodes |= {pod.uid: name for name, pod in zip(names, pods, strict=False)}
             if len(roles) > 1:
                 for line, amount in snapshot.demand(role.requests) or ():
                     left[line, rows] -= amount * counts
-            yield 10 + len(rows) // 40 + len(names) // 20
+            yield 15 + looked_at // 40 + len(names) // 20
     return nodes
 
 
@@ -54,8 +54,11 @@ def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
 
 def _seats(
     role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
-) -> Iterator[tuple[Rows, Counts]]:
-    """Nodes for the role, domain by domain, and how many members each takes. Takes that room away."""
+) -> Iterator[tuple[Rows, Counts, int]]:
+    """Nodes for the role, domain by domain, how many members each takes, and of how many nodes they were chosen.
+
+    Takes that room away.
+    """
     rest = role.count
     for domain in choice:
         most = rest if domain.most is None or not limited else min(rest, domain.most)
@@ -69,7 +72,7 @@ def _seats(
             counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
             room[rows] -= counts
             most, rest = most - want, rest - want
-            yield rows, counts
+            yield rows, counts, len(part)
         if not rest:
             return
 

@@ -26,10 +26,18 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
-def conditions(selection: Selection) -> int:
-    """How many questions it asks of each node."""
+def cost(selection: Selection) -> int:
+    """Of evaluating it for all nodes, in the units of ``policies.steps``."""
     terms = sum(map(len, selection.affinity or ()))
-    return len(selection.node_selector) + terms + len(selection.tolerations)
+    return 5 * (len(selection.node_selector) + terms) + len(selection.tolerations)
+
+
+def pinned_to(selection: Selection) -> str | None:
+    """The one node that its affinity names, as a pin does; None when it asks for anything else or for nothing."""
+    match selection.affinity:
+        case ((Requirement("metadata.name", "In", (node,), True),),):
+            return node
+    return None
 
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:

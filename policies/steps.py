@@ -51,7 +51,7 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
         else:
             runs.append(run)
         if len(items) > AT_ONCE:
-            yield AT_ONCE // 4
+            yield AT_ONCE // 2
     if len(runs) < 2:
         return runs[0] if runs else []
     merged, found = merge(*runs, key=key), []
@@ -68,5 +68,5 @@ def grouped(items: Sequence[T], key: Callable[[T], K]) -> Steps[dict[K, list[T]]
         for item in items[at : at + AT_ONCE]:
             groups.setdefault(key(item), []).append(item)
         if len(items) > AT_ONCE:
-            yield AT_ONCE // 4
+            yield AT_ONCE // 2
     return groups

@@ -39,7 +39,8 @@ def test_every_protection_has_a_test() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     limits = SECURITY.partition("## Limits")[2].partition("## Hostile")[0]
-    for setting in ("max_body_mib", "max_candidates", "max_connections", "max_gang_members", "max_waiting_gangs"):
+    settings = "max_body_mib", "max_candidates", "max_connections", "max_gang_members", "max_gang_shapes"
+    for setting in (*settings, "max_waiting_gangs"):
         (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
         assert int(said.replace(",", "")) == Settings.model_fields[setting].default
     assert f"| {MOST_CONDITIONS}, with {MOST_VALUES:,} values and {MOST_CHARACTERS:,} characters |" in limits

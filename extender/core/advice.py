@@ -6,6 +6,7 @@ So two gangs that wait may both be told of the same room.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from extender.core.effects import AnswerFilter, AnswerPreempt, Ungate
@@ -77,7 +78,7 @@ class Onlooker(Steering):
 
     outlook = "where each goes is up to kube-scheduler"
 
-    def start(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:  # noqa: ARG002
+    def start(self, gang: Gang, members: Sequence[Pod], nodes: Placement, now: float) -> None:  # noqa: ARG002
         # Those who have a node by now keep what they were advised, for the comparison.
         gang.advised = {uid: node for uid, node in gang.advised.items() if uid in gang.roster.live} | dict(nodes)
         for pod in members:

@@ -58,6 +58,8 @@ class Gang:
     """Members whose gate was asked to come off -> whether that is known to be written."""
     confirming: dict[str, None] = field(default_factory=dict)
     """Bound members on which it was asked to be written that their release is whole."""
+    promising: bool = False
+    """Its members are being promised their nodes, some at a time: no gate comes off before all of them are."""
     doubtful: dict[str, None] = field(default_factory=dict)
     """Members whose Binding may have been written: their room stays promised until the watch tells."""
     release: str = ""

@@ -41,7 +41,7 @@ class Gate:
         """kube-scheduler asks for a Binding: answer, post, or hold."""
         state = self._state
         pod = state.pods.get(event.uid)
-        if not state.synced:
+        if not state.recovered:
             return state.answer(event.call, "Muster is starting; try again")
         if pod is None:
             # kube-scheduler's watch can be ahead of ours: wait for the pod a moment instead of failing its bind.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.effects import Hint
 from extender.core.state import State
 from policies.model import Pod
+from policies.steps import AT_ONCE, Steps
 
 _REMEMBERED = 1024
 _AT_ONCE, _EACH_S = 20.0, 3.0
@@ -32,10 +33,14 @@ class Hints:
             del self._told[next(iter(self._told))]
         state.out.append(Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller))
 
-    def recover(self, now: float) -> None:
+    def recover(self, now: float) -> Steps[None]:
         """Every pod is known by now."""
-        for pod in self._state.pods.values():
-            self.see(pod, now)
+        pods = list(self._state.pods)
+        for at in range(0, len(pods), AT_ONCE):
+            for uid in pods[at : at + AT_ONCE]:
+                if (pod := self._state.pods.get(uid)) is not None:
+                    self.see(pod, now)
+            yield AT_ONCE // 8
 
     def _may(self, now: float) -> bool:
         self._left, self._as_of = min(_AT_ONCE, self._left + (now - self._as_of) / _EACH_S), now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
@@ -11,6 +11,7 @@ from extender.core.gang import kept_for
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
 from policies.shortage import Miss
+from policies.steps import Steps
 from policies.words import many
 
 _NAMED = 5
@@ -42,19 +43,21 @@ class Holders:
         self._known: dict[tuple[object, ...], _Present] = {}
         self._as_of = -1
 
-    def told(self, miss: Miss, namespace: str) -> str:
+    def told(self, miss: Miss, names: Sequence[str], namespace: str) -> Steps[str]:
         """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
 
         Nothing when nobody has room there. Gangs of another namespace are named with it. Who has most goes first.
+        ``names``: of the nodes, by the rows of the miss.
         """
         ledger, domain = self._state.ledger, miss.domain
         if self._as_of != ledger.changes:
             self._as_of = ledger.changes
             self._known.clear()
         place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, miss.kinds)
-        if place not in self._known:
-            self._known[place] = self._present(miss)
-        there = self._known[place]
+        if (there := self._known.get(place)) is None:
+            there = yield from self._present(miss, names)
+            if self._as_of == ledger.changes:
+                self._known[place] = there
         said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
         if there.more:
             said.append(many(there.more, "more gang"))
@@ -62,31 +65,38 @@ class Holders:
             said.append(f"{many(there.singles, 'pod')} in no gang")
         return f"; held there by {', '.join(said)}" if said else ""
 
-    def _present(self, miss: Miss) -> _Present:
+    def _present(self, miss: Miss, names: Sequence[str]) -> Steps[_Present]:
         gangs: dict[GroupKey, _Holder] = {}
         singles = 0
-        for key, pod, amount in self._charges(miss):
-            if key is None:
-                singles += 1
-                continue
-            holder = gangs.setdefault(key, _Holder())
-            holder.amount += amount
-            holder.ends = max(holder.ends, _ends(pod))
+        amounts: dict[Requests, int] = {}
+        rows = miss.domain.rows.tolist()
+        for number, row in enumerate(rows, 1):
+            charges = self._charges(names[row], miss.kinds, amounts)
+            for key, pod, amount in charges:
+                if key is None:
+                    singles += 1
+                    continue
+                holder = gangs.setdefault(key, _Holder())
+                holder.amount += amount
+                holder.ends = max(holder.ends, _ends(pod))
+            if number < len(rows):
+                yield 1 + len(charges) // 4
         found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
         most = tuple((key, gangs[key].ends) for key in found[:_NAMED])
         return _Present(most, len(found) - len(most), singles)
 
-    def _charges(self, miss: Miss) -> Iterator[tuple[GroupKey | None, Pod | None, int]]:
+    def _charges(
+        self, node: str, kinds: tuple[str, ...], amounts: dict[Requests, int]
+    ) -> list[tuple[GroupKey | None, Pod | None, int]]:
         """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
-        ledger, names = self._state.ledger, self._state.ledger.snapshot().names
-        amounts: dict[Requests, int] = {}
-        for row in miss.domain.rows.tolist():
-            for uid in ledger.charges_on(names[row]):
-                requests = ledger.charges[uid].requests
-                if (amount := amounts.get(requests)) is None:
-                    amount = amounts[requests] = sum(much for name, much in requests if name in miss.kinds)
-                if amount:
-                    yield *owner(self._state, uid), amount
+        ledger, found = self._state.ledger, []
+        for uid in ledger.charges_on(node):
+            requests = ledger.charges[uid].requests
+            if (amount := amounts.get(requests)) is None:
+                amount = amounts[requests] = sum(much for name, much in requests if name in kinds)
+            if amount:
+                found.append((*owner(self._state, uid), amount))
+        return found
 
 
 def owner(state: State, uid: str) -> tuple[GroupKey | None, Pod | None]:

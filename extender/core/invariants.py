@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from extender.core.gang import Gang, kept_for
 from extender.core.ledger import Charge
 from extender.core.problems import problem as trouble_of
+from extender.core.problems import too_many_shapes
 from extender.core.recount import differences
 from extender.core.roster import Stage
 from extender.core.state import State
@@ -62,10 +63,12 @@ def _demand(state: State, gang: Gang) -> Iterator[str]:
     if gang.demand is None:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in gang.roster.schedulers):
-        trouble = trouble_of(gang, state)
+        lacking = [gang.asking(pod) for pod in gang.roster.unplaced() if not pod.foreign_gates]
+        shapes = [(pod.requests, pod.selection, pod.topology) for pod in lacking]
+        trouble = trouble_of(gang, state) or (too_many_shapes(shapes, state) if len(lacking) >= gang.lacking else None)
         if gang.demand.trouble != trouble:
             yield f"its trouble is taken for {gang.demand.trouble}, and is {trouble}"
-        free = tuple(pod.uid for pod in gang.roster.unplaced() if not pod.foreign_gates)
+        free = tuple(pod.uid for pod in lacking)
         if gang.demand.shape is not None and gang.demand.members != free:
             yield f"nodes are wanted for {gang.demand.members}, and lacking for {free}"
 
@@ -113,7 +116,7 @@ def _quorum(state: State, gang: Gang) -> Iterator[str]:
     """Bound members are 0 or minMember at least, save for what is under way or known to be broken."""
     ours = all(pod.scheduler in state.schedulers for pod in gang.live)
     needed = gang.min_member
-    if not state.synced or not ours or needed is None or gang.complete or gang.releasing:
+    if not state.recovered or not ours or needed is None or gang.complete or gang.releasing:
         return
     broken = gang.roster.started and gang.reached(Stage.BOUND) < needed and not gang.doubtful
     if broken and gang.partial_since is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -112,6 +112,11 @@ class Ledger:
     def admits(self, node: str, selection: Selection) -> bool:
         known = self.nodes.get(node)
         return known is not None and admits(known, selection)
+
+    def admitting(self, selection: Selection) -> Callable[[str], bool]:
+        """``admits`` of one selection, for many nodes: it is evaluated once for all of them."""
+        rows, mask = self._table.rows, self.snapshot().eligible(selection)
+        return lambda node: (row := rows.get(node)) is not None and bool(mask[row])
 
     def overcommitted(self, node: str, requests: Requests) -> bool:
         """Whether more than there is has been given away of anything that these requests ask for."""

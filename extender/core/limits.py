@@ -14,9 +14,11 @@ class Limits:
     ``unseen_s``: how long a bind may wait for its pod to show up in the watch. ``partial_s``: how long a half-released
     gang keeps room for replacements before its bound members are evicted (``evict_partial``). ``report_s``: a reason is
     reported when it has lasted that long. ``refresh_s``: the numbers in the reasons of those who wait are at most that
-    old. ``slice_units``: what one Tick does of an admission pass, in the planner's units of about 5 microseconds; the
-    placing of a gang is never split. ``members``: that a gang may have. ``waiting``: gangs of one namespace that are
-    looked at.
+    old. ``slice_units``: what one Tick does of an admission pass, in units of about 5 microseconds
+    (``policies.steps``). ``members``: that a gang may have. ``shapes``: different ones that its members may have, of
+    requests, node selector, affinity, tolerations and topology. ``waiting``: gangs of one namespace that are looked at.
+    ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of them are
+    left for the next pass, so that they hold up nobody else.
     """
 
     coalesce_s: float = 0.005
@@ -28,7 +30,9 @@ class Limits:
     retry_max_s: float = 30.0
     report_s: float = 2.0
     refresh_s: float = 30.0
-    slice_units: int = 1000
+    slice_units: int = 600
     evict_partial: bool = True
     members: int = 10_000
+    shapes: int = 16
     waiting: int = 20_000
+    excess_units: int = 20_000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.core.ledger import Ledger
 from extender.core.shape import Shape
+from policies.matching import cost
 from policies.model import Requests
+from policies.steps import AT_ONCE, Steps
 
 Amounts = Mapping[str, int]
 
@@ -47,16 +49,21 @@ class News:
         return [freed for freed in pairs if _rises(freed, freed.now)]
 
 
-def concerns(freed: Iterable[Freed], shape: Shape, ledger: Ledger) -> bool:
+def concerns(freed: Sequence[Freed], shape: Shape, ledger: Ledger) -> Steps[bool]:
     """Whether some node takes more members of that shape than before, or may take another mix of them."""
     for (requests, selection, _), _ in shape.roles:
-        for node in freed:
-            if len(shape.roles) == 1:
-                more = _slots(node.now, requests) > _slots(node.before, requests)
-            else:
-                more = _rises(node, (name for name, _ in requests))
-            if more and ledger.admits(node.node, selection):
-                return True
+        admitted = None
+        for at in range(0, len(freed), AT_ONCE):
+            for node in freed[at : at + AT_ONCE]:
+                if len(shape.roles) == 1:
+                    more = _slots(node.now, requests) > _slots(node.before, requests)
+                else:
+                    more = _rises(node, (name for name, _ in requests))
+                if more:
+                    admitted = ledger.admitting(selection) if admitted is None else admitted
+                    if admitted(node.node):
+                        return True
+            yield 1 + len(freed[at : at + AT_ONCE]) // 4 + (cost(selection) if admitted is not None else 0)
     return False
 
 

@@ -8,7 +8,8 @@ from extender.core.gang import Gang
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
-from policies.model import Dialect, Pod, Topology
+from policies.matching import pinned_to
+from policies.model import Dialect, Pod, Requests, Selection, Topology
 from policies.words import counted, listed, many
 
 
@@ -106,6 +107,21 @@ def _too_many(gang: Gang, state: State) -> Reason | None:
         text = f"{waiting} in namespace {gang.key.namespace}, the most that are looked at (max_waiting_gangs)"
         return Reason("TooManyGangs", text)
     return None
+
+
+def too_many_shapes(members: Iterable[tuple[Requests, Selection, Topology]], state: State) -> Reason | None:
+    """Members of each shape are placed by themselves. A pin to one node counts as none: there is nothing to choose."""
+    found = {
+        (requests, Selection() if pinned_to(selection) else selection, topology)
+        for requests, selection, topology in members
+    }
+    if len(found) <= state.limits.shapes:
+        return None
+    text = (
+        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations or topology), "
+        f"and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod template for each role"
+    )
+    return Reason("TooManyShapes", text)
 
 
 def _unsupported(gang: Gang, claim_bound: Callable[[Pod], str | None]) -> Reason | None:

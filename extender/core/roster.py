@@ -126,11 +126,16 @@ class Roster:
 
     def unplaced(self) -> list[Pod]:
         """One pod for each identity that has neither a node nor the promise of one, in rank order."""
-        found = [
-            min((self.members[uid] for uid in self._stages[identity]), key=lambda pod: pod.rank)
-            for identity in self._lacking
-        ]
-        return sorted(found, key=lambda pod: pod.rank)
+        return sorted(map(self.stands_for, self._lacking), key=lambda pod: pod.rank)
+
+    @property
+    def lacking(self) -> list[Identity]:
+        """The identities that have neither a node nor the promise of one."""
+        return list(self._lacking)
+
+    def stands_for(self, identity: Identity) -> Pod:
+        """The pod that is placed for it."""
+        return min((self.members[uid] for uid in self._stages[identity]), key=lambda pod: pod.rank)
 
     def stages(self) -> Iterator[tuple[Identity, Stage]]:
         for identity, pods in self._stages.items():

@@ -37,6 +37,7 @@ from extender.core.planner import Planner
 from extender.core.problems import running
 from extender.core.promises import Promises
 from extender.core.queue import Queue
+from extender.core.recovery import Recovery
 from extender.core.refusals import refused_by_plugins
 from extender.core.releases import Releases
 from extender.core.singles import Singles
@@ -74,10 +75,11 @@ class Scheduler:
         self._releases = Releases(self.state, self._promises, self._stock)
         self._singles = Singles(self.state)
         self._hints = Hints(self.state)
+        self._recovery = Recovery(self.state, self._releases, self._steering, self._hints)
         gate = OpenGate if advising else Gate
         self._gate = gate(self.state, self._promises, self._stock, self._releases, self._singles)
         self._verdicts = (Advice if advising else Verdicts)(self.state, self._gate, self._singles)
-        self._queue = Queue(self.state, policies.queue, Planner(self.state, policies, self._steering))
+        self._queue = Queue(self.state, policies.queue, Planner(self.state, policies, self._steering, self._promises))
         self._scoring = policies.scoring
 
     def handle(self, event: Event, now: float) -> list[Effect]:
@@ -125,8 +127,8 @@ class Scheduler:
             case ClaimGone(namespace, name):
                 self.state.set_claim(namespace, name, None)
             case Synced(wall):
-                self.state.epoch = now - wall
-                self._recover(now)
+                self._recovery.begin(now - wall)
+                self._queue.recover(now, self._recovery)
             case Tick():
                 self._tick(now)
             case FilterCalled():
@@ -146,25 +148,11 @@ class Scheduler:
             case _:
                 assert_never(event)
 
-    def _recover(self, now: float) -> None:
-        """Every list is in: bound pods are the truth, nominations a hint, and whatever is left over is cleared."""
-        state = self.state
-        state.synced = True
-        for gang in list(state.gangs.values()):
-            self._releases.recover(gang, now)
-            if gang.complete or not gang.live:
-                # It has started before: that was told then.
-                gang.seen_at, gang.told = None, gang.told.then(gang.reason, now)
-        self._queue.recover(now)
-        for gang in list(state.gangs.values()):
-            self._steering.sweep(gang, now)
-            self._steering.confirm(gang)
-        self._hints.recover(now)
-
     def _tick(self, now: float) -> None:
         state = self.state
         self._gate.expire_unseen(now)
         for key in state.due(now):
+            self._recovery.find_out(key, now)
             if (gang := state.gangs.get(key)) is not None:
                 self._gate.expire(gang, now)
                 state.review(gang)
@@ -174,6 +162,7 @@ class Scheduler:
     def _pod_seen(self, pod: Pod, now: float) -> None:
         state = self.state
         known = state.pods.get(pod.uid)
+        self._recovery.find_out(pod.group_key, now)
         moved = known is not None and known.group_key != pod.group_key
         if moved:
             # Its labels or annotations were edited: the old gang has lost it.
@@ -220,6 +209,7 @@ class Scheduler:
         pod = state.pods.get(uid)
         if pod is None:
             return
+        self._recovery.find_out(pod.group_key, now)
         if (unseen := state.unseen.get(uid)) is not None:
             state.unseen[uid] = (unseen[0], now)
         if not pod.deleting:
@@ -259,6 +249,7 @@ class Scheduler:
         state = self.state
         if state.groups.get(group.key) == group:
             return  # what we report is written on it, too
+        self._recovery.find_out(group.key, now)
         state.groups[group.key] = group
         gang = state.gangs.get(group.key)
         if gang is None or not self._reads_groups(gang):
@@ -280,6 +271,7 @@ class Scheduler:
         known = state.groups.get(key)
         if known is None or known.uid != uid:
             return
+        self._recovery.find_out(key, now)
         del state.groups[key]
         gang = state.gangs.get(key)
         if gang is not None and gang.group is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from extender.core.effects import Confirm, Nominate, Ungate
@@ -41,7 +42,7 @@ class Steering:
         self._state = state
         self._mode = mode
 
-    def start(self, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
+    def start(self, gang: Gang, members: Sequence[Pod], nodes: Placement, now: float) -> None:
         """Assume a node for each member that has one in ``nodes``, and tell kube-scheduler."""
         state = self._state
         for pod in members:
@@ -99,7 +100,7 @@ class Steering:
 
     def ungate(self, gang: Gang) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
-        if gang.unconfirmed or gang.unshown:
+        if gang.unconfirmed or gang.unshown or gang.promising:
             return
         for uid, node in gang.placement.items():
             pod = self._state.pods.get(uid)

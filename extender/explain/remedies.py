@@ -39,6 +39,7 @@ SAID = {
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
     "VolumeNotBound": "bind a volume to that claim first, or use a StorageClass with volumeBindingMode: Immediate",
     "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
+    "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
     "Refused": "see which of kube-scheduler's own plugins refuses its pods: affinity between pods, volumes, ports",

@@ -71,7 +71,6 @@ class Runner:
         """The core knows the whole cluster, and may decide from now on."""
         self.standing_by = False
         self.dispatch(Synced(time.time()))
-        self.acting.set()
 
     def start_over(self, core: Scheduler, api: Api, why: str) -> None:
         """Go on with a new core, which knows nothing yet, as after a restart; whoever is held is told ``why``.
@@ -150,6 +149,8 @@ class Runner:
             return
         for action in actions:
             self._carry_out(action)
+        if self.core.state.recovered and not self.acting.is_set():
+            self.acting.set()
         self._set_timer()
 
     def _carry_out(self, action: Action) -> None:

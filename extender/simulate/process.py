@@ -50,7 +50,6 @@ class Extender:
     ) -> None:
         """``stands_by``: it reads along until it is told to lead."""
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
-        self.synced = False
         self.calls: dict[int, BindRequest] = {}
         self._api = api
         self._network = network
@@ -112,6 +111,11 @@ class Extender:
         assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
         return answer
 
+    @property
+    def recovered(self) -> bool:
+        """It answers calls."""
+        return self.driver.core.state.recovered
+
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
         answer = self._ask(PreemptCalled(next(self._numbers), pod, victims))
         assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
@@ -121,7 +125,7 @@ class Extender:
         if self.frozen:
             self._late.append(lambda: self.bind(request))
             return
-        if not self.synced:
+        if not self.recovered:
             self._clock.after(self._network.hop(), lambda: request.answer("Muster is starting"))
             return
         call, pod = next(self._numbers), request.pod
@@ -143,7 +147,7 @@ class Extender:
             # Nobody waits for the answer by then, but the core is asked all the same.
             self._late.append(lambda: self._dispatch(event))
             return None
-        if not self.synced:
+        if not self.recovered:
             return None
         actions = self._dispatch(event)
         return next(action for action in actions if isinstance(action, AnswerFilter | AnswerPreempt))
@@ -167,7 +171,6 @@ class Extender:
             self._begin()
 
     def _begin(self) -> None:
-        self.synced = True
         self._dispatch(Synced(self._clock.now))
 
     def _seen(self, change: Change, before: Change | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 from extender.core.events import ClaimGone, ClaimSeen, PodGone, PodSeen, Tick
 from extender.core.limits import Limits
 from policies.model import Pod
-from policies.placement import place
+from policies.placement import placing
 from tests.builders import GPU, cluster, gang, node, single
 from tests.core.script import Script
 
@@ -22,9 +22,9 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counted(members: list[Pod], *rest: Any) -> object:
         seen.append(members[0].name)
-        return place(members, *rest)
+        return placing(members, *rest)
 
-    monkeypatch.setattr("extender.core.planner.place", counted)
+    monkeypatch.setattr("extender.core.planner.placing", counted)
     return seen
 
 

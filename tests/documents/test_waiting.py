@@ -49,6 +49,10 @@ def test_the_fields_that_are_named_exist() -> None:
 
 
 def test_the_limits_are_those_of_the_core() -> None:
-    for setting, value in (("max_gang_members", Limits().members), ("max_waiting_gangs", Limits().waiting)):
+    for setting, value in (
+        ("max_gang_members", Limits().members),
+        ("max_gang_shapes", Limits().shapes),
+        ("max_waiting_gangs", Limits().waiting),
+    ):
         assert re.search(rf"`{setting}` allows \({value:,}\)", TEXT)
     assert Limits().report_s == 2, "A reason is reported when it has lasted two seconds"

@@ -1,0 +1,292 @@
+"""Planning in slices: each is bounded whatever pods say, others come in between, and what they change is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.effects import Nominate, Ungate
+from extender.core.events import BindArrived, NodeGone, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.invariants import validate
+from extender.core.limits import Limits
+from policies.model import GANG_GATE, Node, Pod, Requirement, Selection, Topology
+from tests.builders import cluster, gang, node, single
+from tests.core.script import Script
+from tests.effort import calls
+
+ONE = Limits(slice_units=1)
+NODES = [one for number in range(60) for one in cluster(f"c{number:02}: 5x8")]
+
+
+def choosy(name: str, count: int, *, terms: int = 1, namespace: str = "default", gpus: int = 9) -> list[Pod]:
+    """A gang whose members have distinct affinity each, within the limits of a pod."""
+    pods = []
+    for number, pod in enumerate(gang(name, count, gpus=gpus)):
+        asked = tuple(
+            (Requirement("kubernetes.io/hostname", "NotIn", (f"{name}-{number}", str(term))),) for term in range(terms)
+        )
+        uid = f"{namespace}-{pod.uid}"
+        pods.append(replace(pod, uid=uid, namespace=namespace, selection=Selection(affinity=asked)))
+    return pods
+
+
+def pinned(pods: list[Pod], *nodes: str) -> list[Pod]:
+    pins = [((Requirement("metadata.name", "In", (name,), is_field=True),),) for name in nodes]
+    return [replace(pod, selection=Selection(affinity=pin)) for pod, pin in zip(pods, pins, strict=True)]
+
+
+def appear(script: Script, pods: list[Pod]) -> None:
+    """The watch shows them, and nothing is done about it yet."""
+    for pod in pods:
+        script.pods[pod.uid] = pod
+        script.feed(PodSeen(pod))
+
+
+def step(script: Script) -> None:
+    """One slice of what is due now."""
+    wake = script.core.next_wake()
+    assert wake is not None
+    script.now = max(script.now, wake)
+    script.feed(Tick())
+
+
+def until_walking(script: Script) -> None:
+    """The pass has begun, and has more to do."""
+    while not script.core.passes[1]:
+        step(script)
+
+
+def ticks(script: Script) -> list[int]:
+    """How many functions each slice calls until the core is at rest."""
+    found = []
+    while (wake := script.core.next_wake()) is not None and wake <= script.now + 1:
+        script.now = max(script.now, wake)
+        found.append(calls(lambda: script.core.handle(Tick(), script.now)))
+    return found
+
+
+def test_a_gang_of_too_many_shapes_is_told_so_with_the_limit() -> None:
+    script = Script(*cluster("a: 4x8"), *choosy("odd", 5), limits=Limits(shapes=4))
+    assert script.reason("odd") == "TooManyShapes"
+    assert "5 different shapes" in script.message("odd")
+    assert "may have at most 4 (max_gang_shapes)" in script.message("odd")
+    script.see(*choosy("fine", 4, gpus=8))
+    assert script.reason("fine") == "Placed"
+
+
+def test_pins_are_no_shapes() -> None:
+    """A plan that was forgotten leaves each member pinned to its node."""
+    pods = pinned(gang("pinned", 3), "a-2", "a-0", "a-1")
+    script = Script(*cluster("a: 4x8"), *pods, limits=Limits(shapes=2))
+    assert [script.planned(pod) for pod in pods] == ["a-2", "a-0", "a-1"]
+    full = pinned(gang("late", 3), "a-3", "a-1", "a-2")
+    script.see(full)
+    assert script.reason("late") == "NoRoom"
+    assert script.message("late").startswith("1 of 3 members fit at once: the others are pinned to nodes that are full")
+
+
+def test_pinned_members_and_others_are_placed_together() -> None:
+    pods = gang("mixed", 4, gpus=4)
+    pods = [*pinned(pods[:3], "a-0", "a-0", "b-0"), pods[3]]
+    script = Script(*cluster("a: 1x8", "b: 2x8"), *pods, limits=Limits(shapes=2))
+    assert [script.planned(pod) for pod in pods[:3]] == ["a-0", "a-0", "b-0"]
+    assert script.planned(pods[3]) == "b-0"
+
+
+def test_pinned_members_do_not_break_what_they_require() -> None:
+    pods = [replace(pod, topology=Topology("clique")) for pod in pinned(gang("apart", 3), "a-0", "a-1", "b-0")]
+    script = Script(*cluster("a: 2x8", "b: 2x8"), *pods, limits=Limits(shapes=2))
+    assert script.reason("apart") == "NoRoom"
+    assert not any(map(script.planned, pods))
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        choosy("odd", 16, terms=120),
+        choosy("odd", 16, terms=120, gpus=1),
+        choosy("many", 300, terms=60),
+        gang("large", 1500, gpus=1),
+        gang("large", 1500, gpus=9),
+        [replace(pod, topology=Topology("clique")) for pod in gang("close", 1000, gpus=1)],
+    ],
+    ids=["no room", "room", "too many", "large", "large, no room", "a clique"],
+)
+def test_no_slice_is_long(pods: list[Pod]) -> None:
+    script = Script(*NODES, checked=10_000)
+    script.see(gang("first", 2))
+    appear(script, pods)
+    counted = ticks(script)
+    assert max(counted) < 15_000
+    assert script.reason(pods[0].group_key.name if pods[0].group_key else "") in ("Placed", "NoRoom", "TooManyShapes")
+    validate(script.core.state)
+
+
+def test_one_namespace_leaves_a_pass_to_the_others() -> None:
+    crowd = [choosy(f"odd{number:02}", 16, terms=100, namespace="greedy") for number in range(40)]
+    limits = Limits(excess_units=5000)
+    script = Script(*cluster("a: 6x8", "b: 6x8"), limits=limits, checked=10_000)
+    for pods in crowd:
+        appear(script, pods)
+    until_walking(script)
+    modest = gang("modest", 2)
+    appear(script, modest)
+    slices = 0
+    while not script.planned(modest[0]):
+        step(script)
+        slices += 1
+    greedy = [gang for key, gang in script.core.state.gangs.items() if key.namespace == "greedy"]
+    looked_at = sum(gang.reason.code == "NoRoom" for gang in greedy)
+    assert looked_at < 20
+    assert slices * limits.slice_units < 60_000
+    script.advance(5)
+    assert {gang.reason.code for gang in greedy} == {"NoRoom"}, "all are looked at in the end"
+
+
+def half_planned(*facts: Node | Pod, pods: list[Pod]) -> Script:
+    """The gang's plan is being made."""
+    script = Script(*facts, limits=ONE)
+    appear(script, pods)
+    until_walking(script)
+    for _ in range(6):
+        step(script)
+    assert not any(map(script.planned, pods))
+    assert script.core.passes[1]
+    return script
+
+
+def test_room_that_is_taken_while_a_plan_is_made_is_not_promised() -> None:
+    pods = choosy("train", 2, gpus=8)
+    script = half_planned(*cluster("a: 2x8", "b: 2x8"), pods=pods)
+    script.see(*(single(f"busy-{name}", gpus=8, node=name) for name in ("a-0", "b-1")))
+    script.advance(1)
+    assert sorted(map(script.planned, pods)) == ["a-1", "b-0"]
+
+
+def test_a_node_that_goes_while_a_plan_is_made_is_not_promised() -> None:
+    pods = choosy("train", 2, gpus=8)
+    script = half_planned(*cluster("a: 2x8", "b: 2x8"), pods=pods)
+    script.feed(NodeGone("a-0"))
+    script.feed(NodeSeen(node("c-0", clique="c")))
+    script.advance(1)
+    assert sorted(map(script.planned, pods)) == ["b-0", "b-1"]
+
+
+def test_a_member_that_goes_while_a_plan_is_made_is_promised_nothing() -> None:
+    pods = choosy("train", 3, gpus=8)
+    script = half_planned(*cluster("a: 4x8"), pods=pods)
+    script.gone(pods[0])
+    script.advance(1)
+    assert script.reason("train") == "MembersMissing"
+    assert not script.core.state.ledger.assumed_nodes
+
+
+def test_room_that_comes_while_a_plan_is_made_is_found() -> None:
+    pods = choosy("train", 2, gpus=8)
+    busy = single("busy", gpus=8, node="a-0")
+    script = half_planned(*cluster("a: 2x8"), busy, pods=pods)
+    script.gone(busy)
+    script.advance(3)
+    assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
+
+
+def large(count: int = 250) -> list[Pod]:
+    return gang("large", count, gpus=1, gates=(GANG_GATE,))
+
+
+def half_promised(script: Script, pods: list[Pod]) -> None:
+    appear(script, pods)
+    while not 0 < len(script.gang("large").placement) < len(pods):
+        step(script)
+
+
+def test_no_gate_comes_off_before_every_member_has_its_node() -> None:
+    pods = large()
+    script = Script(*cluster("a: 40x8"), limits=ONE, checked=50)
+    half_promised(script, pods)
+    assert not any(isinstance(effect, Ungate) for effect in script.effects)
+    script.advance(5)
+    assert all(map(script.planned, pods))
+    assert sum(isinstance(effect, Ungate) for effect in script.effects) == len(pods)
+    assert script.reason("large") == "Placed"
+
+
+def test_a_gang_that_loses_a_member_while_it_is_promised_its_nodes_gives_them_back() -> None:
+    pods = large()
+    script = Script(*cluster("a: 40x8"), limits=ONE, checked=50)
+    half_promised(script, pods)
+    script.feed(PodGone(pods[0].uid))
+    script.advance(5)
+    assert not script.gang("large").placement
+    assert not script.core.state.ledger.assumed_nodes
+    assert script.reason("large") == "MembersMissing"
+
+
+def test_room_that_is_taken_from_a_gang_that_is_promised_its_nodes_is_looked_for_again() -> None:
+    pods = large(160)
+    script = Script(*cluster("a: 30x8"), limits=ONE, checked=50)
+    half_promised(script, pods)
+    free = [name for name in script.core.state.ledger.nodes if name not in script.core.state.ledger.assumed_nodes]
+    script.see(*(single(f"busy-{name}", gpus=8, node=name) for name in free[:8]))
+    script.advance(5)
+    assert all(map(script.planned, pods))
+    validate(script.core.state)
+
+
+def nominated(pods: list[Pod], *nodes: str) -> list[Pod]:
+    return [replace(pod, nominated_node=name) for pod, name in zip(pods, nodes, strict=True)]
+
+
+def restarted(limits: Limits) -> Script:
+    """A running gang, one that was nominated, one whose nominations fit no more, and one that waits."""
+    running = [replace(pod, node=name) for pod, name in zip(gang("runs", 2), ("a-0", "a-1"), strict=True)]
+    led = nominated(gang("led", 2), "b-0", "b-1")
+    misled = nominated(gang("misled", 2), "a-0", "gone")
+    script = Script(*cluster("a: 4x8", "b: 4x8"), limits=limits, synced=False)
+    appear(script, [*running, *led, *misled, *gang("waits", 20)])
+    return script
+
+
+def test_a_restart_is_taken_in_in_slices() -> None:
+    script = restarted(ONE)
+    script.feed(Synced())
+    state = script.core.state
+    assert not state.recovered
+    script.feed(BindArrived(1, "uid-led-0", "default", "led-0", "b-0", script.now + 60))
+    assert script.answers[1] == "Muster is starting; try again"
+    while not state.recovered:
+        assert script.reason("waits") == "New", "nobody is planned anew before what was promised is known"
+        step(script)
+    assert dict(script.gang("led").placement) == {"uid-led-0": "b-0", "uid-led-1": "b-1"}
+    script.advance(5)
+    at_once = restarted(Limits())
+    at_once.feed(Synced())
+    at_once.advance(5)
+    for name in ("runs", "led", "misled", "waits"):
+        assert script.reason(name) == at_once.reason(name)
+        assert script.gang(name).placement == at_once.gang(name).placement
+    assert script.gang("misled").placement
+
+
+def test_what_happens_in_the_middle_of_a_restart_is_seen() -> None:
+    script = restarted(ONE)
+    script.feed(Synced())
+    script.feed(PodGone("uid-runs-1"))
+    script.feed(PodSeen(single("taken", gpus=8, node="b-0")))
+    script.feed(PodSeen(gang("runs", 3, min_member=2)[2]))
+    assert script.gang("runs").complete, "it ran before, and has lost a member since"
+    script.advance(5)
+    assert script.core.state.recovered
+    assert "b-0" not in script.gang("led").placement.values()
+    assert all(script.gang(name).placement for name in ("led", "misled"))
+    assert script.planned(gang("runs", 3)[2])
+
+
+def test_a_nomination_is_written_once_for_each_member() -> None:
+    pods = large(210)
+    script = Script(*cluster("a: 40x8"), limits=ONE, checked=50)
+    script.see(*pods)
+    script.advance(5)
+    written = [effect.uid for effect in script.effects if isinstance(effect, Nominate)]
+    assert sorted(written) == sorted(pod.uid for pod in pods)
