@@ -64,7 +64,7 @@ HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
 def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
     place(members[:3], 3, snapshot(HERE))  # numpy imports some of itself when it is first used
     _, said, called = costs(placing(members, len(members), snapshot(HERE)))
-    assert max(said, default=0) <= 600
+    assert max(said, default=0) <= 700
     assert max(called) < 6000
     assert len(called) > 1
 
