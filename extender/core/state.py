@@ -63,9 +63,7 @@ class State:
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advice``)."""
     synced: bool = False
-    """Every list has been read."""
-    recovered: bool = False
-    """What the objects tell of an earlier life of ours is known, so that calls can be answered."""
+    recovered: bool = False  # what the objects tell of an earlier life of ours is known: calls can be answered
     epoch: float = 0.0
     """The instant of the core's clock at which the epoch of the wall clock was, by the last that was heard."""
     out: list[Effect] = field(default_factory=list)
