@@ -24,7 +24,7 @@ _EFFORT = 20_000
 """When a gang has cost so many units no more choices are tried. Gangs of a few roles never come near it."""
 _TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
 _PAUSE = 100
-"""What a topology policy has done at most when it pauses."""
+"""What a topology policy has done at most when it pauses or proposes a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,12 @@ def _try(
             spent += _PAUSE
             yield _PAUSE
             continue
+        yield _PAUSE
         nodes, cost = yield from metered(fill(roles, choice, snapshot, policies.scoring))
         if len(nodes) == _count(roles):
             return nodes
         best = max(best, nodes, key=len)
-        spent, tried = spent + cost, tried + 1
+        spent, tried = spent + cost + _PAUSE, tried + 1
         if tried == choices or spent > _EFFORT:
             break
     return best

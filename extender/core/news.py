@@ -25,7 +25,7 @@ class Freed:
 
 @dataclass(slots=True)
 class News:
-    """``freed``: nodes that have got room back, and what was free there before the first time."""
+    """``freed``: nodes that have got room back, and the least that was free there before."""
 
     freed: dict[str, Amounts] = field(default_factory=dict)
     nodes: bool = False
@@ -39,9 +39,9 @@ class News:
         return self.nodes or bool(self.freed)
 
     def will_free(self, node: str, ledger: Ledger) -> None:
-        """A node is about to get room back."""
-        if node not in self.freed:
-            self.freed[node] = ledger.room(node)
+        """A node is about to get room back. A verdict may be of any moment since: the least there was counts."""
+        room, known = ledger.room(node), self.freed.get(node)
+        self.freed[node] = room if known is None else {name: min(room[name], known.get(name, 0)) for name in room}
 
     def in_the_end(self, ledger: Ledger) -> list[Freed]:
         """Where there is more room now than before; what was freed and taken again is no news."""

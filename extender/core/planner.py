@@ -100,7 +100,7 @@ class Planner:
         if len(wanted) < len(members):
             return
         beside = yield from siblings(gang)
-        yield TRY
+        yield 2 * TRY
         if gang.demand is not demand:
             return
         view = self._state.ledger.snapshot()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from extender.core.gang import Gang
 from extender.core.news import Freed, News, concerns
-from extender.core.planner import LOOK, Planner
+from extender.core.planner import LOOK, SEAT, Planner
 from extender.core.recovery import Recovery
 from extender.core.state import State
 from policies.api import QueuePolicy
@@ -143,7 +143,7 @@ class Queue:
         yield from recovery.all(planner.now)
         for gang in (yield from self._in_order(list(state.waiting))):
             yield from planner.resume(gang)
-            yield LOOK + len(gang.members) // 4
+            yield LOOK + SEAT * len(gang.placement)
         state.recovered = True
         state.news = News()
         self._refresh_at = planner.now + state.limits.refresh_s

@@ -290,3 +290,19 @@ def test_a_nomination_is_written_once_for_each_member() -> None:
     script.advance(5)
     written = [effect.uid for effect in script.effects if isinstance(effect, Nominate)]
     assert sorted(written) == sorted(pod.uid for pod in pods)
+
+
+def test_room_that_comes_back_after_a_gang_was_looked_at_is_news_to_it() -> None:
+    """Less was free when it was looked at than at the beginning of that pass."""
+    small, large = single("small", gpus=1, node="a-0"), single("large", gpus=7, node="a-0")
+    pods = choosy("train", 1, gpus=7)
+    script = Script(*cluster("a: 1x8"), small, limits=ONE)
+    appear(script, [*choosy("first", 16, terms=100), *pods])
+    until_walking(script)
+    for event in (PodGone(small.uid), PodSeen(large)):
+        script.feed(event)
+    while script.reason("train") != "NoRoom":
+        step(script)
+    script.feed(PodGone(large.uid))
+    script.advance(5)
+    assert script.planned(pods[0]) == "a-0"
