@@ -173,8 +173,9 @@ class Gate:
     def _expire_holds(self, gang: Gang, now: float) -> None:
         late = self._releases.is_late(gang, now)
         if gang.doubtful and (late or now >= gang.plan_deadline):
-            # Whatever became of those Bindings, the others wait no longer.
-            gang.doubtful.clear()
+            # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
+            if now >= gang.plan_deadline:
+                gang.doubtful.clear()
             self._releases.settle(gang, now)
         if gang.holds and late and gang.posting:
             # What becomes of the Binding that hangs decides about the last one: its bind has to come again.

@@ -95,3 +95,20 @@ def test_a_member_in_doubt_that_is_deleted_keeps_the_last_binding_waiting_no_lon
     script, doubtful, final = in_doubt()
     script.gone(script.pods[doubtful.uid])
     assert list(script.bindings) == [final]
+
+
+def test_the_room_of_a_lost_response_stays_promised_when_the_others_can_wait_no_longer() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 4x8"), *pods)
+    script.bind_all(pods, expires_s=10)
+    unsure = list(script.bindings.values())
+    for binding in unsure:
+        script.feed_outcome(binding.uid, Outcome.UNKNOWN)
+    script.advance(8.5)
+    assert not script.gang("train").holds, "nobody is held beyond its time"
+    for binding in unsure:
+        charge = script.core.state.ledger.charges.get(binding.uid)
+        assert charge is not None
+        assert charge.node == binding.node, "it may have been bound there"
+    script.advance(60)
+    assert not script.gang("train").doubtful
