@@ -209,9 +209,9 @@ class State:
             gang.partial_since, gang.release, gang.released_at = None, "", None
             # While somebody else's Bindings make it whole, it is; else it needs its own quorum.
             gang.complete &= bool(gang.bound)
-            for uid in list(gang.kept):
-                del gang.kept[uid]
-                self.uncharge(kept_for(uid))
+            while gang.kept:
+                # To give room back can lead here again: a node that has more is tried again.
+                self.uncharge(kept_for(gang.kept.popitem()[0]))
         if not gang.members and not gang.posting:
             for uid in gang.kept:
                 self.uncharge(kept_for(uid))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extender.core.events import Outcome
-from extender.core.gang import kept_for
+from extender.core.gang import Kept, kept_for
 from extender.core.limits import Limits
+from extender.core.state import State
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
@@ -287,3 +288,21 @@ def test_a_node_lost_in_the_middle_of_a_release_does_not_stop_it() -> None:
     script.drop(next(iter(script.bindings.values())).node)
     script.post_all()
     assert len(script.bound(pods)) == 3
+
+
+def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> None:
+    """A node that gets room back is tried again, which looks at the gang again while its room is being given back."""
+    state, pods = State(), gang("train", 2)
+    for one in cluster("a: 2x8"):
+        state.ledger.set_node(one)
+    for pod in pods:
+        state.put_pod(pod)
+    (broken_off,) = state.gangs.values()
+    for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
+        broken_off.kept[pod.uid] = Kept(node, pod.requests, 60.0)
+        state.ledger.charge(kept_for(pod.uid), node, pod.requests, assumed=True)
+        broken_off.refuse(node, 60.0)
+        state.refusing[node] = {broken_off.key: None}
+    state.review(broken_off)
+    assert not broken_off.kept
+    assert not state.ledger.charges
