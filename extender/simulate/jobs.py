@@ -12,11 +12,12 @@ from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests,
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Some members of one shape."""
+    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role."""
 
     replicas: int
     requests: Requests
     selection: Selection = field(default_factory=Selection)
+    series: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,8 @@ class Jobs:
             priority=spec.priority,
             gates=spec.gates,
             owner=job.uid if spec.replaces else "",
-            index=number if spec.indexed and spec.replaces else None,
+            index=(left if role.series else number) if spec.indexed and spec.replaces else None,
+            series=role.series,
             selection=role.selection,
             topology=spec.topology,
             group=ref,

@@ -12,7 +12,7 @@ from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Ti
 from extender.simulate.apiserver import Change, Kind
 from extender.simulate.world import BEGIN_S, World
 from policies.model import Pod
-from tests.simulation.faults import FAULTS
+from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, CuriousExtender, Referee
 from tests.simulation.rest import judge_rest
@@ -21,6 +21,8 @@ from tests.simulation.trouble import Trouble
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
 _LOOKS = 20
+_GLANCE_S = 1.0
+"""How often the referee looks for gangs that wait although they could start."""
 _MOST_AT_ONCE = 20_000
 """Steps at one instant; even the end of a long suspension takes hundreds only."""
 
@@ -42,7 +44,7 @@ class Run:
         self.recent: deque[Entry] = deque(maxlen=60)
         self._log = log
         self._steps = self._begun = 0
-        self._instant = 0.0
+        self._instant = self._look_at = 0.0
         self._struck = 0
         self._healed = False
         self._seen: dict[type, int] = {}
@@ -50,7 +52,7 @@ class Run:
         for fault in plan.faults:
             if fault.moment:
                 self._waiting.setdefault(MOMENTS[fault.moment], []).append(fault)
-        self.referee = Referee(calm=plan.calm, every=every)
+        self.referee = Referee(plan.terms, every=every)
         self.world = World(
             plan.seed,
             plan.nodes,
@@ -107,6 +109,9 @@ class Run:
         clock = self.world.clock
         while clock.step(until):
             self._steps += 1
+            if clock.now >= self._look_at:
+                self._look_at = clock.now + _GLANCE_S
+                self.referee.look()
             if clock.now > self._instant:
                 self._instant, self._begun = clock.now, self._steps
             elif self._steps - self._begun > _MOST_AT_ONCE:
@@ -116,7 +121,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        FAULTS[what](self.trouble)
+        (FAULTS | SHARP_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

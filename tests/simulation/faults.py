@@ -34,3 +34,11 @@ FAULTS: dict[str, Callable[[Trouble], None]] = {
     "a pod's annotations are edited": object_faults.edit_annotations,
     "a foreign pod is bound": object_faults.foreign_pod,
 }
+
+SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
+    "a pod is made twice": object_faults.make_twin,
+    "a release breaks": object_faults.break_release,
+    "the API server hangs": process_faults.hang,
+    "all pods of a node fail": object_faults.fail_node,
+}
+"""Those that need a certain moment or a certain kind of seed to do harm."""

@@ -24,8 +24,10 @@ class Manners:
         self._unwritten: dict[str, str] = {}
         """Nominations that were asked for, and are not known to be written: pod UID -> node."""
 
-    def watch(self, event: Event, effects: Sequence[Effect], pods: Mapping[str, Pod], now: float) -> str | None:
-        """What is wrong with this, if anything. ``pods``: those that there are."""
+    def watch(
+        self, event: Event, effects: Sequence[Effect], pods: Mapping[str, Pod], shown: Mapping[str, Pod], now: float
+    ) -> str | None:
+        """What is wrong with this, if anything. ``pods``: those that there are, ``shown``: what is known of them."""
         complaint = None
         match event:
             case BindArrived(call):
@@ -37,10 +39,10 @@ class Manners:
             case _:
                 pass
         for effect in effects:
-            complaint = complaint or self._asked(effect, pods, now)
+            complaint = complaint or self._asked(effect, pods, shown, now)
         return complaint
 
-    def _asked(self, effect: Effect, pods: Mapping[str, Pod], now: float) -> str | None:
+    def _asked(self, effect: Effect, pods: Mapping[str, Pod], shown: Mapping[str, Pod], now: float) -> str | None:
         match effect:
             case AnswerBind(call):
                 self._calls.pop(call, None)
@@ -48,6 +50,9 @@ class Manners:
                 self._started[effect.group] = now
             case Nominate(uid, node=str(node)):
                 self._unwritten[uid] = node
+                pod = shown.get(uid)
+                if pod is not None and pod.nominated_node == node and not pod.gates and not effect.renew:
+                    return f"{uid} is nominated for {node} as it reads already: that wakes nobody"
             case Nominate(uid):
                 self._unwritten.pop(uid, None)
             case Ungate(uid) if uid in pods:

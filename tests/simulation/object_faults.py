@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import Pod
+from policies.model import GANG_GATE, Pod
 from tests.builders import node, single
 from tests.simulation.sight import fits, left_over
 from tests.simulation.trouble import Trouble
@@ -83,9 +83,58 @@ def delete_pod(trouble: Trouble) -> None:
         trouble.world.api.delete_pod(pod.uid)
 
 
+def make_twin(trouble: Trouble) -> None:
+    """A job controller with an old cache makes a second pod of a completion index, and finds out some time later.
+
+    Every second time another member is missing meanwhile.
+    """
+    pod = trouble.some_pod(lambda pod: pod.live and not pod.node and pod.index is not None and pod.group is not None)
+    if pod is None:
+        return
+    name = f"{pod.name}-twin{trouble.number()}"
+    gates = (GANG_GATE,) if trouble.random.random() < 0.7 else ()
+    facts = {"gates": gates, "nominated_node": None, "refusal": None, "created": trouble.world.clock.now}
+    unpinned = replace(pod.selection, affinity=None)
+    others = [one for one in _fellows(trouble, pod) if not one.node and one.index != pod.index]
+    trouble.world.api.create_pod(replace(pod, uid=name, name=name, selection=unpinned, **facts))  # type: ignore[arg-type]
+    if others and trouble.random.random() < 0.5:
+        trouble.world.api.delete_pod(trouble.random.choice(others).uid)
+
+    def found_out() -> None:
+        trouble.world.api.delete_pod(name)
+
+    trouble.later(found_out, 30.0)
+
+
+def break_release(trouble: Trouble) -> None:
+    """A member is deleted while others of its gang are bound already; every second time its node is lost as well."""
+    pod = trouble.some_pod(
+        lambda pod: pod.live and not pod.node and any(one.node and one.stamp for one in _fellows(trouble, pod))
+    )
+    if pod is None:
+        return
+    trouble.world.api.delete_pod(pod.uid)
+    lost = trouble.world.api.nodes.get(pod.nominated_node or "")
+    if lost is not None and trouble.random.random() < 0.5:
+        trouble.world.api.set_node(replace(lost, unschedulable=True))
+
+
+def _fellows(trouble: Trouble, pod: Pod) -> list[Pod]:
+    return [one for one in trouble.world.api.pods.values() if one.live and pod.group_key == one.group_key is not None]
+
+
 def fail_pod(trouble: Trouble) -> None:
     pod = trouble.some_pod(lambda pod: pod.live and bool(pod.node))
     if pod is not None:
+        trouble.world.api.change_pod(pod.uid, phase="Failed")
+
+
+def fail_node(trouble: Trouble) -> None:
+    """The runtime of a node restarts: all its pods fail at once, those with the most GPUs first."""
+    busy = dict.fromkeys(pod.node for pod in trouble.world.api.pods.values() if pod.live and pod.node)
+    node = trouble.some(list(busy))
+    pods = [pod for pod in trouble.world.api.pods.values() if pod.live and pod.node == node is not None]
+    for pod in sorted(pods, key=lambda pod: dict(pod.requests).get("nvidia.com/gpu", 0), reverse=True):
         trouble.world.api.change_pod(pod.uid, phase="Failed")
 
 

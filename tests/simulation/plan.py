@@ -18,6 +18,7 @@ from policies.levels import PRESETS
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from tests.builders import node, requests
 from tests.simulation.faults import FAULTS
+from tests.simulation.terms import Terms
 
 FOREIGN_GATE = "example.com/quota"
 _TAINT = Taint("dedicated", "gang", "NoSchedule")
@@ -68,6 +69,13 @@ class Plan:
     def calm(self) -> bool:
         return not self.faults
 
+    @property
+    def terms(self) -> Terms:
+        """What the referee has to know of it."""
+        restless = tuple(sorted({name for name, _ in self.barred}))
+        vague = self.steering is SteeringMode.PIN_DOMAIN
+        return Terms(self.calm, self.limits.partial_s, self.limits.waiting, restless, vague)
+
     def core(self) -> Scheduler:
         """A core for one life of the extender."""
         return Scheduler(limits=self.limits, steering=self.steering, levels=PRESETS["nvidia"])
@@ -77,30 +85,43 @@ class Plan:
 
 
 def draw(seed: int) -> Plan:
-    """The plan of this seed. One in eight is calm: nothing goes wrong, and gangs must start without delay."""
+    """The plan of this seed. One in eight is calm: nothing goes wrong, and gangs must start without delay.
+
+    One in five is rough: it has faults that hurt most, and settings that are not the default. A few of those are wide:
+    clusters of up to 200 nodes.
+    """
     chance = Chance(seed)
-    shape = chance.stream("shape")
-    calm, large = seed % 8 == 0, seed % 16 == 1
-    nodes = _nodes(chance.stream("nodes"), large=large)
-    jobs = _jobs(chance.stream("submissions"), large=large)
+    shape, edge = chance.stream("shape"), chance.stream("edge")
+    calm, large, rough, wide = seed % 8 == 0, seed % 16 == 1, seed % 5 == 4, seed % 40 == 39
+    nodes = _nodes(chance.stream("nodes"), edge.randint(40, 200) if wide else 16 if large else 0)
+    jobs = _jobs(chance.stream("submissions"), large=large or wide, series=rough)
     count = 0 if calm else shape.choice((1, 3, 6, 12))
     dice = chance.stream("when")
     # A gang has to reach bind while the first of it is held, whatever backoff a member is in.
     bind_timeout_s, longest_backoff_s = shape.choice(((8.0, 3.0), (30.0, 10.0)))
-    barred = [] if calm or shape.random() < 0.8 else [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]]
+    barred = (
+        [] if calm or shape.random() < 0.8 or wide else [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]]
+    )
+    faults = [_fault(dice) for _ in range(count)]
+    crashes = [
+        Fault("all pods of a node fail", 10 + 80 * edge.random())
+        for _ in range(3 if seed % 10 == 7 and not calm else 0)
+    ]
+    sharp = [_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
+    evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     return Plan(
         seed=seed,
         nodes=nodes,
         jobs=jobs,
-        faults=tuple(_fault(dice) for _ in range(count)),
+        faults=(*faults, *sharp, *crashes),
         weather=_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,
-            cycle_s=0.001 if calm else shape.choice((0.001, 0.02 if large else 0.1)),
+            cycle_s=0.001 if calm else shape.choice((0.001, 0.02 if large or wide else 0.1)),
             bind_timeout_s=bind_timeout_s,
             longest_backoff_s=longest_backoff_s,
         ),
-        limits=Limits(partial_s=shape.choice((10.0, 60.0))),
+        limits=Limits(partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting),
         steering=shape.choice((SteeringMode.NOMINATE, *SteeringMode)),
         barred=frozenset(barred),
     )
@@ -112,6 +133,19 @@ def _fault(random: Random) -> Fault:
         return Fault(what, 90 * random.random())
     delay_s = random.choice((0.0, 0.0005, 0.003, 0.05)) * random.random()
     return Fault(what, delay_s, random.choice(list(MOMENTS)), 1 + int(30 * random.random() ** 2))
+
+
+def _sharp_fault(random: Random) -> Fault:
+    what, moments = random.choice(
+        (
+            ("a pod is made twice", ("nomination", "hold")),
+            ("a release breaks", ("bound",)),
+            ("a release breaks", ("bound",)),
+            ("the API server hangs", ("binding", "bound")),
+        )
+    )
+    delay_s, moment = random.choice((0.0, 0.0005, 0.003)), random.choice(moments)
+    return Fault(what, delay_s, moment, 1 + int(12 * random.random() ** 2))
 
 
 def _weather(random: Random, *, calm: bool) -> Weather:
@@ -127,18 +161,21 @@ def _weather(random: Random, *, calm: bool) -> Weather:
     )
 
 
-def _nodes(random: Random, *, large: bool) -> tuple[Node, ...]:
-    count = 16 if large else random.randint(1, 6)
+def _nodes(random: Random, count: int) -> tuple[Node, ...]:
+    """So many of them; 0: a few."""
     nodes = []
-    for number in range(count):
+    for number in range(count or random.randint(1, 6)):
         made = node(f"n{number:02}", random.choice((8, 8, 8, 4)), clique=f"c{number // 4}")
         nodes.append(replace(made, taints=(_TAINT,)) if random.random() < 0.1 else made)
     return tuple(nodes)
 
 
-def _jobs(random: Random, *, large: bool) -> tuple[tuple[float, JobSpec], ...]:
+def _jobs(random: Random, *, large: bool, series: bool) -> tuple[tuple[float, JobSpec], ...]:
     jobs = [
-        (random.choice((0.0, 0.0, 60 * random.random())), _gang(random, f"job{number}", largest=64 if large else 8))
+        (
+            random.choice((0.0, 0.0, 60 * random.random())),
+            _gang(random, f"job{number}", largest=64 if large else 8, series=series),
+        )
         for number in range(random.randint(2, 4 if large else 7))
     ]
     singles = [
@@ -147,12 +184,15 @@ def _jobs(random: Random, *, large: bool) -> tuple[tuple[float, JobSpec], ...]:
     return (*jobs, *singles)
 
 
-def _gang(random: Random, name: str, largest: int) -> JobSpec:
+def _gang(random: Random, name: str, largest: int, *, series: bool) -> JobSpec:
+    """``series``: each role numbers its members from 0, as the jobs of a JobSet do."""
     size = random.choice((1, 2, 3, 4, largest, random.randint(1, largest)))
     gpus = random.choice((8, 4, 2, 1) if largest <= 8 else (1, 2))
     roles = [Role(size, requests(gpus), _selection(random))]
     if random.random() < 0.3:
         roles.append(Role(random.randint(1, 2), requests(0, cpu=random.choice((1, 8))), roles[0].selection))
+        if series:
+            roles = [replace(role, series=f"role{number}") for number, role in enumerate(roles)]
     total = sum(role.replicas for role in roles)
     gates = [GANG_GATE] if random.random() < 0.7 else []
     if random.random() < 0.05:

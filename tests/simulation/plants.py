@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import AnswerBind, AnswerFilter
-from extender.core.events import FilterCalled
+from extender.core.crowd import Crowd
+from extender.core.effects import AnswerBind, AnswerFilter, Nominate
+from extender.core.events import BindingPosted, FilterCalled, Outcome
 from extender.core.gang import Gang
 from extender.core.gate import Gate
+from extender.core.holds import Holds
 from extender.core.ledger import Ledger
+from extender.core.news import News
+from extender.core.promises import Promises
+from extender.core.queue import Queue
 from extender.core.releases import Releases
 from extender.core.roster import Roster, Stage
 from extender.core.state import Posting, State
 from extender.core.steering import Steering
 from extender.core.stock import Stock
 from extender.core.verdicts import Verdicts
-from policies.model import Pod, PodGroup, Requests, Topology
+from policies.model import GroupKey, Placement, Pod, PodGroup, Requests, Topology
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -156,3 +161,94 @@ def old_watch_event_unbinds_a_pod(patch: pytest.MonkeyPatch) -> None:
 
 def reasons_kept_to_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "explain", lambda self, gang, reason, now: None)
+
+
+def refusals_compared_with_the_latest_room(patch: pytest.MonkeyPatch) -> None:
+    """Not with the room that there was when a gang was found not to fit."""
+
+    def will_free(self: News, node: str, ledger: Ledger) -> None:
+        self.freed[node] = ledger.room(node)
+
+    patch.setattr(News, "will_free", will_free)
+
+
+def equal_nominations_not_renewed(patch: pytest.MonkeyPatch) -> None:
+    start = Steering.start
+
+    def once(self: Steering, gang: Gang, members: list[Pod], nodes: Placement, now: float) -> None:
+        out = self._state.out
+        before = len(out)
+        start(self, gang, members, nodes, now)
+        out[before:] = [replace(one, renew=False) if isinstance(one, Nominate) else one for one in out[before:]]
+
+    patch.setattr(Steering, "start", once)
+
+
+def twins_of_an_index_counted_as_two(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pod, "identity", property(lambda pod: pod.uid))
+
+
+def no_room_kept_for_a_lost_member(patch: pytest.MonkeyPatch) -> None:
+    lose = Promises.lose
+
+    def lose_all(self: Promises, gang: Gang, uid: str, now: float) -> None:
+        complete, gang.complete = gang.complete, True
+        lose(self, gang, uid, now)
+        gang.complete = complete
+
+    patch.setattr(Promises, "lose", lose_all)
+
+
+def kept_room_never_lapses(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Promises, "lapse", lambda self, gang, now: self._steering.sweep(gang, now))
+
+
+def unknown_outcome_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
+    posted = Releases.posted
+
+    def sure(self: Releases, event: BindingPosted, now: float) -> None:
+        outcome = Outcome.REFUSED if event.outcome is Outcome.UNKNOWN else event.outcome
+        posted(self, replace(event, outcome=outcome), now)
+
+    patch.setattr(Releases, "posted", sure)
+
+
+def release_complete_always_stamped(patch: pytest.MonkeyPatch) -> None:
+    post = Releases._post_member
+
+    def boast(self: Releases, gang: Gang, uid: str, rank: int, *, complete: bool) -> None:
+        post(self, gang, uid, rank, complete=True)
+
+    patch.setattr(Releases, "_post_member", boast)
+
+
+def holds_wait_for_the_latest_deadline(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holds, "first_to_expire", lambda self: max(hold.expires for hold in self.values()))
+
+
+def crowd_lets_nobody_in(patch: pytest.MonkeyPatch) -> None:
+    def leave(self: Crowd, key: GroupKey) -> None:
+        for gangs in (self._inside, self._outside):
+            gangs.get(key.namespace, {}).pop(key, None)
+
+    patch.setattr(Crowd, "leave", leave)
+
+
+def refused_nodes_never_forgiven(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gang, "forgive", lambda self, node: None)
+
+
+def changed_gangs_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """What makes the queue look is news of room alone."""
+    listen = Queue.listen
+
+    def listen_to_news(self: Queue, now: float) -> None:
+        stale, self._state.stale = self._state.stale, {}
+        listen(self, now)
+        self._state.stale = stale
+
+    patch.setattr(Queue, "listen", listen_to_news)
+
+
+def changed_nodes_are_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(State, "node_changed", lambda self, node: None)

@@ -83,6 +83,23 @@ def api_down(trouble: Trouble) -> None:
     trouble.later(up)
 
 
+def hang(trouble: Trouble) -> None:
+    """Nobody hears from the API server for about as long as a bind request waits, whether it obeys or not."""
+    network, seconds = trouble.world.network, trouble.world.profile.bind_timeout_s
+    before = network.weather
+    if trouble.random.random() < 0.5:
+        network.weather = replace(before, losses=1.0)
+    else:
+        network.api_down = True
+
+    def over() -> None:
+        network.api_down = False
+        if not trouble.healed:
+            network.weather = replace(network.weather, losses=before.losses)
+
+    trouble.world.clock.after(seconds * (0.9 + 0.3 * trouble.random.random()), over)
+
+
 def storm(trouble: Trouble) -> None:
     """Half of all answers are lost, and a third of all requests fail."""
     network = trouble.world.network

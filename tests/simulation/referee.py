@@ -1,7 +1,6 @@
 """Watches the core's effects and the API objects while a run goes on, and says which promise was broken.
 
-The promises are those of section 3 of the design. What the core believes counts only in ``validate``; everything else
-is judged by the objects, and by what the extender's watches have shown it.
+What the core believes counts only in ``validate``; the rest is judged by objects and by what the watches have shown.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    Confirm,
     Effect,
     Evict,
     Nominate,
@@ -19,23 +19,32 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, Outcome, PreemptCalled
+from extender.core.events import BindArrived, Event, FilterCalled, PreemptCalled
 from extender.core.invariants import validate
-from extender.core.releases import GANG_UID
 from extender.simulate.apiserver import Change, Kind
 from extender.simulate.process import Extender
 from extender.simulate.world import World
-from policies.model import CLIQUE, GroupKey, Node, Pod, PodGroup
+from policies.model import CLIQUE, GroupKey, Pod, PodGroup
+from tests.simulation.claims import Claims
+from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.manners import Manners
-from tests.simulation.sight import left_over, look, moved
+from tests.simulation.room import judge_room
+from tests.simulation.shown import GANG_UID, Shown
+from tests.simulation.sight import lets_in, look, slot, take
+from tests.simulation.stamps import judge_confirmation, judge_stamp
+from tests.simulation.terms import Terms
 
-OURS = "muster"
 _PATIENCE_S = 5.0
 """How long a gang may be bound in part while nothing goes wrong."""
 
 
 class BrokenPromiseError(AssertionError):
     """A promise was broken."""
+
+
+def _complain(complaint: str | None) -> None:
+    if complaint:
+        raise BrokenPromiseError(complaint)
 
 
 class CuriousExtender(Extender):
@@ -49,32 +58,32 @@ class CuriousExtender(Extender):
 
 
 class Referee:
-    """``calm``: nothing goes wrong in this run, so gangs start without delay. ``validate`` runs at each n-th event.
+    """``validate`` runs at each n-th event. With 0 it never does: then nothing but what the outside sees is judged."""
 
-    With 0 it never does: then nothing but what the outside sees is judged.
-    """
-
-    def __init__(self, *, calm: bool, every: int = 1) -> None:
+    def __init__(self, terms: Terms, *, every: int = 1) -> None:
         self.events = 0
         self.partial: dict[GroupKey, float] = {}
         """Gangs that are bound in part and never were whole -> since when."""
-        self._calm = calm
+        self._terms = terms
         self._every = every
         self._gang_of: dict[str, GroupKey] = {}
         self._members: dict[GroupKey, dict[str, Pod]] = {}
         self._released: dict[str, dict[object, None]] = {}
-        """Release -> the identities that were bound by it."""
+        """Release -> the slots that were bound by it."""
         self._least: dict[GroupKey, int] = {}
         """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
         self._whole: dict[GroupKey, None] = {}
         """Gangs of which something is bound, and that were whole once."""
-        self._manners = Manners()
         self._calls: dict[int, BindArrived] = {}
-        self._posting: dict[str, str] = {}
-        self._posted: dict[str, str] = {}
-        """Pod UID -> node of the Bindings that are known to be written."""
         self.disturbed: dict[str, None] = {}
         """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        self._manners = Manners()
+        self._shown = Shown()
+        self._claims = Claims(self._shown, self._terms.grace_s)
+        self._fairness = Fairness(self._shown, self._claims, self._terms.restless, self._terms.waiting)
 
     def attach(self, world: World) -> None:
         self._world = world
@@ -84,28 +93,35 @@ class Referee:
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
         self._calls.clear()
-        self._posting.clear()
-        self._posted.clear()
-        self._manners = Manners()
+        self._begin_life()
 
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
+        self._fairness.pardon(until)
+
+    def look(self) -> None:
+        """To be called every second or so: who could have been planned by now?"""
+        if self._world.extender is not None and not self._terms.vague:
+            _complain(self._fairness.look(self._world.clock.now))
 
     # What the core does.
 
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
-        match event:
-            case BindArrived(call):
-                self._calls[call] = event
-            case BindingPosted(uid, outcome):
-                node = self._posting.pop(uid)
-                if outcome is Outcome.DONE:
-                    self._posted[uid] = node
+        now, shown = self._world.clock.now, self._shown
+        if isinstance(event, BindArrived):
+            self._calls[event.call] = event
+        self._fairness.hear(event, now)
+        shown.watch(event)
+        self._claims.hear(event, now)
         for effect in effects:
             self._judge(effect, event)
-        if complaint := self._manners.watch(event, effects, self._world.api.pods, self._world.clock.now):
-            raise BrokenPromiseError(complaint)
+            if not self._terms.vague:
+                _complain(judge_room(effect, event, shown, self._claims))
+            self._claims.apply(effect, event)
+            if not self._terms.vague:
+                _complain(self._fairness.judge(effect, event, now))
+        _complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
 
@@ -126,90 +142,88 @@ class Referee:
                     raise BrokenPromiseError(f"filter was asked about {event.candidates}, and answered {effect}")
             case AnswerPreempt(_, victims) if isinstance(event, PreemptCalled):
                 self._judge_victims(event, victims)
+            case Confirm():
+                _complain(judge_confirmation(effect, self._shown, self._claims))
             case Evict(uid):
                 self._judge_eviction(uid)
             case _:
                 pass
-        if isinstance(effect, PostBinding | Evict | Nominate | Ungate | Wake):
+        if isinstance(effect, PostBinding | Evict | Nominate | Ungate | Wake | Confirm):
             pod = self._world.api.pods.get(effect.uid)
             if pod is not None and pod.scheduler != OURS:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
 
     def _judge_posting(self, effect: PostBinding) -> None:
         uid, open_calls = effect.uid, [call for call in effect.calls if call in self._extender.calls]
-        if uid in self._posting:
+        if uid in self._claims.posting:
             raise BrokenPromiseError(f"{uid} is being bound twice at once")
         if not open_calls:
             raise BrokenPromiseError(f"{uid} is to be bound, and nobody waits for it")
         for asked in (self._calls[call] for call in open_calls):
             if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
                 raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
-        pods = self._pods_shown()
-        self._posting[uid] = effect.node
+        pods = self._shown.pods
+        if uid not in pods:
+            raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
         if pods[uid].group_key is not None:
             started = self._judge_quorum(pods, uid)
             # Of a release that is under way, whoever writes the Bindings leaves out those that are too late.
             if not started and self._world.clock.now > effect.deadline:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
-            if not (started and effect.node in self.disturbed):
-                self._judge_room(pods, effect)
-            self._judge_topology(pods, effect)
-
-    def _pods_shown(self) -> dict[str, Pod]:
-        """What the extender can know of the pods: its watch, and its own Bindings."""
-        shown = {
-            uid: pod for uid, change in self._extender.shown(Kind.PODS).items() if isinstance(pod := change.value, Pod)
-        }
-        for uid, node in self._posted.items():
-            if uid in shown and not shown[uid].node:
-                shown[uid] = moved(shown[uid], node)
-        return shown
+            self._judge_node(effect, started=started)
+            self._judge_topology(effect)
+            _complain(judge_stamp(effect, self._shown, self._claims))
 
     def _judge_quorum(self, pods: Mapping[str, Pod], uid: str) -> bool:
         """The first Binding of a gang goes out when minMember members ask for theirs. True if it is not the first."""
         key = pods[uid].group_key
         assert key is not None
-        groups = {
-            group.key: group
-            for change in self._extender.shown(Kind.GROUPS).values()
-            if isinstance(group := change.value, PodGroup)
-        }
-        sight = look([pod for pod in pods.values() if pod.group_key == key], groups)
+        sight = self._shown.sight(key)
+        assert sight is not None
         if sight.bound:
             return True
-        asking = {self._calls[call].uid for call in self._extender.calls} | set(self._posting)
+        asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in self._extender.calls)}
+        # Of a release that is under way, some may be bound by now without anybody knowing.
+        asking.update(self._claims.unsure)
         there = sight.count(pod for pod in sight.live if pod.uid in asking)
         if sight.needed is None or there < sight.needed:
             raise BrokenPromiseError(f"{uid} is to be bound when {there} of {sight.needed} members of {key} are there")
         self._least[key] = sight.needed
         return False
 
-    def _nodes_shown(self) -> dict[str, Node]:
-        shown = (change.value for change in self._extender.shown(Kind.NODES).values())
-        return {node.name: node for node in shown if isinstance(node, Node)}
-
-    def _judge_room(self, pods: Mapping[str, Pod], effect: PostBinding) -> None:
-        posting = [moved(pods[uid], node) for uid, node in self._posting.items() if uid in pods and not pods[uid].node]
-        room = left_over(self._nodes_shown(), (*pods.values(), *posting)).get(effect.node, {})
-        short = [name for name, _ in pods[effect.uid].requests if room.get(name, 0) < 0]
-        if short:
+    def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
+        shown, asking = self._shown, self._shown.pods[effect.uid]
+        node = shown.nodes.get(effect.node)
+        if not started and (node is None or not lets_in(node, asking.selection)):
+            raise BrokenPromiseError(f"{effect.uid} is the first to be bound, to {effect.node}, which is closed to it")
+        if node is None or (started and effect.node in self.disturbed):
+            return  # nobody looks at the nodes again while a release is under way
+        room = shown.free(effect.node)
+        beside = [
+            shown.pods[uid]
+            for uid, one in self._claims.posting.items()
+            if one.node == effect.node and uid in shown.pods
+        ]
+        for pod in (asking, *(pod for pod in beside if not pod.node)):
+            take(room, pod.requests)
+        if short := [name for name, _ in asking.requests if room.get(name, 0) < 0]:
             raise BrokenPromiseError(
                 f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
             )
 
-    def _judge_topology(self, pods: Mapping[str, Pod], effect: PostBinding) -> None:
+    def _judge_topology(self, effect: PostBinding) -> None:
         """Members that require a level share one domain of it, those among them that this gang's release has bound.
 
         Others of the gang may be anywhere: one that requires nothing, or that its annotations have brought in later.
         """
-        asked = pods[effect.uid]
-        if asked.topology.required is None:
+        asked = self._shown.pods[effect.uid]
+        if asked.topology.required is None or asked.group_key is None:
             return
-        fellows = [pod for pod in pods.values() if pod.group_key == asked.group_key and pod.topology == asked.topology]
-        gang = effect.annotations[GANG_UID]
+        fellows = [pod for pod in self._shown.members[asked.group_key].values() if pod.topology == asked.topology]
+        gang, posting = effect.annotations[GANG_UID], self._claims.posting
         places = {pod.node for pod in fellows if pod.live and pod.node and pod.stamp and pod.stamp.gang == gang}
-        places |= {node for pod in fellows if (node := self._posting.get(pod.uid))}
-        nodes = self._nodes_shown()
+        places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
+        nodes = self._shown.nodes
         domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
         if len(domains) > 1 or None in domains:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
@@ -264,7 +278,7 @@ class Referee:
         together: dict[object, None] = {}
         for pod in (*sight.bound, *sight.finished):
             released = self._released.setdefault(pod.stamp.release if pod.stamp else "", {})
-            released[pod.identity] = None
+            released[slot(pod)] = None
             together.update(released)
         if sight.needed is not None:
             self._least[key] = min(sight.needed, self._least.get(key, sight.needed))
@@ -281,6 +295,6 @@ class Referee:
 
     def _no_longer_partial(self, key: GroupKey) -> None:
         since = self.partial.pop(key, None)
-        if since is not None and self._calm and self._world.clock.now - since > _PATIENCE_S:
+        if since is not None and self._terms.calm and self._world.clock.now - since > _PATIENCE_S:
             lasted_s = self._world.clock.now - since
             raise BrokenPromiseError(f"{key} was bound in part for {lasted_s:.1f} s, although nothing went wrong")

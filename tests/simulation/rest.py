@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from extender.core.effects import Evict, Nominate, PostBinding, Ungate
 from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering import SteeringMode
 from extender.simulate.world import World
-from policies.matching import admits
-from policies.model import CLIQUE, GANG_GATE, GroupKey, Pod, Requests
+from policies.model import GANG_GATE, GroupKey, Pod
+from tests.simulation.fairness import OURS
 from tests.simulation.plan import Plan
-from tests.simulation.referee import OURS, BrokenPromiseError, Referee
-from tests.simulation.sight import Room, by_gang, fits, left_over, look, take
+from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.seating import agree, seats, takes
+from tests.simulation.sight import Room, Sight, by_gang, left_over, look
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
@@ -30,7 +31,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     state = world.extender.core.state
     # What kube-scheduler refuses everywhere is planned again and again, and is never at rest.
     restless = dict.fromkeys(name for name, _ in plan.barred)
-    for key in referee.partial:
+    for key in referee.partial if plan.limits.evict_partial else ():
         yield f"{key} is bound in part\n{told(state.gangs[key])}"
     for request in world.scheduler.binds:
         if request.pod.group is None or request.pod.group.name not in restless:
@@ -42,9 +43,11 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     room = left_over(world.api.nodes, world.api.pods.values())
     for pod in world.api.pods.values():
         idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
-        if pod.group_key is None and idle and (nodes := [node for node in room if _takes(world, room, pod, node)]):
+        nodes = [node for node in room if takes(world.api.nodes, room, pod, node)]
+        if pod.group_key is None and idle and nodes:
             yield f"pod {pod.name} waits, and has room on {nodes[0]}"
-    if not restless:
+    # With a crowd, it is a matter of the order in which they came which gangs are looked at.
+    if not restless and _crowd(world) <= plan.limits.waiting:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, room, key, pods, plan)
@@ -82,61 +85,44 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
     if gang is None:
         yield f"nobody knows the gang {key}"
         return
-    whole = sight.needed is not None and sight.bound and not sight.partial
+    whole = sight.needed is not None and bool(sight.bound) and not sight.partial
     if not whole and not restless and (gang.reason.code in _ON_ITS_WAY or not gang.reason.message):
         yield f"{key} waits for no reason: {gang.reason}\n{told(gang)}"
-    unbound = [pod for pod in sight.live if not pod.node]
-    if sight.needed is None or sight.count(sight.live) < sight.needed or not _agree(unbound):
-        return
-    if not whole and any(set(pod.gates) - {GANG_GATE} for pod in sight.live):
-        return
     if restless and plan.steering is not SteeringMode.NOMINATE:
         # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
-    needed = 1 if whole else sight.needed - sight.count(sight.bound)
-    if _placeable(world, room, waiting, sight.bound, plan) >= needed:
+    if gang.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
+        return
+    needed = _wanted(sight, whole=whole)
+    if needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
         yield f"{key} waits, and there is room for {needed} of its members\n{told(gang)}"
 
 
-def _agree(pods: Iterable[Pod]) -> bool:
-    """A gang whose members contradict each other is not started: one priority, one dialect, and one wish per shape."""
-    facts: dict[object, None] = {}
-    wishes: dict[object, dict[object, None]] = {}
-    for pod in pods:
-        facts[pod.priority, pod.group.dialect if pod.group else None] = None
-        wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
-    return len(facts) == 1 and all(len(said) == 1 for said in wishes.values())
+def _unbound(sight: Sight) -> list[Pod]:
+    """Those that must agree: a bound one may be of an older revision."""
+    return [pod for pod in sight.live if not pod.node]
+
+
+def _wanted(sight: Sight, *, whole: bool) -> int | None:
+    """How many members have to find room at once; None if it lacks something else.
+
+    The gates of somebody else keep back only those that have yet to start.
+    """
+    if sight.needed is None or sight.count(sight.live) < sight.needed or not agree(_unbound(sight)):
+        return None
+    if whole:
+        return 1
+    gated = any(set(pod.gates) - {GANG_GATE} for pod in sight.live)
+    return None if gated else sight.needed - sight.count(sight.bound)
+
+
+def _crowd(world: World) -> int:
+    """How many gangs wait. All are of one namespace."""
+    gangs = by_gang(world.api.pods.values()).values()
+    return sum(bool(look(pods, world.api.groups).waiting) for pods in gangs)
 
 
 def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Pod], plan: Plan) -> int:
-    """How many members find room at once, the largest first. What is barred to one member is left out for all."""
-    open_nodes = [node for node in room if not any(plan.bars(pod, node) for pod in pods)]
-    if pods[0].topology.required is None:
-        return _placed(world, room, pods, open_nodes)
-    clique = {name: node.labels.get(CLIQUE) for name, node in world.api.nodes.items()}
-    taken = {clique.get(pod.node or "") for pod in bound}
-    if len(taken) > 1:
-        return 0
-    within = taken or {name for name in clique.values() if name}
-    counts = (_placed(world, room, pods, [node for node in open_nodes if clique[node] == one]) for one in within)
-    return max(counts, default=0)
-
-
-def _placed(world: World, room: Room, pods: Sequence[Pod], nodes: Collection[str]) -> int:
-    left = {name: dict(room[name]) for name in nodes}
-    count = 0
-    for pod in sorted(pods, key=lambda pod: _bulk(pod.requests), reverse=True):
-        node = next((name for name in left if _takes(world, left, pod, name)), None)
-        if node is not None:
-            take(left[node], pod.requests)
-            count += 1
-    return count
-
-
-def _takes(world: World, room: Room, pod: Pod, node: str) -> bool:
-    return admits(world.api.nodes[node], pod.selection) and fits(room[node], pod.requests)
-
-
-def _bulk(requests: Requests) -> tuple[int, ...]:
-    amounts = dict(requests)
-    return (sum(amount for name, amount in requests if "/" in name), amounts.get("cpu", 0))
+    """How many members find room at once. What is barred to one member is left out for all."""
+    open_room = {node: left for node, left in room.items() if not any(plan.bars(pod, node) for pod in pods)}
+    return seats(world.api.nodes, open_room, pods, bound)

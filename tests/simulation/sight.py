@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, Requests
+from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, Requests, Selection, Taint
 
 Room = dict[str, dict[str, int]]
 """Node -> resource -> what is left of it; negative where more is taken than there is."""
@@ -25,18 +25,26 @@ class Sight:
 
     @property
     def waiting(self) -> tuple[Pod, ...]:
-        """Those without a node, one for each identity that nobody stands for yet."""
-        taken = dict.fromkeys(pod.identity for pod in (*self.bound, *self.finished))
-        chosen = {pod.identity: pod for pod in reversed(self.live) if not pod.node and pod.identity not in taken}
+        """Those without a node, one for each slot that nobody fills yet."""
+        taken = dict.fromkeys(slot(pod) for pod in (*self.bound, *self.finished))
+        chosen = {slot(pod): pod for pod in reversed(self.live) if not pod.node and slot(pod) not in taken}
         return tuple(chosen.values())
 
     def count(self, pods: Iterable[Pod]) -> int:
         """How much of the quorum these pods make up, with the members that have finished."""
-        return len(dict.fromkeys(pod.identity for pod in (*pods, *self.finished)))
+        return len(dict.fromkeys(slot(pod) for pod in (*pods, *self.finished)))
 
     @property
     def partial(self) -> bool:
         return self.needed is not None and bool(self.bound) and self.count(self.bound) < self.needed
+
+
+def slot(pod: Pod) -> Hashable:
+    """Whom it stands for: pods of one controller and series that have the same index are one slot of the gang.
+
+    This is a reading of the referee's own. A pod without an index is a slot by itself.
+    """
+    return pod.uid if pod.index is None else (pod.namespace, pod.owner, pod.series, pod.index)
 
 
 def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
@@ -54,7 +62,7 @@ def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
         # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost.
         last = max((stamp.at, stamp.release) for _, stamp in done)[1]
         start = [(pod, stamp) for pod, stamp in done if stamp.release == last]
-        lost = len(dict.fromkeys(pod.identity for pod, _ in start)) < max(stamp.size for _, stamp in start)
+        lost = len(dict.fromkeys(slot(pod) for pod, _ in start)) < max(stamp.size for _, stamp in start)
         if lost and {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on = {last: None}
     finished = [pod for pod, stamp in done if stamp.release in going_on]
@@ -99,3 +107,20 @@ def take(room: dict[str, int], requests: Requests) -> None:
 
 def fits(room: Mapping[str, int], requests: Requests) -> bool:
     return all(amount <= room.get(name, 0) for name, amount in requests)
+
+
+def lets_in(node: Node, selection: Selection) -> bool:
+    """Whether a pod may run there, room aside, as far as the campaign's pods ask for anything.
+
+    They have tolerations, and the pins that steering writes: terms that name one node each.
+    """
+    if node.unschedulable or not node.ready or not all(_tolerated(taint, selection) for taint in node.taints):
+        return False
+    pins = None if selection.affinity is None else [one for term in selection.affinity for one in term]
+    return pins is None or any(node.name in pin.values for pin in pins)
+
+
+def _tolerated(taint: Taint, selection: Selection) -> bool:
+    return any(
+        (one.key, one.value, one.effect) == (taint.key, taint.value, taint.effect) for one in selection.tolerations
+    )

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import count, islice
+from random import SystemRandom
 
 from tests.simulation.campaign import SeedError, Tally, play
 
+_FRESH = 1_000_000, 1_000_000_000
+"""Where seeds by chance begin and end: beyond those of the suite, so that most were never played before."""
 _AHEAD = 8
 """Seeds given out in advance for each process, so that none is idle while another one plays a long seed."""
 _EVERY_N_LINES = 100
@@ -68,7 +71,9 @@ def main() -> int:
     options = _options()
     if options.seed is not None:
         return _replay(options.seed, verbose=options.verbose)
-    seeds = count(options.start)
+    start = options.start or SystemRandom().randrange(*_FRESH)
+    print(f"from seed {start} on; to play the same ones again: make soak ARGS='--start {start}'", flush=True)
+    seeds = count(start)
     progress, wanted = Progress(), seeds if options.count is None else islice(seeds, options.count)
     # Whoever is told to end takes its processes along.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -97,7 +102,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=_number, help="play this one seed and tell its story if it fails")
     parser.add_argument("--verbose", action="store_true", help="with --seed: print everything that happens")
-    parser.add_argument("--start", type=_number, default=1, metavar="SEED", help="the first seed (default 1)")
+    parser.add_argument("--start", type=_number, metavar="SEED", help="the first seed (default: one by chance)")
     parser.add_argument("--count", type=_number, metavar="N", help="how many seeds; without it, until stopped")
     parser.add_argument(
         "--jobs", type=_number, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"

@@ -1,0 +1,259 @@
+"""The referee's own book of room: who was promised which node, by what the core has asked for and was told.
+
+A claim ends only when it certainly has: whoever finds room beside all claims really finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+)
+from extender.core.turns import Turn
+from policies.model import GroupKey, Pod, Requests
+from tests.simulation.shown import Shown
+from tests.simulation.sight import Room, take
+
+DOUBT_S = 20.0
+"""How long the room of a Binding that may have been written stays promised, unless the watch tells before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room on a node. ``until``: when it ends by itself."""
+
+    gang: GroupKey | None
+    node: str
+    requests: Requests
+    until: float = float("inf")
+
+
+class Claims:
+    """One life of the extender. ``hear`` is told each event first, then ``apply`` each effect of it, in order.
+
+    ``grace_s``: how long a half-released gang has the room of a lost member kept.
+    """
+
+    def __init__(self, shown: Shown, grace_s: float) -> None:
+        self.promised: dict[str, Claim] = {}
+        self.kept: dict[str, Claim] = {}
+        """Lost member -> the room that is kept for its replacement."""
+        self.doubtful: dict[str, Claim] = {}
+        self.unsure: dict[str, GroupKey] = {}
+        """Members whose Binding may have been written in the release of their gang that is under way."""
+        self.posting: dict[str, PostBinding] = {}
+        self.calls: dict[int, str] = {}
+        """Open bind requests -> pod UID."""
+        self.freed_at = 0.0
+        """When room last became free."""
+        self.whole: dict[GroupKey, None] = {}
+        """Gangs of which something is bound, and that were whole once."""
+        self._released: dict[GroupKey, None] = {}
+        """Gangs of which this life of the extender has posted the first Binding."""
+        self._shown = shown
+        self._grace_s = grace_s
+        self._now = 0.0
+        self._new: dict[str, None] = {}
+
+    # What happens.
+
+    def hear(self, event: Event, now: float) -> None:
+        """``shown`` knows of it already."""
+        self._now = now
+        self._new.clear()
+        self._lapse()
+        match event:
+            case BindArrived(call, uid):
+                self.calls[call] = uid
+            case BindDisconnected(call):
+                self.calls.pop(call, None)
+            case BindingPosted(uid, outcome):
+                self._ended(self.posting.pop(uid), outcome)
+            case PodSeen(pod):
+                self._seen(pod)
+            case PodGone(uid):
+                self._gone(uid)
+            case GroupSeen(group):
+                self._weigh(group.key)
+            case NodeSeen() | NodeGone():
+                self.freed_at = now
+            case _:
+                pass
+
+    def apply(self, effect: Effect, event: Event) -> None:
+        match effect:
+            case Nominate(uid, node=str(node)):
+                self._promise(uid, node)
+            case Nominate(uid):
+                self._end(self.promised, uid)
+            case Ungate(uid, pin=(node,)):
+                self._promise(uid, node)
+            case AnswerFilter(_, passed) if isinstance(event, FilterCalled) and event.pod.group_key is not None:
+                self._filtered(event.pod.uid, passed)
+            case AnswerBind(call, error):
+                self._answered(call, error, event)
+            case PostBinding():
+                self._posted(effect)
+            case Turned(key, Turn.FORGOTTEN):
+                self._forgotten(key)
+            case _:
+                pass
+
+    # What follows.
+
+    def began(self, key: GroupKey) -> bool:
+        """Whether this life of the extender has posted its first Binding: it cannot doubt what became of the others."""
+        return key in self._released
+
+    def broken(self, key: GroupKey) -> bool:
+        """Whether its release has bound a part of it, and it was never whole."""
+        if not self.began(key) or key in self.whole:
+            return False
+        sight = self._shown.sight(key)
+        return sight is not None and sight.partial and any(pod.stamp for pod in sight.bound)
+
+    def kept_for(self, gang: GroupKey) -> list[Claim]:
+        return [claim for claim in self.kept.values() if claim.gang == gang]
+
+    def new(self, gang: GroupKey) -> list[Claim]:
+        """What the gang has been promised since the last event."""
+        return [self.promised[uid] for uid in self._new if uid in self.promised and self.promised[uid].gang == gang]
+
+    def left(self, nodes: Iterable[str], but: Pod | None = None) -> Room:
+        """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left."""
+        room = {node: self._shown.free(node) for node in nodes}
+        for uid, binding in self.posting.items():
+            pod = self._shown.pods.get(uid)
+            if binding.node in room and pod is not None and not pod.node:
+                take(room[binding.node], pod.requests)
+        claims = [claim for claim in self.kept.values() if but is None or claim.gang != but.group_key]
+        for uid, claim in (self.promised | self.doubtful).items():
+            if uid not in self.posting and (but is None or uid != but.uid):
+                claims.append(claim)
+        for claim in claims:
+            if claim.node in room:
+                take(room[claim.node], claim.requests)
+        return room
+
+    def _promise(self, uid: str, node: str) -> None:
+        pod = self._shown.pods.get(uid)
+        before = self.promised.get(uid)
+        if pod is None or pod.node or (before is not None and before.node == node):
+            return
+        self.promised[uid] = Claim(pod.group_key, node, pod.requests)
+        self._new[uid] = None
+        used = [lost for lost, claim in self.kept.items() if (claim.gang, claim.node) == (pod.group_key, node)]
+        for lost in used[:1]:
+            del self.kept[lost]
+
+    def _filtered(self, uid: str, passed: tuple[str, ...]) -> None:
+        if len(passed) == 1:
+            self._promise(uid, passed[0])
+        elif not passed:
+            # kube-scheduler tries it anew, and would not have it where it may have been bound.
+            self._end(self.doubtful, uid)
+
+    def _answered(self, call: int, error: str, event: Event) -> None:
+        uid = self.calls.pop(call, "")
+        # A newer request of the same pod may have taken its place, and a Binding that has ended was seen to already.
+        if error and not isinstance(event, BindArrived | BindingPosted):
+            self._end(self.promised, uid)
+
+    def _posted(self, binding: PostBinding) -> None:
+        self.posting[binding.uid] = binding
+        self._end(self.doubtful, binding.uid)
+        sight = self._shown.sight(binding.group) if binding.group is not None else None
+        if binding.group is not None and (sight is None or not sight.bound):
+            self._released[binding.group] = None
+
+    def _forgotten(self, key: GroupKey) -> None:
+        self.unsure = {uid: gang for uid, gang in self.unsure.items() if gang != key}
+        for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
+            if uid not in self.posting and uid not in self.doubtful:
+                self._end(self.promised, uid)
+
+    def _seen(self, pod: Pod) -> None:
+        key = pod.group_key
+        claim = self.promised.get(pod.uid)
+        if pod.node:
+            for book in (self.promised, self.doubtful):
+                book.pop(pod.uid, None)
+            self._weigh(key)
+        if not pod.live:
+            self._lose(pod.uid, key)
+        elif claim is not None and claim.gang != key:
+            self._end(self.promised, pod.uid)
+        if pod.terminal:
+            self.freed_at = self._now
+
+    def _gone(self, uid: str) -> None:
+        if uid in self.posting:
+            # The core learns with the end of its Binding that it is lost, when its room is free already.
+            self._end(self.promised, uid)
+        self._lose(uid)
+        self.freed_at = self._now
+
+    def _ended(self, binding: PostBinding, outcome: Outcome) -> None:
+        uid = binding.uid
+        pod = self._shown.pods.get(uid)
+        if outcome is Outcome.DONE:
+            self._shown.bound(binding)
+            for book in (self.promised, self.doubtful):
+                book.pop(uid, None)
+            self._weigh(binding.group)
+        elif outcome is Outcome.REFUSED or pod is None or not pod.live:
+            self._lose(uid, binding.group)
+            self.freed_at = self._now
+        elif binding.group is not None and binding.group == pod.group_key and not pod.node:
+            self.unsure[uid] = binding.group
+            self.doubtful[uid] = Claim(binding.group, binding.node, pod.requests, self._now + DOUBT_S)
+
+    def _weigh(self, key: GroupKey | None) -> None:
+        """Whether the gang is whole by now."""
+        sight = self._shown.sight(key) if key is not None else None
+        if key is None or sight is None or not sight.bound:
+            return
+        if sight.needed is not None and not sight.partial:
+            self.whole[key] = None
+            self._keep_no_longer(key)
+
+    def _lose(self, uid: str, gang: GroupKey | None = None) -> None:
+        """A member lost its node, or is lost: part of its gang may be bound. None: nobody knows which gang."""
+        claim = self.promised.get(uid)
+        self.unsure.pop(uid, None)
+        self._end(self.promised, uid)
+        self._end(self.doubtful, uid)
+        for key in [key for key in self._released if gang is None or key == gang]:
+            sight = self._shown.sight(key)
+            if (sight is None or not sight.bound) and all(one.group != key for one in self.posting.values()):
+                self.whole.pop(key, None)
+                del self._released[key]
+                self._keep_no_longer(key)
+        if claim is not None and claim.gang is not None and self.broken(claim.gang) and uid not in self.kept:
+            self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
+
+    def _lapse(self) -> None:
+        for book in (self.kept, self.doubtful):
+            for uid in [uid for uid, claim in book.items() if self._now >= claim.until]:
+                self._end(book, uid)
+
+    def _keep_no_longer(self, key: GroupKey) -> None:
+        for uid in [uid for uid, claim in self.kept.items() if claim.gang == key]:
+            self._end(self.kept, uid)
+
+    def _end(self, book: dict[str, Claim], uid: str) -> None:
+        if book.pop(uid, None) is not None:
+            self.freed_at = self._now

@@ -1,0 +1,171 @@
+"""Whose turn it is: half-released gangs first, then by priority, and whoever could start is not kept waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from extender.core.effects import AnswerFilter, Effect, Turned
+from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
+from extender.core.turns import Turn
+from policies.model import GANG_GATE, GroupKey, Pod
+from tests.simulation.claims import Claim, Claims
+from tests.simulation.seating import agree, seats
+from tests.simulation.shown import Shown
+from tests.simulation.sight import Room, Sight
+
+OURS = "muster"
+PATIENCE_S = 5.0
+"""How long a gang may wait for a plan that there is room for: the queue rests 2 s at most."""
+_BACKOFF_S = 31.0
+"""After a plan that failed, or a node that was refused, its gang may be left alone for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A gang that waits and could be planned: ``needed`` of ``waiting`` members have to find room at once."""
+
+    needed: int
+    waiting: tuple[Pod, ...]
+    bound: tuple[Pod, ...]
+    broken: bool
+    priority: int
+
+
+class Fairness:
+    """One life of the extender. ``restless``: names of gangs that kube-scheduler refuses for reasons of its own.
+
+    ``most``: how many waiting gangs of a namespace are looked at.
+    """
+
+    def __init__(self, shown: Shown, claims: Claims, restless: Collection[str], most: int) -> None:
+        self._shown = shown
+        self._claims = claims
+        self._restless = restless
+        self._most = most
+        self._excused: dict[GroupKey, float] = {}
+        self._changed: dict[GroupKey, float] = {}
+        self._since: dict[GroupKey, float] = {}
+
+    def pardon(self, until: float) -> None:
+        """The extender stands still."""
+        self._since.clear()
+        for key in self._shown.members:
+            self._excused[key] = max(until, self._excused.get(key, 0.0))
+
+    def hear(self, event: Event, now: float) -> None:
+        """Before ``shown`` knows of it."""
+        match event:
+            case PodSeen(pod):
+                before = self._shown.pods.get(pod.uid)
+                for one in (pod, before):
+                    if one is not None and one.group_key is not None:
+                        self._changed[one.group_key] = now
+                if before is not None and pod.refusal != before.refusal and pod.uid in self._claims.promised:
+                    self._excuse(pod.group_key, now)
+            case PodGone(uid) if uid in self._shown.pods:
+                if (key := self._shown.pods[uid].group_key) is not None:
+                    self._changed[key] = now
+            case GroupSeen(group):
+                self._changed[group.key] = now
+            case GroupGone(key):
+                self._changed[key] = now
+            case _:
+                pass
+
+    def judge(self, effect: Effect, event: Event, now: float) -> str | None:
+        """What is wrong with what the core asks for, after ``claims`` knows of it."""
+        match effect:
+            case Turned(key, Turn.FORGOTTEN):
+                self._excuse(key, now)
+            case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
+                self._excuse(event.pod.group_key, now)
+            case Turned(key, Turn.PLANNED):
+                return self._judge_order(key, now)
+            case _:
+                pass
+        return None
+
+    def look(self, now: float) -> str | None:
+        """To be called every now and then: who could have been planned for longer than that may take."""
+        since, self._since = self._since, {}
+        wanted = self._all_wanted(now)
+        room = self._claims.left(self._shown.nodes) if wanted else {}
+        for key, one in wanted:
+            if self._could_start(room, one, self._claims.kept_for(key)):
+                self._since[key] = since.get(key, now)
+                if now - self._since[key] > PATIENCE_S:
+                    return f"{key} could have been planned for {now - self._since[key]:.1f} s, and was not"
+        return None
+
+    def _judge_order(self, planned: GroupKey, now: float) -> str | None:
+        """Nobody is planned with the room that somebody before him in the order could have started in."""
+        if self._claims.freed_at >= now:
+            return None  # a pass that was under way goes on with those behind
+        mine = self._shown.sight(planned)
+        if mine is None or not mine.live or self._claims.broken(planned):
+            return None
+        priority = max(pod.priority for pod in mine.live)
+        ahead = [
+            (key, wanted)
+            for key, wanted in self._all_wanted(now)
+            if (wanted.broken or wanted.priority > priority) and key != planned and self._changed.get(key, 0.0) < now
+        ]
+        room, taken = self._claims.left(self._shown.nodes) if ahead else {}, self._claims.new(planned)
+        for key, wanted in ahead:
+            kept = self._claims.kept_for(key)
+            if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
+                why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
+                return f"{planned} is planned where {key}, {why}, could have started"
+        return None
+
+    def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
+        """None of a namespace where so many gangs wait that some are not looked at."""
+        crowd: dict[str, int] = {}
+        found = []
+        for key in self._shown.members:
+            sight = self._shown.sight(key)
+            if sight is None or not sight.waiting:
+                continue
+            crowd[key.namespace] = crowd.get(key.namespace, 0) + 1
+            if now >= self._excused.get(key, 0.0) and (wanted := self._wanted(key, sight)) is not None:
+                found.append((key, wanted))
+        return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._most]
+
+    def _wanted(self, key: GroupKey, sight: Sight) -> Wanted | None:
+        """None for a gang that does not wait, or has to for a reason that is not room."""
+        group = self._shown.groups.get(key)
+        if key.name in self._restless or sight.needed is None or sight.needed < 1:
+            return None
+        broken = self._claims.broken(key)
+        if (sight.bound and not broken) or sight.count(sight.live) < sight.needed or (group and group.deleting):
+            return None
+        if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubtful)):
+            return None
+        if any(binding.group == key for binding in self._claims.posting.values()):
+            return None
+        if any(pod.scheduler != OURS or set(pod.gates) - {GANG_GATE} for pod in sight.live):
+            return None
+        if not agree(pod for pod in sight.live if not pod.node):
+            return None  # a bound one may be of an older revision
+        needed = sight.needed - sight.count(sight.bound)
+        return Wanted(needed, sight.waiting, sight.bound, broken, sight.live[0].priority) if needed > 0 else None
+
+    def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:
+        """Whether there is room for it when these claims are given back."""
+        for claim in (given := list(back)):
+            _give(room, claim, 1)
+        found = seats(self._shown.nodes, room, wanted.waiting, wanted.bound, wanted.needed)
+        for claim in given:
+            _give(room, claim, -1)
+        return found >= wanted.needed
+
+    def _excuse(self, key: GroupKey | None, now: float) -> None:
+        if key is not None:
+            self._excused[key] = now + _BACKOFF_S
+
+
+def _give(room: Room, claim: Claim, sign: int) -> None:
+    if (left := room.get(claim.node)) is not None:
+        for name, amount in claim.requests:
+            left[name] = left.get(name, 0) + sign * amount

@@ -1,0 +1,60 @@
+"""Room is given once: nothing is promised or bound where it is kept, in doubt, or promised to somebody else."""
+
+from __future__ import annotations
+
+from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, Ungate
+from extender.core.events import Event, FilterCalled
+from policies.model import Pod
+from tests.simulation.claims import Claims
+from tests.simulation.shown import Shown
+from tests.simulation.sight import fits, lets_in
+
+
+def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> str | None:
+    """What is wrong with what the core asks for, before ``claims`` knows of it."""
+    match effect:
+        case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)):
+            return _promised(uid, node, shown, claims)
+        case AnswerFilter(passed=passed) if isinstance(event, FilterCalled):
+            pod = shown.pods.get(event.pod.uid)
+            if pod is None or pod.native_group:
+                return None
+            if pod.group_key is not None:
+                return _promised(pod.uid, passed[0], shown, claims) if len(passed) == 1 else None
+            claimed = {
+                claim.node for book in (claims.promised, claims.kept, claims.doubtful) for claim in book.values()
+            }
+            for node in passed:
+                if node in claimed and (short := _short(pod, node, shown, claims)):
+                    return f"{pod.uid} may go to {node}, where {short}"
+        case PostBinding(uid, node=node) if effect.group is None and uid in shown.pods:
+            # Where nothing is promised, room is kube-scheduler's business: it may know of more.
+            pod = shown.pods[uid]
+            if fits(shown.free(node), pod.requests) and (short := _short(pod, node, shown, claims)):
+                return f"{uid} is to be bound to {node}, where {short}"
+        case _:
+            pass
+    return None
+
+
+def _promised(uid: str, node: str, shown: Shown, claims: Claims) -> str | None:
+    pod, before = shown.pods.get(uid), claims.promised.get(uid)
+    if pod is None or pod.node or (before is not None and before.node == node):
+        return None
+    doubt = claims.doubtful.get(uid)
+    known = shown.nodes.get(doubt.node) if doubt is not None else None
+    if doubt is not None and doubt.node != node and known is not None and lets_in(known, pod.selection):
+        return f"{uid} is promised {node}, and may have been bound to {doubt.node}"
+    short = _short(pod, node, shown, claims)
+    return f"{uid} is promised {node}, where {short}" if short else None
+
+
+def _short(pod: Pod, node: str, shown: Shown, claims: Claims) -> str | None:
+    """Why the pod does not fit there beside what others have been given; None if it does."""
+    left = claims.left((node,), pod)[node]
+    if fits(left, pod.requests):
+        return None
+    free = shown.free(node)
+    books = {"kept for": claims.kept, "in doubt for": claims.doubtful, "promised to": claims.promised}
+    whose = [f"{how} {uid}" for how, book in books.items() for uid, claim in book.items() if claim.node == node]
+    return f"the room is {', '.join(whose) or 'being bound'}: {left} of {free} is left"

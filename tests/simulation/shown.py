@@ -1,0 +1,101 @@
+"""The objects as the extender was told of them, and what it knows of its own Bindings, kept event by event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from extender.core.effects import PostBinding
+from extender.core.events import Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from policies.model import GroupKey, Node, Pod, PodGroup, Stamp
+from tests.simulation.sight import Sight, look, take
+
+GANG_UID, RELEASE, RELEASE_COMPLETE = "muster.dev/gang-uid", "muster.dev/release", "muster.dev/release-complete"
+"""The annotations that a Binding of a gang's member writes, as the documents name them."""
+
+
+class Shown:
+    """One life of the extender: nobody can ask more of it than what follows from this."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.groups: dict[GroupKey, PodGroup] = {}
+        self.members: dict[GroupKey, dict[str, Pod]] = {}
+        self._on: dict[str, dict[str, Pod]] = {}
+        self._written: dict[str, PostBinding] = {}
+        """Bindings that are known to be written, until the watch shows them."""
+
+    def watch(self, event: Event) -> None:
+        match event:
+            case PodSeen(pod):
+                self._put(pod)
+            case PodGone(uid):
+                self._written.pop(uid, None)
+                self._take(uid)
+            case NodeSeen(node):
+                self.nodes[node.name] = node
+            case NodeGone(name):
+                self.nodes.pop(name, None)
+            case GroupSeen(group):
+                self.groups[group.key] = group
+            case GroupGone(key, uid):
+                if key in self.groups and self.groups[key].uid == uid:
+                    del self.groups[key]
+            case _:
+                pass
+
+    def bound(self, binding: PostBinding) -> None:
+        """This Binding was written, whatever the watch shows by now."""
+        pod = self.pods.get(binding.uid)
+        if pod is not None and not pod.node:
+            self._written[pod.uid] = binding
+            self._put(pod)
+
+    def sight(self, key: GroupKey) -> Sight | None:
+        """The gang; None when nobody belongs to it."""
+        members = self.members.get(key)
+        return look(members.values(), self.groups) if members else None
+
+    def free(self, node: str) -> dict[str, int]:
+        """What bound pods leave of the node: nothing of one that is gone."""
+        known = self.nodes.get(node)
+        room = dict(known.allocatable) if known is not None else {}
+        for pod in self._on.get(node, {}).values():
+            if not pod.terminal:
+                take(room, pod.requests)
+        return room
+
+    def _put(self, pod: Pod) -> None:
+        self._take(pod.uid)
+        if pod.node:
+            self._written.pop(pod.uid, None)
+        elif (binding := self._written.get(pod.uid)) is not None:
+            pod = replace(pod, node=binding.node, stamp=stamp_of(binding))
+        self.pods[pod.uid] = pod
+        if pod.group_key is not None:
+            self.members.setdefault(pod.group_key, {})[pod.uid] = pod
+        if pod.node:
+            self._on.setdefault(pod.node, {})[pod.uid] = pod
+
+    def _take(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        if pod.group_key is not None:
+            members = self.members[pod.group_key]
+            del members[uid]
+            if not members:
+                del self.members[pod.group_key]
+        if pod.node:
+            del self._on[pod.node][uid]
+
+
+def stamp_of(binding: PostBinding) -> Stamp | None:
+    said = binding.annotations
+    if GANG_UID not in said:
+        return None
+    quorum, size = int(said.get(f"{RELEASE}-quorum", 0)), int(said.get(f"{RELEASE}-size", 0))
+    at = said.get("muster.dev/released-at", "")
+    began = datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp() if at else 0.0
+    return Stamp(said[GANG_UID], said[RELEASE], RELEASE_COMPLETE in said, quorum, size, began)

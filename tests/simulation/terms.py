@@ -1,0 +1,20 @@
+"""What the referee has to know of a run beside the objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What of a run the referee has to know. ``calm``: nothing goes wrong, so gangs start without delay.
+
+    ``grace_s``: how long a half-released gang has room kept. ``waiting``: gangs of one namespace that are looked at.
+    ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
+    """
+
+    calm: bool
+    grace_s: float = 60.0
+    waiting: int = 20_000
+    restless: tuple[str, ...] = ()
+    vague: bool = False
