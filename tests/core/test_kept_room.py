@@ -1,0 +1,80 @@
+"""A release that breaks off: room is kept for the members that it lost, and new room goes to it first."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.core.events import Outcome
+from extender.core.gang import Kept, kept_for
+from extender.core.state import State
+from tests.builders import cluster, gang, reborn, single
+from tests.core.script import Script
+
+
+def test_the_room_of_a_lost_member_is_kept_for_its_replacement() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    room = script.planned(final)
+    for uid in list(script.bindings)[:1]:
+        script.post(script.pods[uid])
+    script.gone(script.pods[final.uid])
+    script.post_all()
+    other = gang("other", 1, priority=100)
+    script.see(other)
+    assert not script.planned(other[0])
+    replacement = reborn(final)
+    script.see(replacement)
+    assert script.planned(replacement) == room
+    script.run([replacement])
+    assert script.reason("train") == "Running"
+
+
+def test_a_half_released_gang_gets_new_room_before_one_of_higher_priority() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.post(script.pods[next(iter(script.bindings))])
+    script.drop(script.planned(final) or "")
+    script.gone(script.pods[final.uid])
+    script.post_all()
+    replacement, other = reborn(final), gang("other", 1, priority=100)
+    script.see(other, replacement)
+    assert not script.planned(other[0])
+    assert not script.planned(replacement)
+    script.see(*cluster("b: 1x8"))
+    script.advance(5)
+    assert script.planned(replacement) == "b-0"
+    assert not script.planned(other[0])
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_room_of_a_refused_member_is_kept_whichever_binding_ends_first(order: tuple[int, int]) -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    first = list(script.bindings)
+    room = script.bindings[first[0]].node
+    for index in order:
+        script.feed_outcome(first[index], Outcome.REFUSED if index == 0 else Outcome.DONE)
+    assert room not in script.filter(single("other", gpus=8))
+
+
+def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> None:
+    """A node that gets room back is tried again, which looks at the gang again while its room is being given back."""
+    state, pods = State(), gang("train", 2)
+    for one in cluster("a: 2x8"):
+        state.ledger.set_node(one)
+    for pod in pods:
+        state.put_pod(pod)
+    (broken_off,) = state.gangs.values()
+    for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
+        broken_off.kept[pod.uid] = Kept(node, pod.requests, 60.0)
+        state.ledger.charge(kept_for(pod.uid), node, pod.requests, assumed=True)
+        broken_off.refuse(node, 60.0)
+        state.refusing[node] = {broken_off.key: None}
+    state.review(broken_off)
+    assert not broken_off.kept
+    assert not state.ledger.charges
