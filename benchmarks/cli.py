@@ -33,8 +33,8 @@ from benchmarks.faults.theatre import GENTLE, Scale
 from benchmarks.record import RecordError
 from benchmarks.stage import MODES, Mode
 from devcluster import ClusterError
-from extender.loadtest import latency_command
-from extender.simulate.shape import InputError
+from extender.cli.loadtest import latency_command
+from extender.simulation.replay.shape import InputError
 
 main = typer.Typer(
     name="muster bench",

@@ -23,11 +23,11 @@ from devcluster.progress import Progress
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.scheduler import Scheduler
 from policies.api import TopologyPolicy
-from policies.balanced import Balanced
 from policies.chosen import OURS, Policies
-from policies.levels import levels_from
 from policies.model import Dialect, GroupRef, Node, Pod, Requests, Topology
-from policies.topology import BestFit
+from policies.model.levels import levels_from
+from policies.strategies.balanced import Balanced
+from policies.strategies.best_fit import BestFit
 
 SMALL, LARGE = 8, 512
 ROUNDS = {SMALL: 50, LARGE: 10}

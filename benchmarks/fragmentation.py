@@ -18,18 +18,18 @@ from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
-from extender.config import load
-from extender.given import core
-from extender.simulate.arrivals import Arrival, at_load
-from extender.simulate.baselines import PodByPod
-from extender.simulate.chance import Chance
-from extender.simulate.contest import misfits
-from extender.simulate.course import Course, Decider, Life, Terms
-from extender.simulate.outcome import outcome
-from extender.simulate.replay import Muster
-from extender.simulate.report import duration
-from extender.simulate.shape import GPU, InputError, gpus_of, nodes_of, pools_from
-from extender.simulate.trace import Layout, read_trace
+from extender.cli.case import core
+from extender.config.settings import load
+from extender.simulation.chance import Chance
+from extender.simulation.replay.arrivals import Arrival, at_load
+from extender.simulation.replay.baselines import PodByPod
+from extender.simulation.replay.contest import misfits
+from extender.simulation.replay.course import Course, Decider, Life, Terms
+from extender.simulation.replay.muster import Muster
+from extender.simulation.replay.shape import GPU, InputError, gpus_of, nodes_of, pools_from
+from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.report.outcome import outcome
+from extender.simulation.report.tables import duration
 from policies.model import CLIQUE, Node, Topology
 
 ALONE = {"kube-scheduler": True, "kube-scheduler-packed": False}

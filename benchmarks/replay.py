@@ -15,15 +15,15 @@ from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
-from extender.config import load
-from extender.given import core
-from extender.simulate import report
-from extender.simulate.arrivals import Arrival, at_load
-from extender.simulate.contest import Baseline, Case, run
-from extender.simulate.course import Terms
-from extender.simulate.outcome import Figures
-from extender.simulate.shape import gpus_of, nodes_of, pools_from
-from extender.simulate.trace import Layout, read_trace
+from extender.cli.case import core
+from extender.config.settings import load
+from extender.simulation.replay.arrivals import Arrival, at_load
+from extender.simulation.replay.contest import Baseline, Case, run
+from extender.simulation.replay.course import Terms
+from extender.simulation.replay.shape import gpus_of, nodes_of, pools_from
+from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.report import tables as report
+from extender.simulation.report.outcome import Figures
 from policies.model import Node
 
 MUSTER = "muster"

@@ -15,20 +15,20 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from extender.config import Settings, TlsFiles
-from extender.connections import BACKLOG, Connections, http_config
+from extender.config.settings import Settings, TlsFiles
 from extender.core.scheduler import Scheduler
-from extender.election import Leadership
-from extender.hosts import Hosts
+from extender.http.connections import BACKLOG, Connections, http_config
+from extender.http.hosts import Hosts
+from extender.http.scrape import metrics_page
+from extender.http.server import App, create_app
+from extender.http.tls import Credentials, TlsError, only
 from extender.kube.client import Kube
 from extender.kube.writer import KubeApi
-from extender.metrics import Metrics
+from extender.observe.metrics import Metrics
+from extender.observe.sight import Sight
 from extender.replica import Replica
+from extender.runtime.election import Leadership
 from extender.runtime.runner import Runner
-from extender.scrape import metrics_page
-from extender.server import App, create_app
-from extender.sight import Sight
-from extender.tls import Credentials, TlsError, only
 
 log = logging.getLogger("muster")
 

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 
 from extender.core.scheduler import Scheduler
-from extender.election import LeaderElection, Leadership
 from extender.kube.client import Kube
 from extender.kube.lease import follow
 from extender.kube.reflector import reflectors
+from extender.observe.sight import Sight
+from extender.observe.topology import told, topology
+from extender.runtime.election import LeaderElection, Leadership
 from extender.runtime.runner import Api, Runner
-from extender.sight import Sight
-from extender.topology import told, topology
 
 log = logging.getLogger("muster")
 

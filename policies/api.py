@@ -1,4 +1,7 @@
-"""The questions a policy answers. A policy is any class with the method; there is nothing to inherit."""
+"""The questions a policy answers. A policy is any class with the method; there is nothing to inherit.
+
+Whoever writes one finds here every type that it meets.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,30 @@ from typing import Protocol
 
 import numpy as np
 
-from policies.ask import Ask
 from policies.model import GroupKey, Pod
-from policies.snapshot import Counts, Domain, Rows, Snapshot
+from policies.placement.request import PlacementRequest, Role
+from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot
+
+__all__ = [
+    "NOBODY",
+    "NO_OPINION",
+    "PAUSE",
+    "Choice",
+    "Counts",
+    "Domain",
+    "GroupKey",
+    "Level",
+    "PlacementRequest",
+    "Pod",
+    "QueuePolicy",
+    "Role",
+    "Rows",
+    "ScorePolicy",
+    "Snapshot",
+    "SortKey",
+    "TopologyPolicy",
+    "WaitingGang",
+]
 
 SortKey = tuple[int | float | str, ...]
 """Compared as Python compares tuples: the smaller one is served first."""
@@ -59,7 +83,7 @@ class TopologyPolicy(Protocol):
     millisecond to find may be preceded by ``PAUSE``, which is no choice.
     """
 
-    def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]: ...
+    def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]: ...
 
 
 class ScorePolicy(Protocol):

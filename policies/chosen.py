@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.affinity import Affinity
 from policies.api import QueuePolicy, ScorePolicy, TopologyPolicy
 from policies.order import PriorityThenAge
-from policies.packing import Packing
-from policies.scoring import WeightedSum
-from policies.topology import BestFit
+from policies.strategies.affinity import Affinity
+from policies.strategies.best_fit import BestFit
+from policies.strategies.packing import Packing
+from policies.strategies.scoring import WeightedSum
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from extender.core.ledger import Ledger
 from policies.model import CLIQUE, Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
-from policies.snapshot import Snapshot
+from policies.placement.snapshot import Snapshot
 
 GPU = "nvidia.com/gpu"
 _GI = 1024**3

@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from extender.core.effects import Turned
 from extender.core.turns import Cause, Turn
-from extender.metrics import Metrics
+from extender.observe.metrics import Metrics
 from policies.model import GroupKey
 from tests.builders import cluster, gang
 from tests.core.script import Script

@@ -13,10 +13,10 @@ import httpx
 from extender.core.effects import Nominate, PostBinding, Report
 from extender.core.events import NodeSeen, PodSeen, Synced
 from extender.core.scheduler import Scheduler
-from extender.metrics import Metrics
+from extender.http.server import create_app
+from extender.observe.metrics import Metrics
 from extender.runtime.requests import OK, Asked, Response
 from extender.runtime.runner import Runner
-from extender.server import create_app
 from policies.model import Dialect, GroupRef, Node, Pod
 
 GPUS = (("nvidia.com/gpu", 8), ("pods", 1))

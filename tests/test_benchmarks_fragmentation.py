@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from benchmarks import fragmentation
 from benchmarks.cli import main
-from extender.simulate.shape import InputError, gpus_of, nodes_of, pools_from
+from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from
 
 CLUSTER = "6 nodes x 4 GPUs in cliques of 3"
 TRACE = "cluster,submission_time,duration,num_gpu\n" + "".join(

@@ -18,8 +18,9 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from extender import cli, probe
-from extender.cli import main
+import extender.cli.main as cli
+from extender import probe
+from extender.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 MUSTER = Path(sys.executable).with_name("muster")
@@ -73,7 +74,7 @@ def test_the_probe_imports_next_to_nothing(port: int) -> None:
 
 
 def test_the_list_of_commands_imports_no_command() -> None:
-    assert imported("from extender.cli import main; main(['--help'])") & HEAVY == set()
+    assert imported("from extender.cli.main import main; main(['--help'])") & HEAVY == set()
 
 
 def test_the_probes_of_the_manifests_are_the_light_one(port: int, tmp_path: Path) -> None:

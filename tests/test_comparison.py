@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from extender.core.advice import Mode
-from extender.metrics import Metrics
+from extender.observe.metrics import Metrics
 from policies.model import Pod
 from tests.builders import busy, cluster, gang, node, reborn
 from tests.core.script import Script

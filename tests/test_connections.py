@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 from uvicorn.server import ServerState
 
-from extender import connections
-from extender.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, bounded, http_config
-from extender.verbs import Receive, Scope, Send, reply
+from extender.http import connections
+from extender.http.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, bounded, http_config
+from extender.http.verbs import Receive, Scope, Send, reply
 from tests.running import eventually
 
 pytestmark = pytest.mark.anyio

@@ -13,14 +13,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extender.cli import main
-from extender.config import load
-from extender.doctor.configuration import duration_s
-from extender.doctor.examination import examine
-from extender.doctor.facts import Facts, member_from, owner_from
-from extender.doctor.finding import NOT_CHECKED, Severity, skipped
-from extender.doctor.gather import no_configuration
-from extender.doctor.rights import EXTENDER, needed
+from extender.cli.doctor.configuration import duration_s
+from extender.cli.doctor.examination import examine
+from extender.cli.doctor.facts import Facts, member_from, owner_from
+from extender.cli.doctor.finding import NOT_CHECKED, Severity, skipped
+from extender.cli.doctor.gather import no_configuration
+from extender.cli.doctor.rights import EXTENDER, needed
+from extender.cli.main import main
+from extender.config.settings import load
 from extender.kube.objects import Condition, Meta, OwnerObject, OwnerSpec, PodObject, PodSpec, PodStatus
 
 ROOT = Path(__file__).parent.parent
@@ -272,7 +272,7 @@ def test_the_gravest_comes_first() -> None:
 
 
 def test_the_document_has_every_code_and_no_other() -> None:
-    sources = [path.read_text() for path in (ROOT / "extender" / "doctor").glob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "extender" / "cli" / "doctor").glob("*.py")]
     given = {code for text in sources for code in re.findall(r'(?:error|warning|note|Finding)\(\s*"([A-Za-z]+)"', text)}
     given |= {f"No{verb}Verb" for verb in ("Filter", "Prioritize", "Preempt", "Bind")}
     given.add(NOT_CHECKED)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.election import LeaderElection, Leadership, Lease
+from extender.runtime.election import LeaderElection, Leadership, Lease
 
 OURS = "muster-7d9f-abcde_0b6c1f4e-90aa-4a5a-8c3e-5d2f"
 THEIRS = "muster-7d9f-vwxyz_4f2e"

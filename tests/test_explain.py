@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import extender.core
-from extender.explain.domains import domains
-from extender.explain.explanation import Explanation, explain
-from extender.explain.remedies import SAID
+from extender.observe.explain.domains import domains
+from extender.observe.explain.explanation import Explanation, explain
+from extender.observe.explain.remedies import SAID
 from policies.model import CLIQUE, Node, Pod, PodGroup, Selection, Taint, Topology
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.script import Script

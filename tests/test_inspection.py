@@ -18,12 +18,12 @@ import uvicorn
 import yaml
 from typer.testing import CliRunner, Result
 
-from extender.cli import main
+from extender.cli.main import main
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
 from extender.core.scheduler import Scheduler
-from extender.metrics import Metrics
+from extender.http.server import create_app
+from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
-from extender.server import create_app
 from policies.model import GroupRef, Topology
 from tests.builders import cluster, gang
 from tests.running import Written

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from extender import cli
-from extender.loadtest import Call, Load, Verb, calls, figures, fire, main
+import extender.cli.main as cli
+from extender.cli.loadtest import Call, Load, Verb, calls, figures, fire, main
 
 
 class Extender:
@@ -174,7 +174,7 @@ def test_the_defaults_spare_a_live_extender(extender: Extender) -> None:
 def test_an_installed_package_has_the_load_test_alone(
     extender: Extender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "extender" / "cli.py"))
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "extender" / "cli" / "main.py"))
     wanted = ["bench", "latency", "--url", extender.url, "--calls", "2", "--verb", "filter"]
     assert CliRunner().invoke(cli.main, wanted).exit_code == 0
     other = CliRunner().invoke(cli.main, ["bench", "throughput"])

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from extender.logs import LONGEST_LINE, Json, OneLine
+from extender.observe.logs import LONGEST_LINE, Json, OneLine
 
 FORGED = "x\n2026-01-01 00:00:00,000 INFO gang team/train: Running"
 COLOURS = "\x1b[31mred\x1b]0;title\x07"

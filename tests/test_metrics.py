@@ -12,8 +12,8 @@ import pytest
 
 from extender.core.effects import Turned
 from extender.core.turns import Cause, Turn
-from extender.metrics import Metrics, size_of
-from extender.scrape import metrics_page
+from extender.http.scrape import metrics_page
+from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef
 from tests.builders import cluster, gang
 from tests.core.script import Script

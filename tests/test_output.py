@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.output import Output, OutputError, check_apart
+from extender.cli.output import Output, OutputError, check_apart
 
 
 def test_nothing_is_there_until_it_is_written_and_then_all_of_it(tmp_path: Path) -> None:

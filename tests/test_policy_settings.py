@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from extender.config import SettingsError, load
+from extender.config.settings import SettingsError, load
 from policies.order import PriorityThenAge
-from policies.placement import Placed, place
-from policies.topology import BestFit
+from policies.placement.place import Placed, place
+from policies.strategies.best_fit import BestFit
 from tests.builders import busy, cluster, gang, snapshot
 
 FOREIGN = '''

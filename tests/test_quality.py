@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from extender.metrics import Metrics
-from extender.quality import Domains, Quality, quality
+from extender.observe.metrics import Metrics
+from extender.observe.quality import Domains, Quality, quality
 from policies.model import Node, Pod, Taint
 from tests.builders import busy, cluster, gang, node
 from tests.core.script import Script

@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from extender.core.scheduler import Scheduler
-from extender.election import LeaderElection, Leadership, Lease
+from extender.http.server import create_app
 from extender.kube.client import Kube
 from extender.kube.connection import StandbyError
 from extender.kube.writer import KubeApi
-from extender.metrics import Metrics
+from extender.observe.metrics import Metrics
+from extender.observe.sight import DARK_S, Sight
 from extender.replica import Replica
+from extender.runtime.election import LeaderElection, Leadership, Lease
 from extender.runtime.runner import Runner
-from extender.server import create_app
-from extender.sight import DARK_S, Sight
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
 from tests.running import eventually
 

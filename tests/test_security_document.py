@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender import connections, verbs, wire
-from extender.config import Settings, load
+from extender.config.settings import Settings, load
+from extender.http import connections, verbs, wire
 from extender.kube import client, connection
 from extender.kube.convert import MOST_CHARACTERS, MOST_CONDITIONS, MOST_NAMES, MOST_VALUES
 from extender.kube.reflector import WATCH_S
 from extender.kube.requests import MOST
-from extender.logs import LONGEST_LINE
-from extender.sight import DARK_S
+from extender.observe.logs import LONGEST_LINE
+from extender.observe.sight import DARK_S
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "SECURITY.md").read_text()
@@ -71,7 +71,7 @@ def test_the_settings_and_the_schedulers_entry_belong_together() -> None:
 def test_what_is_shown_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from extender.cli import main
+    from extender.cli.main import main
 
     monkeypatch.setenv("MUSTER_LISTEN_HOST", "0.0.0.0")  # noqa: S104
     (shown,) = re.findall(r"\$ MUSTER_LISTEN_HOST=0\.0\.0\.0 muster serve\n(.*?)```", TLS, re.DOTALL)

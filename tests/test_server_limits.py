@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from extender import wire
 from extender.core.state import State
-from extender.hosts import Hosts
-from extender.metrics import Metrics
-from extender.server import create_app
-from extender.verbs import LARGE, LARGEST_BIND, Message
+from extender.http import wire
+from extender.http.hosts import Hosts
+from extender.http.server import create_app
+from extender.http.verbs import LARGE, LARGEST_BIND, Message
+from extender.observe.metrics import Metrics
 from tests.running import Extender, eventually, running
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from extender.simulation import main
+from extender.cli.simulate import main
 
 TWO_JOBS = Path(__file__).parent.parent / "docs" / "examples" / "two-jobs.yaml"
 TRACE = "cluster,submission_time,duration,num_gpu\n"
@@ -162,7 +162,7 @@ def test_an_interrupted_run_leaves_no_file_and_no_traceback(tmp_path: Path, monk
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("extender.simulation.run", interrupted)
+    monkeypatch.setattr("extender.cli.simulate.run", interrupted)
     code, said = simulate("--scenario", TWO_JOBS, "--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
     assert (code, "Traceback" in said) == (130, False)
     assert not list(tmp_path.iterdir())
@@ -174,7 +174,7 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Pa
         f"a,{97 * number % 1000},{500 + 131 * number % 700},{(1, 2, 8, 16, 24)[number % 5]}" for number in range(60)
     ]
     trace.write_text(TRACE + "\n".join(rows))
-    program = "import sys; from extender.simulation import main; main(sys.argv[1:])"
+    program = "import sys; from extender.cli.simulate import main; main(sys.argv[1:])"
     args = ["--trace", str(trace), "--cluster", "6 nodes x 8 GPUs in cliques of 2", "--json", "-"]
     told = [
         subprocess.run(

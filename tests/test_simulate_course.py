@@ -12,16 +12,16 @@ import pytest
 
 from benchmarks import replay
 from benchmarks.record import Content, read_runs
-from extender.config import load
+from extender.cli.case import core
+from extender.config.settings import load
 from extender.core.invariants import validate
 from extender.core.scheduler import Scheduler
-from extender.given import core
-from extender.simulate.arrivals import Arrival, at_load, offered_load
-from extender.simulate.contest import Baseline, Case, run
-from extender.simulate.course import Course, Terms
-from extender.simulate.outcome import binned
-from extender.simulate.replay import Muster
-from extender.simulate.shape import gpus_of, nodes_of, pools_from
+from extender.simulation.replay.arrivals import Arrival, at_load, offered_load
+from extender.simulation.replay.contest import Baseline, Case, run
+from extender.simulation.replay.course import Course, Terms
+from extender.simulation.replay.muster import Muster
+from extender.simulation.replay.shape import gpus_of, nodes_of, pools_from
+from extender.simulation.report.outcome import binned
 from policies.model import Node
 from tests.test_benchmarks import ABOUT
 

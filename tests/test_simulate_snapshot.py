@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from extender.cli.simulate import main
 from extender.kube.objects import GroupObject, NodeObject, PodObject
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
-from extender.simulation import main
 
 Tree = dict[str, Any]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.simulate.outcome import Figures, Outcome, Waits
-from extender.simulate.page import page, snapshot_page
-from extender.simulate.report import Input, Table
-from extender.simulate.verdict import longer_waits, verdict
+from extender.simulation.report.outcome import Figures, Outcome, Waits
+from extender.simulation.report.page import page, snapshot_page
+from extender.simulation.report.tables import Input, Table
+from extender.simulation.report.verdict import longer_waits, verdict
 
 ABOUT = Input("jobs", "cluster", 0.8, 3600, 30, 1800, 0, "0.1.0")
 SMALL, LARGE = 1, 32

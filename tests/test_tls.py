@@ -18,16 +18,17 @@ from typer.testing import CliRunner
 
 from devcluster.certificates import Authority, KeyPair
 from devcluster.tls import client_context
-from extender import probe, tls
-from extender.cli import main
-from extender.config import SettingsError, TlsFiles, load
-from extender.connections import Connections
+from extender import probe
+from extender.cli.main import main
+from extender.config.settings import SettingsError, TlsFiles, load
 from extender.core.state import State
-from extender.metrics import Metrics
+from extender.http import tls
+from extender.http.connections import Connections
+from extender.http.scrape import metrics_page
+from extender.http.tls import Credentials, TlsError
+from extender.http.verbs import Receive, Scope, Send
+from extender.observe.metrics import Metrics
 from extender.probe import Listener
-from extender.scrape import metrics_page
-from extender.tls import Credentials, TlsError
-from extender.verbs import Receive, Scope, Send
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from extender.catalogue import policy
+from extender.config.catalogue import policy
 from extender.core.advice import Mode
-from extender.metrics import Metrics
-from policies import packing
-from policies.levels import PRESETS
+from extender.observe.metrics import Metrics
+from policies.model.levels import PRESETS
+from policies.strategies import packing
 from tests.builders import cluster, gang
 from tests.core.script import Script
 

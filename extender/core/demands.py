@@ -9,9 +9,9 @@ from extender.core.gang import Demand, Gang
 from extender.core.problems import problem, too_many_shapes
 from extender.core.shape import Shape
 from extender.core.state import State
-from policies.ask import Sibling
 from policies.model import Pod, Requests, Selection, Topology
-from policies.rules import is_bound_by_rules
+from policies.placement.request import Sibling
+from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered
 
 

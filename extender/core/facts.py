@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender.core.nesting import nested
-from policies.columns import Column, Fact, Label, Mask, ranked
-from policies.levels import ALL, LevelKey, detected
-from policies.matching import admits, eligible
 from policies.model import Node, Selection
-from policies.snapshot import Level, Rows
+from policies.model.levels import ALL, LevelKey, detected
+from policies.placement.columns import Column, Fact, Label, Mask, ranked
+from policies.placement.matching import admits, eligible
+from policies.placement.snapshot import Level, Rows
 
 
 class Facts:

@@ -10,8 +10,8 @@ from extender.core.holds import Hold, Holds
 from extender.core.reasons import NEW, NOTHING, Reason, Told
 from extender.core.roster import Roster, Stage
 from extender.core.shape import Shape
-from policies.ask import Sibling
 from policies.model import GroupKey, Placement, Pod, PodGroup, Requests, Topology
+from policies.placement.request import Sibling
 
 
 @dataclass(frozen=True, slots=True)

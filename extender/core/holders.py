@@ -10,7 +10,7 @@ from math import inf
 from extender.core.gang import kept_for
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
-from policies.shortage import Miss
+from policies.placement.shortfall import NearestDomain
 from policies.steps import Steps
 from policies.words import many
 
@@ -43,19 +43,19 @@ class Holders:
         self._known: dict[tuple[object, ...], _Present] = {}
         self._as_of = -1
 
-    def told(self, miss: Miss, names: Sequence[str], namespace: str) -> Steps[str]:
+    def told(self, nearest: NearestDomain, names: Sequence[str], namespace: str) -> Steps[str]:
         """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
 
         Nothing when nobody has room there. Gangs of another namespace are named with it. Who has most goes first.
         ``names``: of the nodes, by the rows of the miss.
         """
-        ledger, domain = self._state.ledger, miss.domain
+        ledger, domain = self._state.ledger, nearest.domain
         if self._as_of != ledger.changes:
             self._as_of = ledger.changes
             self._known.clear()
-        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, miss.kinds)
+        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, nearest.kinds)
         if (there := self._known.get(place)) is None:
-            there = yield from self._present(miss, names)
+            there = yield from self._present(nearest, names)
             if self._as_of == ledger.changes:
                 self._known[place] = there
         said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
@@ -65,13 +65,13 @@ class Holders:
             said.append(f"{many(there.singles, 'pod')} in no gang")
         return f"; held there by {', '.join(said)}" if said else ""
 
-    def _present(self, miss: Miss, names: Sequence[str]) -> Steps[_Present]:
+    def _present(self, nearest: NearestDomain, names: Sequence[str]) -> Steps[_Present]:
         gangs: dict[GroupKey, _Holder] = {}
         singles = 0
         amounts: dict[Requests, int] = {}
-        rows = miss.domain.rows.tolist()
+        rows = nearest.domain.rows.tolist()
         for number, row in enumerate(rows, 1):
-            charges = self._charges(names[row], miss.kinds, amounts)
+            charges = self._charges(names[row], nearest.kinds, amounts)
             for key, pod, amount in charges:
                 if key is None:
                     singles += 1

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extender.core.table import Table
-from policies.levels import LevelKey
-from policies.matching import admits
 from policies.model import Node, Requests, Selection
-from policies.snapshot import Snapshot
+from policies.model.levels import LevelKey
+from policies.placement.matching import admits
+from policies.placement.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from policies.columns import Codes, Column, ranked
-from policies.levels import LevelKey
-from policies.snapshot import Level
+from policies.model.levels import LevelKey
+from policies.placement.columns import Codes, Column, ranked
+from policies.placement.snapshot import Level
 
 
 def nested(keys: Sequence[LevelKey], columns: Sequence[Column], count: int) -> tuple[Level, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from extender.core.ledger import Ledger
 from extender.core.shape import Shape
-from policies.matching import cost
 from policies.model import Requests
+from policies.placement.matching import cost
 from policies.steps import AT_ONCE, Steps
 
 Amounts = Mapping[str, int]

@@ -16,10 +16,10 @@ from extender.core.steering import Steering
 from extender.core.turns import Cause, Turn
 from policies.chosen import Policies
 from policies.model import Placement, Pod
-from policies.pinned import placing_pinned
-from policies.placement import NoRoom, Placed, fits, placing
-from policies.rules import keeps
-from policies.snapshot import Snapshot
+from policies.placement.pinned import placing_pinned
+from policies.placement.place import Placed, Shortfall, fits, placing
+from policies.placement.rules import keeps
+from policies.placement.snapshot import Snapshot
 from policies.steps import Steps, metered
 from policies.words import counted
 
@@ -168,13 +168,13 @@ class Planner:
         view, seated = self._view(gang), [pod for pod in members if pod.uid in nodes]
         return fits(nodes, seated, view) and keeps([(pod, nodes[pod.uid]) for pod in seated], view)
 
-    def _why(self, found: NoRoom, view: Snapshot, namespace: str) -> Steps[Reason]:
+    def _why(self, found: Shortfall, view: Snapshot, namespace: str) -> Steps[Reason]:
         if found.unclear:
             return Reason("UnknownTopology", found.explanation)
         text = f"{found.placed} of {found.needed} members fit at once: "
-        if found.miss is not None:
-            holders = yield from self._holders.told(found.miss, view.names, namespace)
-            text += f"{found.miss.text}{holders}; "
+        if found.nearest is not None:
+            holders = yield from self._holders.told(found.nearest, view.names, namespace)
+            text += f"{found.nearest.text}{holders}; "
         return Reason("NoRoom", text + found.explanation)
 
     def _promise(self, gang: Gang, members: Sequence[Pod], nodes: Placement) -> Steps[None]:

@@ -8,8 +8,8 @@ from extender.core.gang import Gang
 from extender.core.reasons import Reason
 from extender.core.roster import Stage
 from extender.core.state import State
-from policies.matching import pinned_to
 from policies.model import Dialect, Pod, Requests, Selection, Topology
+from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
 

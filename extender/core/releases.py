@@ -15,7 +15,7 @@ from extender.core.state import Posting, State
 from extender.core.stock import Stock
 from extender.core.turns import Cause, Turn
 from policies.model import Pod, Stamp
-from policies.rules import keeps
+from policies.placement.rules import keeps
 
 GANG_UID = "muster.dev/gang-uid"
 RELEASE = "muster.dev/release"

@@ -46,11 +46,11 @@ from extender.core.steering import Steering, SteeringMode
 from extender.core.stock import Stock
 from extender.core.turns import Cause
 from extender.core.verdicts import Verdicts
-from policies.ask import rows_of
 from policies.chosen import OURS, Policies
-from policies.levels import LevelKey
 from policies.model import GroupKey, Node, Pod, PodGroup
-from policies.scoring import marks
+from policies.model.levels import LevelKey
+from policies.placement.request import rows_of
+from policies.strategies.scoring import marks
 
 
 class Scheduler:

@@ -10,7 +10,7 @@ from extender.core.events import Nominated, Ungated
 from extender.core.gang import Gang
 from extender.core.state import State
 from policies.model import GANG_GATE, Placement, Pod
-from policies.rules import Unclear, rules_of
+from policies.placement.rules import Unclear, rules_of
 
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""

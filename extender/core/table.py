@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from extender.core.facts import Facts
-from policies.levels import LevelKey
 from policies.model import Node
-from policies.snapshot import Level, Snapshot
+from policies.model.levels import LevelKey
+from policies.placement.snapshot import Level, Snapshot
 
 
 class Table:

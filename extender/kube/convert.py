@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary, ref
 from extender.core.events import ClaimSeen
 from extender.core.releases import stamp_of
 from extender.kube.dialects import group_of
-from extender.kube.hints import hint_of
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
@@ -30,7 +29,8 @@ from extender.kube.objects import (
 )
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
-from extender.kube.wishes import topology_of, topology_problem
+from extender.kube.topology import topology_of, topology_problem
+from extender.kube.unread_keys import hint_of
 from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
 
 _API_VERSION = re.compile(r"[a-z0-9]([-a-z0-9./]{0,314}[a-z0-9])?", re.ASCII)

@@ -12,7 +12,7 @@ import re
 
 from extender.kube.objects import Meta
 from extender.kube.plain import is_name, quoted
-from extender.kube.wishes import topology_problem
+from extender.kube.topology import topology_problem
 from policies.model import Dialect, GroupRef
 
 POD_GROUP = "muster.dev/pod-group"

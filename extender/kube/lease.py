@@ -10,11 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from extender.election import LeaderElection, Lease
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.objects import UNDECODABLE
-from extender.sight import Sight
+from extender.observe.sight import Sight
+from extender.runtime.election import LeaderElection, Lease
 
 log = logging.getLogger("muster")
 

@@ -12,8 +12,8 @@ from extender.core.releases import GANG_UID, RELEASE
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
 from extender.kube.objects import Amounts, Container, Expression, Meta, NodeObject, PodObject, PodSpec, Resources
 from extender.kube.snapshot import ClusterFile
-from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_TOPOLOGY
-from policies.levels import PRESETS
+from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from policies.model.levels import PRESETS
 
 Say = Callable[[str, str], str]
 """(kind, what was said) -> what is to be said instead."""

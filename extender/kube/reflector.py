@@ -17,7 +17,7 @@ from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, ValueT
-from extender.sight import Sight
+from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
 

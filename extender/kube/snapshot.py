@@ -33,7 +33,7 @@ from extender.kube.objects import (
     Volume,
 )
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS
-from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
 _NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender import wire
 from extender.core.effects import AnswerFilter
+from extender.http import wire
 from policies.model import Dialect
 
 RECORDED = Path(__file__).parent / "recorded"

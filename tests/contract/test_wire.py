@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender import wire
 from extender.core.effects import AnswerFilter
+from extender.http import wire
 
 POD: dict[str, Any] = {
     "metadata": {"name": "podname", "namespace": "team", "uid": "myuid"},

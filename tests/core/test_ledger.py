@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.core.ledger import Ledger
-from policies.levels import LevelKey
 from policies.model import CLIQUE, Node, Requirement, Selection, Taint, Toleration
+from policies.model.levels import LevelKey
 from tests.builders import cluster, node, requests
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.ledger import Ledger
-from extender.topology import told, topology
-from policies.levels import levels_from
+from extender.observe.topology import told, topology
 from policies.model import CLIQUE, Node
+from policies.model.levels import levels_from
 from tests.builders import cluster, node
 
 BLOCK = "cloud.google.com/gce-topology-block"

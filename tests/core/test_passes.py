@@ -10,7 +10,7 @@ import pytest
 from extender.core.events import ClaimGone, ClaimSeen, PodGone, PodSeen, Tick
 from extender.core.limits import Limits
 from policies.model import Pod
-from policies.placement import placing
+from policies.placement.place import placing
 from tests.builders import GPU, cluster, gang, node, single
 from tests.core.script import Script
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Report
-from extender.explain.explanation import explain
-from extender.views import view
+from extender.observe.explain.explanation import explain
+from extender.observe.views import view
 from policies.model import Controller, Dialect, GroupRef, Pod
 from tests.builders import busy, cluster, coscheduled, gang, reborn
 from tests.core.script import Script

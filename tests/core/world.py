@@ -37,8 +37,8 @@ from extender.core.limits import Limits
 from extender.core.recount import finished_here
 from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
-from policies.matching import admits
 from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
+from policies.placement.matching import admits
 from tests.core.script import stamp_of
 
 LISTENS_S = 30.0

@@ -11,7 +11,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from extender.config import Settings
+from extender.config.settings import Settings
 from extender.core.advice import Mode
 from extender.core.releases import (
     DOMAIN,
@@ -26,7 +26,7 @@ from extender.core.releases import (
 )
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
-from extender.kube.wishes import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from extender.cli import Deferred, main
+from extender.cli.main import Deferred, main
 from tests.documents.elsewhere import ELSEWHERE, elsewhere
 from tests.documents.pages import PAGES, ROOT, every_command
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extender import catalogue
+from extender.config import catalogue
 from policies.model import GroupKey
 from tests.documents.pages import ROOT, blocks
 

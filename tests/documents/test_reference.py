@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.config import Settings, SettingsError, load
+from extender.config.settings import Settings, SettingsError, load
 from tests.documents.pages import PAGES, ROOT, Block, blocks
 from tests.documents.reference import PAGE, SAID, STAMPED, filled
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from extender.core.limits import Limits
 from extender.core.refusals import GANG_WAITS
 from extender.core.singles import ROOM_KEPT
-from extender.explain.remedies import SAID
-from extender.views import GangView
+from extender.observe.explain.remedies import SAID
+from extender.observe.views import GangView
 from policies.model import GANG_GATE
 from tests.documents.pages import ROOT
 

@@ -15,12 +15,12 @@ import msgspec
 from extender.core.events import NodeSeen, PodGone, Tick
 from extender.core.invariants import validate
 from extender.core.scheduler import Scheduler
+from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
 from extender.kube.resources import GROUPS, PODS, Resource
-from extender.logs import OneLine
-from extender.metrics import Metrics
+from extender.observe.logs import OneLine
+from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
-from extender.verbs import Message, Scope, Verbs
 from policies.model import Node
 from tests.fuzz.hostile import NODES, ZONE, Hostile
 from tests.running import Written

@@ -17,7 +17,7 @@ from devcluster.api import ApiError
 from devcluster.muster import RunningMuster
 from extender.kube.convert import pod_from
 from extender.kube.objects import PodObject
-from extender.views import GangView
+from extender.observe.views import GangView
 from policies.model import Pod
 from tests.integration.tollgate import TollGate
 from tests.scenarios.stage import Object

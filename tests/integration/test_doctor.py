@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from devcluster import Cluster
 from devcluster.muster import MANIFESTS, RunningMuster, install_gate, start_muster
-from extender.cli import main
+from extender.cli.main import main
 
 pytestmark = pytest.mark.xdist_group("doctor")
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, start_muster
-from extender.cli import main
+from extender.cli.main import main
 from tests.integration.stage import RealStage
 
 pytestmark = pytest.mark.xdist_group("seen")

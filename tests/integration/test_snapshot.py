@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from devcluster import Cluster
-from extender.cli import main as muster
-from extender.simulation import main as simulate
+from extender.cli.main import main as muster
+from extender.cli.simulate import main as simulate
 from tests.integration.stage import RealStage
 from tests.scenarios.pods import bound, gang
 from tests.scenarios.scenario import until_bound, until_reason

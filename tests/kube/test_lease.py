@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from extender.election import LeaderElection, Lease
 from extender.kube import client
 from extender.kube import lease as followed
 from extender.kube.lease import follow
-from extender.sight import Sight
+from extender.observe.sight import Sight
+from extender.runtime.election import LeaderElection, Lease
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

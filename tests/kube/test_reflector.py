@@ -14,7 +14,7 @@ from extender.kube import client, connection
 from extender.kube.connection import LONGEST_RETRY_AFTER_S, error_from
 from extender.kube.reflector import WATCH_S, Reflector
 from extender.kube.resources import GROUPS, NODES, PODS, Resource
-from extender.sight import DARK_S, Sight
+from extender.observe.sight import DARK_S, Sight
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
 
 GONE_410 = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}

@@ -7,7 +7,7 @@ import pytest
 from extender.kube.dialects import group_of
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
-from extender.kube.wishes import (
+from extender.kube.topology import (
     BAD_LEVEL,
     BAD_SLICE_SIZE,
     PREFERRED,

@@ -10,8 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from extender import catalogue
-from policies.placement import NoRoom, Placed, place
+from extender.config import catalogue
+from policies.placement.place import Placed, Shortfall, place
 from tests.policies import program
 from tests.policies.judge import Judge
 from tests.policies.world import Case, case
@@ -19,7 +19,7 @@ from tests.policies.world import Case, case
 
 def run(
     first: int, cases: int, most_nodes: int, *, against_program: bool = False
-) -> Iterator[tuple[Case, Placed | NoRoom, list[str]]]:
+) -> Iterator[tuple[Case, Placed | Shortfall, list[str]]]:
     """Every case with its placement, and what is wrong with it."""
     for seed in range(first, first + cases):
         one = case(seed, most_nodes)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from policies.placement import NoRoom, Placed
+from policies.placement.place import Placed, Shortfall
 from tests.policies.world import LEVELS, Case
 
 Group = tuple[str, ...]
@@ -33,9 +33,9 @@ class Judge:
         }
         self.ragged = bool(self.slice) and self.size % self.slice != 0
 
-    def complaints(self, found: Placed | NoRoom) -> Iterator[str]:
+    def complaints(self, found: Placed | Shortfall) -> Iterator[str]:
         """Everything that is wrong, in words."""
-        if isinstance(found, NoRoom):
+        if isinstance(found, Shortfall):
             if not self.ragged and (most := self.most()) >= self.case.needed:
                 yield f"{most} members could be placed, and nothing was: {found.explanation}"
             return
@@ -69,11 +69,11 @@ class Judge:
         """The nodes in no domain of a level."""
         return tuple(name for name, homes in self.case.where.items() if homes[at] is None)
 
-    def climb(self) -> range:
+    def levels_tried(self) -> range:
         """The levels at which one domain is looked for, one after the other; one past the last is the cluster."""
         last = len(LEVELS) if self.required is None else self.required
-        climbs = self.case.policy in ("best-fit", "balanced") and self.preferred is not None
-        return range(min(self.preferred or 0, last) if climbs else last, last + 1)
+        climbing = self.case.policy in ("best-fit", "balanced") and self.preferred is not None
+        return range(min(self.preferred or 0, last) if climbing else last, last + 1)
 
     def _holds(self, group: Group) -> int:
         if not self.slice:
@@ -123,11 +123,11 @@ class Judge:
 
     def _wholes(self, nodes: dict[str, str]) -> Iterator[Group]:
         """The groups of nodes that were open to it, given that it shall be in one domain as near as possible."""
-        for at in self.climb():
+        for at in self.levels_tried():
             groups = self.domains(at) if at < len(LEVELS) else [tuple(self.case.where)]
             holding = [group for group in groups if self._can_hold(group, at)]
             if holding:
-                # Policies that do not climb may take any of the required domains.
+                # Policies that do not go from level to level may take any of the required domains.
                 yield from holding if any(set(nodes.values()) <= set(group) for group in holding) else ()
                 return
 

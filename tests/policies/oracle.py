@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
-from policies.matching import admits
 from policies.model import Node, Pod
+from policies.placement.matching import admits
 
 Room = dict[str, dict[str, int]]
 """Node name -> resource -> free amount."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from highspy import Highs, HighsModelStatus
 
-from policies.placement import NoRoom, Placed
+from policies.placement.place import Placed, Shortfall
 from tests.policies.judge import Judge
 from tests.policies.world import LEVELS
 
@@ -19,7 +19,7 @@ CLUSTER = len(LEVELS)
 """In place of a level: the whole cluster, as one domain."""
 
 
-def complaints(judge: Judge, found: Placed | NoRoom) -> Iterator[str]:
+def complaints(judge: Judge, found: Placed | Shortfall) -> Iterator[str]:
     """What the programs can do better, in words. Gangs with a slice that is not whole are none of their business."""
     if judge.ragged:
         return
@@ -34,7 +34,7 @@ def complaints(judge: Judge, found: Placed | NoRoom) -> Iterator[str]:
 def _division(judge: Judge, nodes: dict[str, str]) -> Iterator[str]:
     """The chosen level is the first at which one domain holds the gang; there the gang is in the fewest, evenly."""
     near = judge.slice_level if judge.slice else judge.preferred or 0
-    programs = ((inside, Program(judge, inside)) for inside in judge.climb())
+    programs = ((inside, Program(judge, inside)) for inside in judge.levels_tried())
     solved = ((inside, program, program.fewest(near)) for inside, program in programs)
     inside, program, fewest = next((one for one in solved if one[2] is not None), (None, None, None))
     if inside is None or program is None:

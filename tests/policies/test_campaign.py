@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.placement import NoRoom, Placed
+from policies.placement.place import Placed, Shortfall
 from tests.policies import program
 from tests.policies.campaign import run
 from tests.policies.judge import Judge
@@ -37,7 +37,7 @@ def test_judge_and_program_see_a_placement_that_nobody_should_make() -> None:
         names = [node for node, free in sorted(one.free.items()) for _ in range(free // one.gpus)]
         # By name, whatever the levels say: what a scheduler without topology does.
         nodes = {pod.uid: name for pod, name in zip(one.pods, names, strict=False)}
-        found = Placed(nodes) if len(nodes) >= one.needed else NoRoom(len(nodes), one.needed, "too few")
+        found = Placed(nodes) if len(nodes) >= one.needed else Shortfall(len(nodes), one.needed, "too few")
         judge = Judge(one)
         complaints = [*judge.complaints(found), *program.complaints(judge, found)]
         seen |= {words for text in complaints for words in SIGNS if words in text}

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extender import catalogue
+from extender.config import catalogue
 from policies.api import Choice
-from policies.ask import Ask
 from policies.model import CLIQUE, Pod, Topology
-from policies.placement import NoRoom, Placed, place
-from policies.snapshot import Domain, Snapshot
+from policies.placement.place import Placed, Shortfall, place
+from policies.placement.request import PlacementRequest
+from policies.placement.snapshot import Domain, Snapshot
 from tests.builders import cluster, gang, snapshot
 
 FREE = ["a: 13x8", "b: 10x8", "c: 7x8", "d: 4x8"]
@@ -26,7 +26,7 @@ def shares(policy: str, cliques: list[str], pods: list[Pod]) -> str:
     nodes = cluster(*cliques)
     policies = catalogue.policies("priority-then-age", policy, {"packing": 1})
     found = place(pods, len(pods), snapshot(nodes), policies=policies)
-    if isinstance(found, NoRoom):
+    if isinstance(found, Shortfall):
         return "none"
     clique = {one.name: one.labels.get(CLIQUE, "-") for one in nodes}
     homes = [clique[found.nodes[pod.uid]] for pod in pods]
@@ -102,7 +102,7 @@ def test_equal_shares_are_preferred_to_a_tighter_block() -> None:
 class Scattered:
     """A policy that does not care about anything."""
 
-    def domains(self, ask: Ask, snapshot: Snapshot) -> Iterator[Choice]:
+    def domains(self, ask: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
         yield (Domain("", np.arange(len(snapshot.names))),)
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from policies.levels import ALL, PRESETS, detected, levels_from
 from policies.model import CLIQUE
+from policies.model.levels import ALL, PRESETS, detected, levels_from
 
 
 def names(keys: list[str]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from extender.core.ledger import Ledger
-from policies.matching import admits, eligible
 from policies.model import Requirement, Selection, Taint, Toleration
+from policies.placement.matching import admits, eligible
 from tests.builders import node, snapshot
 from tests.effort import calls
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import CLIQUE, Node, Selection, Topology
-from policies.placement import NoRoom, Placed, fits, place
+from policies.placement.place import Placed, Shortfall, fits, place
 from tests.builders import cluster, gang, node, requests, single, snapshot
 from tests.policies import oracle
 
@@ -37,13 +37,13 @@ def test_a_gang_that_fits_gets_a_node_for_every_member(
     ("size", "gpus", "nodes"), [(5, 8, "a: 4x8"), (3, 5, "a: 2x8"), (2, 9, "a: 2x8"), (1, 1, "a: 1x0")]
 )
 def test_a_gang_that_does_not_fit_as_a_whole_gets_nothing(size: int, gpus: int, nodes: str) -> None:
-    assert isinstance(place(gang("big", size, gpus=gpus), size, snapshot(cluster(nodes))), NoRoom)
+    assert isinstance(place(gang("big", size, gpus=gpus), size, snapshot(cluster(nodes))), Shortfall)
 
 
 def test_what_is_bound_already_is_taken_off() -> None:
     busy = single("busy", gpus=1, node="a-0")
     nodes = cluster("a: 2x8")
-    assert isinstance(place(gang("train", 2), 2, snapshot(nodes, busy)), NoRoom)
+    assert isinstance(place(gang("train", 2), 2, snapshot(nodes, busy)), Shortfall)
     assert isinstance(place(gang("train", 2, gpus=7), 2, snapshot(nodes, busy)), Placed)
 
 
@@ -76,7 +76,7 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     gold = [node(f"gold-{number}", labels={"pool": "gold"}) for number in range(4)]
     busy = single("busy", gpus=2, node="gold-0")
     found = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), ["gold-1"])
-    assert isinstance(found, NoRoom)
+    assert isinstance(found, Shortfall)
     assert (found.placed, found.needed) == (2, 4)
     assert found.explanation == (
         "3 of 9 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
@@ -88,19 +88,19 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
 def test_a_resource_that_no_node_knows_is_explained() -> None:
     odd = [replace(gang("odd", 1)[0], requests=(("example.com/fpga", 2), ("pods", 1)))]
     found = place(odd, 1, snapshot(cluster("a: 2x8")))
-    assert isinstance(found, NoRoom)
+    assert isinstance(found, Shortfall)
     assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga; no node offers example.com/fpga"
 
 
 def test_an_empty_cluster_is_explained() -> None:
     found = place(gang("train", 1), 1, snapshot([]))
-    assert isinstance(found, NoRoom)
+    assert isinstance(found, Shortfall)
     assert found.explanation.startswith("0 of 0 nodes have room")
 
 
 def test_a_node_that_is_overcommitted_has_no_room_for_what_it_lacks_and_some_for_the_rest() -> None:
     over = [single("x", gpus=6, node="a-0"), single("y", gpus=6, node="a-0")]
-    assert isinstance(place(gang("train", 1, gpus=1), 1, snapshot(cluster("a: 1x8"), *over)), NoRoom)
+    assert isinstance(place(gang("train", 1, gpus=1), 1, snapshot(cluster("a: 1x8"), *over)), Shortfall)
     assert isinstance(place(gang("launcher", 1, gpus=0), 1, snapshot(cluster("a: 1x8"), *over)), Placed)
 
 
@@ -159,7 +159,7 @@ def test_of_one_shape_as_many_are_placed_as_brute_force_can_place_in_no_more_cli
     needed = max(1, size - spare)
     found = place(pods, needed, snapshot(here), [closed])
     possible = oracle.most(pods, usable)
-    if isinstance(found, NoRoom):
+    if isinstance(found, Shortfall):
         assert found.placed == possible < needed
         return
     placed = [pod for pod in pods if pod.uid in found.nodes]
@@ -203,4 +203,4 @@ def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themsel
     found = place(pods, 2, snapshot(nodes))
     assert isinstance(found, Placed)
     assert sorted(found.nodes.values()) == ["a-0", "a-1"]
-    assert isinstance(place(pods, 3, snapshot(nodes)), NoRoom)
+    assert isinstance(place(pods, 3, snapshot(nodes)), Shortfall)

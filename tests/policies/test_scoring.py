@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from policies.affinity import Affinity
 from policies.api import NOBODY
 from policies.chosen import OURS
 from policies.model import Node, Pod
-from policies.packing import Packing
-from policies.scoring import WeightedSum, marks
-from policies.snapshot import Counts, Rows, Snapshot
+from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.strategies.affinity import Affinity
+from policies.strategies.packing import Packing
+from policies.strategies.scoring import WeightedSum, marks
 from tests.builders import busy, cluster, node, requests, single, snapshot
 
 BLOCK = "cloud.google.com/gce-topology-block"

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from policies.ask import MOST_PARTS, Ask
-from policies.balanced import Balanced
 from policies.chosen import OURS, Policies
 from policies.model import Pod, Requirement, Selection, Topology
-from policies.placement import NoRoom, Placed, place, placing
-from policies.rules import keeps
-from policies.snapshot import Domain, Snapshot
+from policies.placement.place import Placed, Shortfall, place, placing
+from policies.placement.request import MOST_PARTS, PlacementRequest
+from policies.placement.rules import keeps
+from policies.placement.snapshot import Domain, Snapshot
 from policies.steps import Steps, finish, metered, ordered
+from policies.strategies.balanced import Balanced
 from tests.builders import cluster, gang, requests, snapshot
 from tests.effort import calls
 
@@ -72,7 +72,7 @@ def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
 def test_many_parts_of_slices_are_no_roles_without_end() -> None:
     members = [pod for pod in gang("holes", 900, gpus=1, topology=Topology(slice_size=3)) if (pod.index or 0) % 3]
     found, said, _ = costs(placing(members, 600, snapshot(HERE)))
-    assert isinstance(found, NoRoom)
+    assert isinstance(found, Shortfall)
     assert f"more than {MOST_PARTS} slices that lack members" in found.explanation
     assert sum(said) < 100_000
     assert isinstance(place(members, 2 * MOST_PARTS, snapshot(HERE)), Placed)
@@ -89,7 +89,7 @@ def test_a_gang_of_many_shapes_costs_a_bounded_effort() -> None:
 
 def test_a_policy_may_pause() -> None:
     class Slow:
-        def domains(self, ask: Ask, view: Snapshot) -> Iterator[tuple[Domain, ...]]:
+        def domains(self, ask: PlacementRequest, view: Snapshot) -> Iterator[tuple[Domain, ...]]:
             yield ()
             yield ()
             yield (view.levels[0].domain(1),)

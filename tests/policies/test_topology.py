@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from policies.model import CLIQUE, Node, Pod
-from policies.placement import NoRoom, Placed, place
+from policies.placement.place import Placed, Shortfall, place
 from tests.builders import busy, cluster, gang, node, requests, snapshot
 
 Case = tuple[str, list[str], list[Pod], int, str]
 
 
-def spread(found: Placed | NoRoom, nodes: Sequence[Node]) -> str:
+def spread(found: Placed | Shortfall, nodes: Sequence[Node]) -> str:
     """``"a*3 b*1"``: three members in clique a, one in clique b; ``-`` stands for the nodes in no clique."""
     assert isinstance(found, Placed)
     clique = cliques(nodes)

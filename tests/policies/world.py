@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from extender.core.ledger import Ledger
-from policies.levels import levels_from
 from policies.model import Node, Pod, Topology
-from policies.snapshot import Snapshot
+from policies.model.levels import levels_from
+from policies.placement.snapshot import Snapshot
 from tests.builders import GPU, gang, node, single
 
 LEVELS = ("clique", "block", "zone")

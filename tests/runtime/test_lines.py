@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.effects import Report, Turned
 from extender.core.turns import Cause, Turn
-from extender.logs import Json
+from extender.observe.logs import Json
 from extender.runtime.lines import log_report, log_turn
 from policies.model import GroupKey
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from extender.core.advice import Mode
 from extender.core.steering import SteeringMode
-from extender.views import GangView
+from extender.observe.views import GangView
 from policies.model import Pod
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from extender.simulate.chance import Chance
+from extender.simulation.chance import Chance
 from policies.model import GANG_GATE
 from tests.scenarios.pods import FOREIGN_GATE, bound, labelled, member, pod
 from tests.scenarios.scenario import Ending, ending

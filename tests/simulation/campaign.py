@@ -9,8 +9,8 @@ from functools import partial
 
 from extender.core.effects import Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
-from extender.simulate.apiserver import Change, Kind
-from extender.simulate.world import BEGIN_S, World
+from extender.simulation.model.apiserver import Change, Kind
+from extender.simulation.model.world import BEGIN_S, World
 from policies.model import Pod
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw

@@ -10,12 +10,12 @@ from extender.core.events import BindArrived, BindingPosted
 from extender.core.limits import Limits
 from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
-from extender.simulate.chance import Chance
-from extender.simulate.cycle import Profile
-from extender.simulate.jobs import JobSpec, Role
-from extender.simulate.network import Weather
-from policies.levels import PRESETS
+from extender.simulation.chance import Chance
+from extender.simulation.model.cycle import Profile
+from extender.simulation.model.jobs import JobSpec, Role
+from extender.simulation.model.network import Weather
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
+from policies.model.levels import PRESETS
 from tests.builders import node, requests
 from tests.simulation.faults import FAULTS
 from tests.simulation.terms import Terms

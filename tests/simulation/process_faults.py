@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.simulate.apiserver import Kind
+from extender.simulation.model.apiserver import Kind
 from tests.simulation.trouble import Trouble
 
 

@@ -21,9 +21,9 @@ from extender.core.effects import (
 )
 from extender.core.events import BindArrived, Event, FilterCalled, PreemptCalled
 from extender.core.invariants import validate
-from extender.simulate.apiserver import Change, Kind
-from extender.simulate.process import Extender
-from extender.simulate.world import World
+from extender.simulation.model.apiserver import Change, Kind
+from extender.simulation.model.process import Extender
+from extender.simulation.model.world import World
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS, Fairness

@@ -8,7 +8,7 @@ from extender.core.effects import Evict, Nominate, PostBinding, Ungate
 from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering import SteeringMode
-from extender.simulate.world import World
+from extender.simulation.model.world import World
 from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.plan import Plan

@@ -7,11 +7,11 @@ from dataclasses import replace
 from extender.core.effects import AnswerFilter, Effect
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, NodeGone, NodeSeen
 from extender.core.scheduler import Scheduler
-from extender.simulate.carrier import Carrier
-from extender.simulate.chance import Chance
-from extender.simulate.clock import Clock, Timer
-from extender.simulate.cycle import Profile
-from extender.simulate.world import World
+from extender.simulation.chance import Chance
+from extender.simulation.clock import Clock, Timer
+from extender.simulation.model.cycle import Profile
+from extender.simulation.model.world import World
+from extender.simulation.replay.control_plane import CollapsedControlPlane
 from policies.model import GroupKey, Node, Pod, PodGroup
 from tests.scenarios.stage import BIND_TIMEOUT_S, LONGEST_BACKOFF_S, Setting
 from tests.simulation.virtual import VirtualStage, core_for
@@ -86,44 +86,44 @@ class CollapsedStage(VirtualStage):
 
     def __init__(self, setting: Setting) -> None:
         clock = Clock()
-        self._carrier = Carrier(core_for(setting), clock, lambda _: None)
-        self._carrier.begin(())
-        super().__init__(_Collapsed(self._carrier), clock, Chance(1), "muster")
+        self._control_plane = CollapsedControlPlane(core_for(setting), clock, lambda _: None)
+        self._control_plane.begin(())
+        super().__init__(_Collapsed(self._control_plane), clock, Chance(1), "muster")
 
     @property
     def core(self) -> Scheduler:
-        return self._carrier.core
+        return self._control_plane.core
 
 
 class _Collapsed:
-    """The objects that the carrier shows to the core."""
+    """The objects that the collapsed control plane shows to the core."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self.pods = carrier.pods
+    def __init__(self, control_plane: CollapsedControlPlane) -> None:
+        self.pods = control_plane.pods
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
-        self._carrier = carrier
+        self._control_plane = control_plane
 
     def create_pod(self, pod: Pod) -> None:
-        self._carrier.see(pod)
+        self._control_plane.see(pod)
 
     def change_pod(self, uid: str, **facts: object) -> None:
-        self._carrier.see(replace(self.pods[uid], **facts))  # type: ignore[arg-type]
+        self._control_plane.see(replace(self.pods[uid], **facts))  # type: ignore[arg-type]
 
     def remove_pod(self, uid: str) -> None:
-        self._carrier.gone(uid)
+        self._control_plane.gone(uid)
 
     def set_node(self, node: Node) -> None:
         self.nodes[node.name] = node
-        self._carrier.feed(NodeSeen(node))
+        self._control_plane.feed(NodeSeen(node))
 
     def remove_node(self, name: str) -> None:
         del self.nodes[name]
-        self._carrier.feed(NodeGone(name))
+        self._control_plane.feed(NodeGone(name))
 
     def set_group(self, group: PodGroup) -> None:
         self.groups[group.key] = group
-        self._carrier.feed(GroupSeen(group))
+        self._control_plane.feed(GroupSeen(group))
 
     def remove_group(self, key: GroupKey) -> None:
-        self._carrier.feed(GroupGone(key, self.groups.pop(key).uid))
+        self._control_plane.feed(GroupGone(key, self.groups.pop(key).uid))

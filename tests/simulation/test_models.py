@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.core.scheduler import Scheduler
-from extender.simulate.apiserver import CONFLICT, OK, ApiServer, Change, Kind
-from extender.simulate.chance import Chance
-from extender.simulate.clock import Clock, Lane, Process
-from extender.simulate.cycle import Profile
-from extender.simulate.informer import Informer
-from extender.simulate.jobs import JobSpec, Role
-from extender.simulate.network import NO_ANSWER, Network, Weather
-from extender.simulate.world import World
+from extender.simulation.chance import Chance
+from extender.simulation.clock import Clock, Lane, Process
+from extender.simulation.model.apiserver import CONFLICT, OK, ApiServer, Change, Kind
+from extender.simulation.model.cycle import Profile
+from extender.simulation.model.informer import Informer
+from extender.simulation.model.jobs import JobSpec, Role
+from extender.simulation.model.network import NO_ANSWER, Network, Weather
+from extender.simulation.model.world import World
 from policies.model import GANG_GATE, Node, Pod
 from tests.builders import cluster, node, requests, single
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from extender.simulate.jobs import Job
-from extender.simulate.world import World
+from extender.simulation.model.jobs import Job
+from extender.simulation.model.world import World
 from policies.model import Node, Pod
 from tests.simulation.referee import Referee
 

@@ -13,13 +13,13 @@ import msgspec
 
 from devcluster import nodes
 from extender.app import new_core
-from extender.config import load
+from extender.config.settings import load
 from extender.core.scheduler import Scheduler
 from extender.kube.convert import group_from, node_from, pod_from
 from extender.kube.objects import GroupObject, NodeObject, PodObject
-from extender.simulate.chance import Chance
-from extender.simulate.clock import Clock
-from extender.views import GangView, view
+from extender.observe.views import GangView, view
+from extender.simulation.chance import Chance
+from extender.simulation.clock import Clock
 from policies.model import GroupKey, Node, Pod, PodGroup
 from tests.scenarios.stage import PRIORITIES, Object, Setting
 

@@ -1,0 +1,97 @@
+"""`muster doctor`: look at the cluster, ask Muster how it is, and say what to fix."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from extender.cli.doctor.examination import Report, examine
+from extender.cli.doctor.facts import Facts
+from extender.cli.doctor.finding import Severity, error, skipped
+from extender.cli.inspection.commands import show, stop
+from extender.cli.inspection.options import As, Output, Url
+from extender.cli.inspection.reach import UnreachableError, Way, reach
+from extender.cli.inspection.tables import plain
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
+
+
+def doctor(
+    kube_scheduler_config: Annotated[
+        Path | None,
+        typer.Option(help="kube-scheduler's configuration; default: the ConfigMap of Muster's Deployment."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Muster's settings; default: the ConfigMap of its Deployment.")
+    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    muster_namespace: Annotated[str, typer.Option(help="Where Muster's Deployment is.")] = "kube-system",
+    url: Url = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Check installation and configuration, and say what to fix.
+
+    Nothing is changed. Exit code 0: nothing is to be fixed, 1: something is, 2: something could not be read.
+    """
+    from extender.cli.doctor.gather import DoctorError, gather, read_files
+    from extender.kube.client import Kube
+
+    async def look(facts: Facts) -> None:
+        try:
+            kube = await Kube.connect(kubeconfig)
+        except (OSError, ValueError) as problem:
+            raise DoctorError(f"no credentials for the API server: {problem}") from None
+        try:
+            await gather(kube, muster_namespace, facts, settings_given=config is not None)
+        finally:
+            await kube.close()
+
+    try:
+        facts = read_files(config, kube_scheduler_config)
+    except DoctorError as problem:
+        stop(str(problem))
+    try:
+        asyncio.run(look(facts))
+    except DoctorError as problem:
+        if kube_scheduler_config is None:
+            stop(str(problem))
+        # A file can be judged by itself, before there is a cluster.
+        facts.skipped.append(skipped("the cluster", str(problem), "pass its credentials with --kubeconfig"))
+    else:
+        _ask(Way(url, kubeconfig, None, muster_namespace), facts)
+    report = examine(facts)
+    # Through JSON, because YAML knows no enumerations.
+    told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))
+    show(told, output, lambda out: _table(report, out))
+    raise typer.Exit(report.exit_code)
+
+
+def _ask(way: Way, facts: Facts) -> None:
+    """Muster itself: is it there, and in sync?"""
+    try:
+        with reach(way) as muster:
+            facts.muster = muster.ready() or ""
+    except UnreachableError as problem:
+        if way.url is not None:
+            facts.skipped.append(error("NotReachable", "muster", str(problem), "check that it runs, and the address"))
+        else:
+            facts.skipped.append(skipped("muster", str(problem), "pass its address with --url"))
+
+
+def _table(report: Report, out: Console) -> None:
+    for one in report.findings:
+        head = plain(f"{one.severity.upper():8}", _COLOURS[one.severity])
+        out.print(head.append_text(plain(f" {one.code}  {one.subject}", "bold")))
+        out.print(plain(f"         {one.what}"))
+        if one.fix:
+            out.print(plain(f"         fix: {one.fix}"))
+    for code, count in report.more.items():
+        out.print(plain(f"... and {count} more of {code}"))
+    counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
+    out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "all is well: nothing found")

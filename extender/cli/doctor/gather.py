@@ -1,0 +1,235 @@
+"""Reads the facts. What may not be read, or does not answer, is noted as skipped; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+from pydantic import ValidationError
+
+from extender.cli.doctor.facts import Facts, Tree, member_from, owner_from, readable
+from extender.cli.doctor.finding import Finding, Severity, error, skipped
+from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
+from extender.config.reading import NOT_YAML, UnreadableYamlError, read_yaml
+from extender.config.settings import Settings, SettingsError, load
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
+from extender.kube.resources import GROUPS, NODES, PODS
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OWNERS = (
+    ("Job", "/apis/batch/v1/jobs"),
+    ("StatefulSet", "/apis/apps/v1/statefulsets"),
+    ("Deployment", "/apis/apps/v1/deployments"),
+)
+_AT_ONCE = 8
+_LABEL = "app.kubernetes.io/name=muster"
+
+ObjectT = TypeVar("ObjectT")
+ValueT = TypeVar("ValueT")
+
+
+class DoctorError(Exception):
+    """Nothing can be looked at; the message says why."""
+
+
+def read_files(config: Path | None, scheduler_config: Path | None) -> Facts:
+    """Muster's settings and kube-scheduler's configuration. Raises DoctorError when a file cannot be used."""
+    try:
+        facts = Facts(load(config))
+    except SettingsError as problem:
+        raise DoctorError(f"the settings cannot be used:\n{problem}") from None
+    if scheduler_config is not None:
+        facts.scheduler, facts.scheduler_source = _file(scheduler_config), str(scheduler_config)
+    return facts
+
+
+async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bool) -> None:
+    """Add what the cluster tells. ``namespace`` is that of Muster's Deployment; files win over what it mounts.
+
+    Raises DoctorError when the cluster does not answer.
+    """
+    try:
+        said = json.loads(await kube.call("GET", "/version"))
+        facts.version, facts.now = said.get("gitVersion"), await kube.clock()
+    except ApiError as problem:
+        raise DoctorError(f"the API server does not answer: {problem}") from None
+    reading = _Reading(kube, namespace, facts)
+    await reading.installed()
+    await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
+    if facts.scheduler is None:
+        facts.skipped.append(no_configuration(namespace, facts))
+    await asyncio.gather(reading.objects(), reading.owners(), reading.admission(), reading.lease(), reading.rights())
+
+
+class _Reading:
+    """One look at one cluster."""
+
+    def __init__(self, kube: Kube, namespace: str, facts: Facts) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._facts = facts
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def installed(self) -> None:
+        """The Deployment, found by its label."""
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments?labelSelector={_LABEL}"
+        found = await self._or_skipped("Muster's Deployment", lambda: self._get(path))
+        items = (found or {}).get("items") or []
+        self._facts.deployment = items[0] if items else None
+
+    async def mounted(self, *, settings: bool, scheduler: bool) -> None:
+        """Muster's settings and kube-scheduler's configuration, from the ConfigMaps that the Deployment mounts."""
+        if not settings and not scheduler:
+            return
+        template = ((self._facts.deployment or {}).get("spec") or {}).get("template") or {}
+        for volume in (template.get("spec") or {}).get("volumes") or []:
+            name = (volume.get("configMap") or {}).get("name")
+            if not name:
+                continue
+            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{name}"
+            content = await self._or_skipped(f"ConfigMap {name}", partial(self._get, path))
+            for key, text in ((content or {}).get("data") or {}).items():
+                self._adopt(f"ConfigMap {name}, {key}", text, settings, scheduler)
+
+    def _adopt(self, source: str, text: str, settings: bool, scheduler: bool) -> None:
+        facts = self._facts
+        try:
+            tree = yaml.safe_load(text) or {}
+        except NOT_YAML:
+            tree = None
+        if not isinstance(tree, dict):
+            facts.skipped.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
+        elif "kind" in tree or "extenders" in tree:
+            if scheduler:
+                facts.scheduler, facts.scheduler_source = tree, source
+        elif settings:
+            try:
+                facts.settings = Settings.model_validate(tree)
+            except ValidationError as problem:
+                said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors())
+                facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
+
+    async def objects(self) -> None:
+        """Pods, nodes and PodGroups."""
+        facts = self._facts
+        nodes, pods, groups = await asyncio.gather(
+            self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
+            self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
+            self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
+        )
+        facts.nodes = None if nodes is None else readable(nodes)
+        facts.members = None if pods is None else [member_from(pod) for pod in pods]
+        facts.groups_exist = groups is not False
+        if isinstance(groups, list):
+            metas = [(one.metadata, one) for one in groups]
+            facts.groups = {f"{meta.namespace}/{meta.name}": one for meta, one in metas if meta is not None}
+
+    async def owners(self) -> None:
+        """Jobs, StatefulSets and Deployments: their pod templates say what their next pods will say."""
+        found = await asyncio.gather(
+            *(self._or_skipped(f"{kind}s", partial(self._list, path, OwnerObject)) for kind, path in _OWNERS)
+        )
+        self._facts.owners = [
+            owner_from(kind, one) for (kind, _), objects in zip(_OWNERS, found, strict=True) for one in objects or ()
+        ]
+
+    async def admission(self) -> None:
+        """The policies of the API server that change pods, and what binds them."""
+        facts = self._facts
+        found = await self._or_skipped("mutating admission policies", lambda: self._get(_ADMISSION), missing={})
+        bound = await self._or_skipped("their bindings", lambda: self._get(_BINDINGS), missing={})
+        facts.policies = None if found is None else _by_name(found)
+        facts.policy_bindings = None if bound is None else _by_name(bound)
+
+    async def lease(self) -> None:
+        """The Lease that kube-scheduler's configuration names."""
+        facts = self._facts
+        election: Tree = (facts.scheduler or {}).get("leaderElection") or {}
+        if facts.scheduler is None or election.get("leaderElect", True) is False:
+            return
+        namespace, name = election.get("resourceNamespace", "kube-system"), election.get("resourceName")
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name or 'kube-scheduler'}"
+        found = await self._or_skipped(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
+        if found is not None:
+            facts.lease, facts.lease_exists = found, bool(found)
+
+    async def rights(self) -> None:
+        """What the API server would allow the two ServiceAccounts."""
+        facts = self._facts
+        for account in (EXTENDER, SCHEDULER):
+            path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}"
+            found = await self._or_skipped(f"ServiceAccount {account}", partial(self._get, path), missing={})
+            if found is not None:
+                facts.service_accounts[account] = bool(found)
+        election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
+        wanted = list(needed(facts.settings, election))
+
+        async def ask() -> dict[Right, bool]:
+            granted = await asyncio.gather(*(self._may(one) for one in wanted))
+            return dict(zip(wanted, granted, strict=True))
+
+        facts.rights = await self._or_skipped("rights of the ServiceAccounts", ask)
+
+    async def _may(self, right: Right) -> bool:
+        user = f"system:serviceaccount:{self._namespace}:{right.account}"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}", "system:authenticated"]
+        spec = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
+        async with self._room:
+            said = await self._kube.call("POST", _REVIEWS, body={"spec": spec})
+        return bool(json.loads(said)["status"].get("allowed"))
+
+    async def _get(self, path: str) -> Any:
+        async with self._room:
+            return json.loads(await self._kube.call("GET", path))
+
+    async def _list(self, path: str, kind: type[ObjectT]) -> list[ObjectT]:
+        decoder = msgspec.json.Decoder(kind)
+        return [decoder.decode(item) async for page in self._kube.list_pages(path) for item in page.items]
+
+    async def _or_skipped(
+        self, subject: str, read: Callable[[], Awaitable[ValueT]], missing: Any = None
+    ) -> ValueT | Any:
+        """What was read; ``missing`` if it does not exist; None, and noted as skipped, if it cannot be read."""
+        try:
+            return await read()
+        except ApiError as problem:
+            if problem.status == 404:
+                return missing
+            said, fix = str(problem), "run it as somebody who may read this"
+        except (msgspec.MsgspecError, ValueError) as problem:
+            said, fix = f"the answer cannot be read: {problem}", "report this"
+        self._facts.skipped.append(skipped(subject, said[:300], fix))
+        return None
+
+
+def no_configuration(namespace: str, facts: Facts) -> Finding:
+    """Why nobody knows how kube-scheduler is configured."""
+    subject, fix = "kube-scheduler's configuration", "pass --kube-scheduler-config FILE"
+    if facts.deployment is not None:
+        return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
+    what = f"no Muster Deployment found in namespace {namespace} (label {_LABEL})"
+    return Finding("NoDeployment", Severity.SKIPPED, subject, what, f"{fix}, or the right --muster-namespace")
+
+
+def _by_name(found: Tree) -> dict[str, Tree]:
+    return {one["metadata"]["name"]: one for one in found.get("items") or []}
+
+
+def _file(path: Path) -> Tree:
+    try:
+        tree = read_yaml(path)
+    except UnreadableYamlError as problem:
+        raise DoctorError(str(problem)) from None
+    if not isinstance(tree, dict):
+        raise DoctorError(f"{path}: expected a KubeSchedulerConfiguration, found no mapping")
+    return tree

@@ -1,0 +1,153 @@
+"""Traps in the installation: versions, the objects that ship with Muster, rights, the Lease, and Muster itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from extender.cli.doctor.facts import Facts, Tree
+from extender.cli.doctor.finding import Finding, error, note, warning
+from extender.core.advice import Mode
+from policies.model import GANG_GATE
+
+TESTED = (1, 36)
+"""The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
+POLICY = "muster-gang-gate"
+_SKEW = timedelta(seconds=5)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """What can be seen of Muster's own parts."""
+    yield from _versions(facts)
+    yield from _kind(facts)
+    yield from _gate(facts)
+    yield from _deployment(facts)
+    yield from _lease(facts)
+    yield from _rights(facts)
+    yield from _muster(facts)
+
+
+def _versions(facts: Facts) -> Iterator[Finding]:
+    release = ".".join(map(str, TESTED))
+    if facts.version is not None and _minor(facts.version) != TESTED:
+        yield warning(
+            "ServerVersion", facts.version, f"the API server is not {release}, on which Muster is tested",
+            "try it in advisory mode first (mode: advise)",
+        )  # fmt: skip
+    for container in _containers(facts.deployment):
+        image = str(container.get("image", ""))
+        if container.get("name") == "kube-scheduler" and _minor(image.rpartition(":")[2]) != TESTED:
+            yield warning(
+                "SchedulerVersion", image, f"this kube-scheduler is not {release}: how it calls extenders changes "
+                "between releases", f"use registry.k8s.io/kube-scheduler:v{release}.x",
+            )  # fmt: skip
+
+
+def _kind(facts: Facts) -> Iterator[Finding]:
+    if not facts.groups_exist:
+        yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
+
+
+def _gate(facts: Facts) -> Iterator[Finding]:
+    if facts.policies is None or facts.policy_bindings is None:
+        return
+    install = "kubectl apply -k manifests/components/admission-gate"
+    ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
+    if not ours:
+        yield warning(
+            "NoGate",
+            POLICY,
+            "pods are not gated at admission: gangs start as safely, and several times slower",
+            install,
+        )
+        return
+    bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]
+    for name, policy in ours.items():
+        if name not in bound:
+            yield warning(
+                "GateNotBound", name, "the policy has no MutatingAdmissionPolicyBinding: it gates nobody", install
+            )
+        said = " ".join(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or [])
+        for scheduler in facts.ours:
+            if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
+                yield warning(
+                    "GateElsewhere", name, f"its matchConditions do not name the profile {scheduler}",
+                    f"add '{scheduler}' to the expression of meant-for-muster",
+                )  # fmt: skip
+
+
+def _deployment(facts: Facts) -> Iterator[Finding]:
+    if facts.deployment is None:
+        return
+    spec, status = facts.deployment.get("spec") or {}, facts.deployment.get("status") or {}
+    wanted, ready = spec.get("replicas", 1), status.get("readyReplicas", 0)
+    if ready < wanted:
+        yield error(
+            "NotReady", "deployment/muster", f"{ready} of {wanted} replicas are ready",
+            "kubectl -n kube-system describe pods -l app.kubernetes.io/name=muster",
+        )  # fmt: skip
+    if wanted > 1 and not facts.settings.leader_election.enabled:
+        yield error(
+            "TwoLeaders", "deployment/muster", f"{wanted} replicas, and leader_election of Muster's settings is off: "
+            "all of them act", "set leader_election: {enabled: true}, or one replica",
+        )  # fmt: skip
+    if not any(one.get("name") == "muster" for one in _containers(facts.deployment)):
+        yield error(
+            "NoExtenderBeside", "deployment/muster", "its pod has no container called muster beside kube-scheduler",
+            "kubectl apply -k manifests/base",
+        )  # fmt: skip
+
+
+def _lease(facts: Facts) -> Iterator[Finding]:
+    """The Lease tells whether some kube-scheduler leads, and by its instants whether its clock is right."""
+    if facts.lease_exists is False:
+        yield error(
+            "NobodyLeads", "lease", "no kube-scheduler has ever taken Muster's Lease: its pods wait for ever",
+            "see the logs of the container kube-scheduler",
+        )  # fmt: skip
+    spec: Tree = (facts.lease or {}).get("spec") or {}
+    renewed = spec.get("renewTime")
+    if renewed is None or facts.now is None:
+        return
+    age = facts.now - datetime.fromisoformat(renewed)
+    if age > timedelta(seconds=spec.get("leaseDurationSeconds") or 15) + _SKEW:
+        yield error(
+            "NobodyLeads", "lease", f"no kube-scheduler has renewed Muster's Lease for {age.total_seconds():.0f} s: "
+            "its pods wait", "see the logs of the container kube-scheduler",
+        )  # fmt: skip
+    elif age < -_SKEW:
+        yield warning(
+            "ClockSkew", str(spec.get("holderIdentity")), f"the clock of its machine is {-age.total_seconds():.0f} s "
+            "ahead of the API server's: a takeover takes longer", "run a time service (chrony) on the nodes",
+        )  # fmt: skip
+
+
+def _rights(facts: Facts) -> Iterator[Finding]:
+    missing = [account for account, there in facts.service_accounts.items() if not there]
+    for account in missing:
+        yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
+    for right, granted in (facts.rights or {}).items():
+        if not granted and right.account not in missing:
+            yield error("MissingRight", right.account, f"it may not {right}", "kubectl apply -k manifests/base")
+
+
+def _muster(facts: Facts) -> Iterator[Finding]:
+    if facts.muster:
+        yield error(
+            "NotInSync", "muster", f"it is not ready: {facts.muster}", "see its log: what it cannot read is told there"
+        )
+    if facts.settings.mode is Mode.ADVISE:
+        yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
+
+
+def _containers(deployment: Tree | None) -> list[Mapping[str, Any]]:
+    template = ((deployment or {}).get("spec") or {}).get("template") or {}
+    return list((template.get("spec") or {}).get("containers") or [])
+
+
+def _minor(version: str) -> tuple[int, int] | None:
+    found = _VERSION.match(version)
+    return (int(found[1]), int(found[2])) if found else None

@@ -1,0 +1,209 @@
+"""Traps in what people run: pods and PodGroups that name gangs, and the labels of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from extender.cli.doctor.facts import Facts, Member
+from extender.cli.doctor.finding import Finding, error, warning
+from extender.core.table import Table
+from extender.kube.dialects import MIN_MEMBER
+from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from extender.observe.topology import TopologyView, topology
+from policies.model import NO_LEVEL, Dialect
+
+_UNANSWERED = timedelta(seconds=90)
+"""A pending pod that no scheduler has said a word about for so long has none."""
+_GPU = "/gpu"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """What can be seen of pods, PodGroups and nodes."""
+    if facts.members is not None:
+        gangs: dict[str, list[Member]] = {}
+        for member in facts.members:
+            if member.group is not None and not member.native:
+                gangs.setdefault(member.gang, []).append(member)
+        yield from _unreadable(facts.members)
+        for name, members in sorted(gangs.items()):
+            yield from _gang(name, [one for one in members if one.pending], facts)
+            yield from _elsewhere(name, members, facts)
+        yield from _gates(facts.members, facts)
+        yield from _unserved(facts.members, facts)
+        yield from _foreigners(facts.members, facts)
+    yield from _levels(facts)
+
+
+def _unreadable(members: list[Member]) -> Iterator[Finding]:
+    for member in members:
+        if member.lives and member.group is not None and member.group.problem is not None:
+            yield error(
+                "UnreadableGang", member.name, member.group.problem,
+                "correct the pod template, and create the pods again",
+            )  # fmt: skip
+
+
+def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
+    """One gang, by its members that have no node yet."""
+    if not waiting:
+        return
+    schedulers = sorted({one.scheduler for one in waiting})
+    if len(schedulers) > 1:
+        yield error(
+            "SchedulersDiffer", name, f"its members have the schedulerNames {', '.join(schedulers)}: the gang waits",
+            f"give all of them schedulerName: {facts.ours[0]}",
+        )  # fmt: skip
+    elif schedulers[0] not in facts.ours:
+        yield error(
+            "GangOfAnother", name, f"its members name a gang, and have schedulerName {schedulers[0]}: nobody starts "
+            "them together", f"set schedulerName: {facts.ours[0]}",
+        )  # fmt: skip
+    groups = [one.group for one in waiting if one.group is not None]
+    if any(one.dialect is Dialect.COSCHEDULING for one in groups):
+        yield from _object(name, facts)
+        return
+    sizes = sorted({one.min_member for one in groups if one.min_member is not None})
+    if len(sizes) > 1:
+        said = ", ".join(map(str, sizes))
+        yield error("SizesDiffer", name, f"its members say min-member {said}: the gang waits", "let all say the same")
+    elif not sizes and not any(one.problem for one in groups):
+        yield error(
+            "NoMinMember", name, f"no member says {MIN_MEMBER}: the gang waits", f"add {MIN_MEMBER} to the pods"
+        )
+
+
+def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
+    """A gang none of whose pods waits any more, because another scheduler has started them one by one."""
+    bound = [one for one in members if one.lives and not one.pending]
+    ours = any(one.scheduler in facts.ours for one in members)
+    by_name = all(one.group is not None and one.group.dialect is Dialect.ANNOTATION for one in bound)
+    if bound and by_name and not ours and not any(one.pending for one in members):
+        yield error(
+            "GangOfAnother", name, f"its members name a gang, and were started one by one by {bound[0].scheduler}",
+            f"set schedulerName: {facts.ours[0]} in the pod template, and create the pods again",
+        )  # fmt: skip
+
+
+def _object(name: str, facts: Facts) -> Iterator[Finding]:
+    if not facts.groups_exist:
+        yield error(
+            "NoPodGroupKind", name, "its pods name a PodGroup, and this cluster has no such kind",
+            "kubectl apply -k manifests/components/podgroup-crd",
+        )  # fmt: skip
+    elif facts.groups is not None and name not in facts.groups:
+        yield error(
+            "PodGroupMissing", name, "its pods name a PodGroup that does not exist: the gang waits",
+            "kubectl apply the PodGroup, or correct the label scheduling.x-k8s.io/pod-group",
+        )  # fmt: skip
+
+
+def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
+    """Our gate on a pod that Muster does not take for its own stays for ever."""
+    for member in members:
+        if not member.gated_by_us or not member.pending:
+            continue
+        if member.group is None or member.native:
+            what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
+        elif member.scheduler not in facts.ours:
+            what, fix = f"its schedulerName {member.scheduler} is not Muster's", "create it again with Muster's"
+        else:
+            continue
+        yield error("OrphanGate", member.name, f"nobody takes its gate muster.dev/gang off: {what}", fix)
+
+
+def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
+    """Pods that no scheduler has looked at: their schedulerName is misspelt, or that scheduler is down."""
+    if facts.now is None:
+        return
+    silent: dict[str, list[str]] = {}
+    for member in members:
+        created = _instant(member.meta.creation_timestamp)
+        old = created is not None and facts.now - created > _UNANSWERED
+        if member.pending and not member.gates and not member.looked_at and old:
+            silent.setdefault(member.scheduler, []).append(member.name)
+    for scheduler, names in sorted(silent.items()):
+        running = "check that its kube-scheduler runs"
+        fix = (
+            running if scheduler in facts.ours else f"{running}, or set schedulerName: {facts.ours[0]} in the template"
+        )
+        what = f"no scheduler called {scheduler} has looked at {_pods(names)} since they were created"
+        yield error("NobodyServes", names[0], what, fix)
+
+
+def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
+    """Two schedulers on one node see none of each other's plans."""
+    names = [
+        one.name for one in members
+        if one.node and one.scheduler not in facts.ours and _has_gpus(one)
+        and not (one.pod.status and one.pod.status.phase in ("Succeeded", "Failed"))
+    ]  # fmt: skip
+    if names:
+        yield warning(
+            "OtherSchedulersGpus", names[0], f"{_pods(names)} with GPUs run by another scheduler, which sees no plan "
+            "of Muster's: both can give away the same GPU",
+            "taint GPU nodes for Muster's pods, or give those pods its schedulerName",
+        )  # fmt: skip
+
+
+def _has_gpus(member: Member) -> bool:
+    containers = (member.pod.spec.containers if member.pod.spec else None) or ()
+    asked = [dict(one.resources.requests or one.resources.limits or {}) for one in containers if one.resources]
+    return any(name.endswith(_GPU) and amount not in ("0", 0) for amounts in asked for name, amount in amounts.items())
+
+
+def _levels(facts: Facts) -> Iterator[Finding]:
+    """Nodes that no level can place, and what their labels say of the levels."""
+    if not facts.nodes:
+        return
+    table = Table(facts.settings.levels)
+    for node in facts.nodes:
+        if any(name.endswith(_GPU) and amount for name, amount in node.allocatable):
+            table.put(node)
+    if not table.nodes:
+        yield warning("NoGpuNodes", "nodes", "no node offers GPUs", "run the device plugin of your GPUs")
+        return
+    view = topology(table.snapshot(), configured=bool(facts.settings.levels))
+    yield from _labels(table, view)
+    yield from _asked(view, facts.members or [])
+
+
+def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
+    for level in view.levels:
+        if not level.domains:
+            yield warning(
+                "LevelWithoutNodes", level.key, "no node with GPUs has this label: gangs are placed without it",
+                "label the nodes (GPU feature discovery, Topograph), or correct topology_levels",
+            )  # fmt: skip
+        elif level.outside:
+            bare = next(node.name for node in table.nodes.values() if level.key not in node.labels)
+            yield warning(
+                "NodesWithoutLabel", bare, f"{level.outside} of {len(table.nodes)} nodes with GPUs lack {level.key}: "
+                "no gang that requires the level is put there", f"label them with {level.key}",
+            )  # fmt: skip
+        for value in level.contradictions:
+            yield warning(
+                "LevelsContradict", value, f"nodes with this {level.key} are in two domains farther out",
+                "correct the labels: one domain lies inside one other",
+            )  # fmt: skip
+
+
+def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
+    """Levels that are asked for in vain."""
+    known = {word for level in view.levels for word in (level.name, level.key)} | {NO_LEVEL}
+    for member in members:
+        said = {**(member.meta.labels or {}), **(member.meta.annotations or {})}
+        for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
+            if member.pending and member.group and said.get(key) and said[key] not in known:
+                yield error(
+                    "UnknownLevel", member.name, f'{key}: unknown topology level "{said[key]}": the gang waits',
+                    f"write one of {', '.join(level.name for level in view.levels)}",
+                )  # fmt: skip
+
+
+def _pods(names: list[str]) -> str:
+    return "1 pod" if len(names) == 1 else f"{len(names)} pods"
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if not text else datetime.fromisoformat(text)

@@ -1,0 +1,139 @@
+"""`muster explain`, `muster gangs` and `muster domains`: ask the running Muster and show its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
+from urllib.parse import quote
+
+import typer
+import yaml
+from rich.console import Console
+
+from extender.cli.inspection import tables
+from extender.cli.inspection.objects import told_by_objects
+from extender.cli.inspection.options import As, Output, reaching
+from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
+
+
+@reaching
+def explain(
+    way: Way,
+    gang: Annotated[str, typer.Argument(metavar="NAMESPACE/GANG", help="Or the gang's name alone, with -n.")],
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Show why a gang waits or where it runs, and what to do.
+
+    Shows its state, the room in every domain and its history.
+    If Muster cannot be reached, the Events and pods of the gang are shown instead.
+    """
+    where, name = _named(gang, namespace)
+    told = _told(way, where, name)
+    show(told, output, lambda out: tables.show_explanation(told, out))
+
+
+@reaching
+def gangs(
+    way: Way,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only gangs of this namespace.")] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Gangs of all namespaces; this is the default.")
+    ] = False,
+    state: Annotated[str | None, typer.Option(help="Only gangs in this state, as in NoRoom.")] = None,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs of which some members wait.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """List all gangs with their members and the reason of each.
+
+    Without --namespace, gangs of all namespaces are listed.
+    """
+    if all_namespaces and namespace is not None:
+        stop("--all-namespaces and --namespace contradict each other: leave one of them out")
+    found = [
+        one
+        for one in _asked(way, lambda muster: muster.get("/gangs", list))
+        if (namespace is None or one["namespace"] == namespace)
+        and (state is None or one["state"].lower() == state.lower())
+        and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
+    ]
+    show(found, output, lambda out: tables.show_gangs(found, out))
+
+
+@reaching
+def domains(
+    way: Way,
+    level: Annotated[str | None, typer.Option(help="Only this level, by its short name.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """List all topology domains with their nodes, GPUs and gangs."""
+    every = _asked(way, lambda muster: muster.get("/domains", list))
+    known = list(dict.fromkeys(one["level"] for one in every))
+    if level is not None and level not in known:
+        stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
+    found = [one for one in every if level in (None, one["level"])]
+    show(found, output, lambda out: tables.show_domains(found, out))
+
+
+def stop(message: str) -> NoReturn:
+    """End with a sentence and exit code 2: the question could not be answered."""
+    typer.secho(message, err=True, fg="red")
+    raise typer.Exit(2)
+
+
+def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
+    """Write an answer, with ``draw`` as tables."""
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(told, indent=2))
+        case Output.YAML:
+            typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
+        case Output.TABLE:
+            draw(tables.console())
+
+
+def _named(gang: str, namespace: str | None) -> tuple[str, str]:
+    where, slash, name = gang.partition("/")
+    if not slash:
+        where, name = namespace or "default", gang
+    elif namespace is not None and namespace != where:
+        stop(f"{gang} is in namespace {where}, and --namespace says {namespace}: leave one of them out")
+    if not where or not name:
+        stop(f"{gang!r} is not the name of a gang: write NAMESPACE/GANG, or GANG with --namespace")
+    return where, name
+
+
+def _explained(muster: Muster, namespace: str, name: str) -> Any:
+    try:
+        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict)
+    except RefusedError as error:
+        if error.status != 404:
+            raise
+        others = [one["name"] for one in muster.get("/gangs", list) if one["namespace"] == namespace]
+        listed = f"; gangs there: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
+        raise RefusedError(f"{error}{listed}", error.status) from None
+
+
+def _told(way: Way, namespace: str, name: str) -> Any:
+    """What Muster says, else what the cluster's objects say."""
+    try:
+        with reach(way) as muster:
+            return _explained(muster, namespace, name)
+    except RefusedError as error:
+        stop(str(error))
+    except UnreachableError as error:
+        argv = kubectl(way) if way.url is None else None
+        told = None if argv is None else told_by_objects(argv, namespace, name)
+        if told is None:
+            stop(str(error))
+        typer.secho(f"{error}\nWhat follows is read from the pods and their Events.\n", err=True, fg="yellow")
+        return told
+
+
+def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
+    try:
+        with reach(way) as muster:
+            return question(muster)
+    except (UnreachableError, RefusedError) as error:
+        stop(str(error))

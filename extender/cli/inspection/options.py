@@ -1,0 +1,58 @@
+"""The options of every command that asks a running Muster: how to get to it, and how its answer is written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from extender.cli.inspection.reach import Way
+
+
+class Output(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+As = Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")]
+Url = Annotated[
+    str | None, typer.Option(envvar="MUSTER_URL", help="URL of Muster; default: this machine, else a port-forward.")
+]
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with options in place of its first parameter, the Way that they make: typer has no other sharing."""
+    shared = inspect.signature(_way, eval_str=True).parameters
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        way = _way(**{name: given.pop(name) for name in shared})
+        command(way, **given)
+
+    vars(run)["__signature__"] = inspect.Signature([*own, *shared.values()])
+    return run
+
+
+def _way(
+    url: Url = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig for kubectl, which forwards a port to Muster.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, for kubectl.")] = None,
+    muster_namespace: Annotated[str, typer.Option(help="Namespace of Muster's Deployment.")] = "kube-system",
+    ca_file: Annotated[
+        Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")
+    ] = None,
+    cert_file: Annotated[Path | None, typer.Option(help="With an https --url: the client certificate.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The key of the client certificate.")] = None,
+) -> Way:
+    return Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)

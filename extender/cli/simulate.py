@@ -1,0 +1,217 @@
+"""`muster simulate`: reads the input, runs the schedulers on it, and shows and writes the results."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from extender.cli.case import ONE_INPUT, amended, case_of, from_scenario, from_trace, settings_of
+from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
+from extender.cli.progress import progress
+from extender.config.settings import Settings, SettingsError
+from extender.simulation.replay.arrivals import LONGEST_S
+from extender.simulation.replay.contest import run
+from extender.simulation.replay.shape import InputError
+from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.replay.whatif import tables as snapshot_tables
+from extender.simulation.report.page import page, snapshot_page
+from extender.simulation.report.tables import Table, as_json, tables
+from extender.simulation.report.verdict import longer_waits, verdict
+from policies.words import counted, many
+
+main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+_ELASTICFLOW = Layout()
+_BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
+_LOAD_AT_MOST, _PRICE_AT_MOST = 1000.0, 1e6
+_INPUTS = ("trace", "scenario", "snapshot")
+_OF_SNAPSHOTS = ("snapshot", "config", "policy", "scheduler_name", "json_", "html")
+_OF_TRACES = (
+    "jobs", "trace_cluster", "gpus_per_pod",
+    "submit_column", "duration_column", "gpus_column", "cluster_column", "priority_column",
+)  # fmt: skip
+
+
+@main.command()
+def simulate(
+    context: typer.Context,
+    trace: Annotated[Path | None, typer.Option(help="Jobs: a CSV file with a heading.")] = None,
+    scenario: Annotated[Path | None, typer.Option(help="Jobs, and a cluster: a YAML file (docs/simulate.md).")] = None,
+    snapshot: Annotated[
+        Path | None, typer.Option(help="A file from `muster snapshot`: which gangs would start, which wait, and why.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(help='Like "64 nodes x 8 GPUs in cliques of 16"; several pools with commas between.')
+    ] = "",
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(help="kube-scheduler, kube-scheduler-packed, fifo, muster, ideal; repeat it to compare."),
+    ] = None,
+    load_: Annotated[
+        float | None,
+        typer.Option(
+            "--load", min=0.01, max=_LOAD_AT_MOST, help="Stretch the arrivals to this offered load; 0.8 is 80 %."
+        ),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only so many jobs, the first of the trace.")] = None,
+    trace_cluster: Annotated[str | None, typer.Option(help="Only the jobs of this cluster of the trace.")] = None,
+    submit_column: Annotated[str, typer.Option(help="Submission, in seconds.")] = _ELASTICFLOW.submit,
+    duration_column: Annotated[str, typer.Option(help="Duration, in seconds.")] = _ELASTICFLOW.duration,
+    gpus_column: Annotated[str, typer.Option(help="GPUs of the whole job.")] = _ELASTICFLOW.gpus,
+    cluster_column: Annotated[str, typer.Option(help="What --trace-cluster chooses by.")] = _ELASTICFLOW.cluster,
+    priority_column: Annotated[str, typer.Option(help="Priority, if there is one.")] = _ELASTICFLOW.priority,
+    gpus_per_pod: Annotated[int, typer.Option(min=1, help="A larger job becomes several pods of so many GPUs.")] = 8,
+    start: Annotated[
+        float | None, typer.Option(min=0, max=LONGEST_S, help="Start-up time of a complete gang, in seconds.")
+    ] = None,
+    give_up: Annotated[
+        float | None,
+        typer.Option(min=1, max=LONGEST_S, help="Seconds for which members wait for the others before all fail."),
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Muster's settings file (YAML).")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Compare with another setting, as in topology_policy=NAME; several are applied together."),
+    ] = None,
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(help="schedulerName of the pods that Muster takes, instead of the names in the settings."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of random choices: kube-scheduler's ties, and how long members wait.")
+    ] = 0,
+    price: Annotated[float, typer.Option(min=0, max=_PRICE_AT_MOST, help="USD per GPU-hour.")] = 3.67,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file; - is standard output.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page for a browser to this file.")] = None,
+) -> None:
+    """Replay jobs, or a snapshot of a cluster, in a simulation.
+
+    The code that decides is the one of production, under a virtual clock.
+    Exit code 0: simulated. 2: the input cannot be used.
+    """
+    terminal = _terminal(aside=json_ == STANDARD_OUTPUT)
+
+    def tell(text: str) -> None:
+        terminal.print(text, highlight=False, markup=False)
+
+    inputs = {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
+    try:
+        _check_options(context)
+        check_apart({"--json": json_, "--html": html}, inputs)
+        figures, picture = (Output(path) if path is not None else None for path in (json_, html))
+        settings = settings_of(config, policy or [], scheduler_name)
+        if snapshot is not None:
+            return _show_snapshot(snapshot, settings, figures, picture, terminal)
+        layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
+        read = partial(read_trace, layout=layout, cluster=trace_cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
+        given = from_trace(trace, read, trace_cluster) if trace is not None else from_scenario(scenario)
+        given = amended(given, cluster, {"start_s": start, "give_up_s": give_up, "until_s": until})
+        about, case = case_of(given, load_, seed, settings, tell)
+        changed = [name for name in settings if name != "muster"]
+        names = list(dict.fromkeys([*(scheduler or _BY_DEFAULT), *changed]))
+        with progress(len(case.arrivals), len(names)) as over:
+            outcomes = run(case, names, over)
+        tell(f"{about.jobs}; {about.cluster}")
+        for table in tables([one.figures for one in outcomes], price):
+            tell(f"\n{table.title}")
+            terminal.print(on_terminal(table))
+        for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
+            tell(f"\n{sentence}")
+        if figures is not None:
+            figures.write(_encoded(as_json(about, outcomes, price)))
+        if picture is not None:
+            picture.write(page(about, outcomes, price).encode())
+    except (InputError, OutputError, SettingsError) as error:
+        _stop(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def on_terminal(table: Table) -> RichTable:
+    """Without its title. Names from outside may have brackets, which are no markup."""
+    shown = RichTable(*map(escape, table.columns))
+    for number, column in enumerate(shown.columns):
+        column.justify = "right" if number and not table.words else "left"
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    return shown
+
+
+def _show_snapshot(
+    path: Path, settings: dict[str, Settings], figures: Output | None, picture: Output | None, terminal: Console
+) -> None:
+    # The Kubernetes client takes over a second to import, which a replay need not pay.
+    from extender.cli.snapshot import as_values, read, verdicts
+    from extender.kube.snapshot import SnapshotError
+
+    try:
+        facts = read(path)
+    except SnapshotError as error:
+        raise InputError(str(error)) from None
+    found = verdicts(facts, settings)
+    left_out = [f"left out: {line}" for line in facts.unreadable]
+    for line in left_out:
+        terminal.print(line, highlight=False, style="yellow", markup=False)
+    first, shown = found[0], snapshot_tables(found)
+    summary = (
+        f"{many(len(facts.nodes), 'node')}; {counted(first.running, 'gang', 'has', 'have')} all its nodes, "
+        f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes; "
+        f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
+    )
+    terminal.print(summary, highlight=False)
+    for table in shown:
+        terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"), highlight=False, markup=False)
+        if table.rows:
+            terminal.print(on_terminal(table))
+    if figures is not None:
+        figures.write(_encoded(as_values(found)))
+    if picture is not None:
+        picture.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
+
+
+def _check_options(context: typer.Context) -> None:
+    """One input, and no option that would be ignored with it. Raises InputError."""
+    given = {
+        param.name: param.opts[0]
+        for param in context.command.params
+        if param.name
+        and (source := context.get_parameter_source(param.name)) is not None
+        and source.name == "COMMANDLINE"
+    }
+    inputs = [name for name in _INPUTS if name in given]
+    if len(inputs) != 1:
+        raise InputError(ONE_INPUT)
+    for name, option in given.items():
+        if "snapshot" in given and name not in _OF_SNAPSHOTS:
+            raise InputError(f"{option} goes with --trace or --scenario, and not with --snapshot")
+        if "snapshot" not in given and name == "scheduler_name":
+            raise InputError(f"{option} goes with --snapshot")
+        if "trace" not in given and name in _OF_TRACES:
+            raise InputError(f"{option} goes with --trace")
+
+
+def _terminal(*, aside: bool) -> Console:
+    """Where people read: the error output if standard output is for the figures."""
+    terminal = Console(stderr=aside)
+    return terminal if terminal.is_terminal else Console(stderr=aside, width=160)
+
+
+def _encoded(values: dict[str, object]) -> bytes:
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _stop(message: str) -> NoReturn:
+    typer.secho(message, err=True, fg="red")
+    raise typer.Exit(2)

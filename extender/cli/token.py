@@ -1,0 +1,52 @@
+"""`muster token`: keeps a short-lived token of a ServiceAccount in a directory, for another container of the pod."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
+
+from extender.kube.connection import Connection
+from extender.kube.tokens import SHORTEST_S, Account, keep_fresh
+from extender.observe import logs
+
+
+def token(
+    account: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the ServiceAccount.")],
+    directory: Annotated[Path, typer.Option(help="Where the files token and ca.crt are written.")],
+    lifetime: Annotated[int, typer.Option(min=SHORTEST_S, help="For how many seconds a token is good.")] = 1800,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
+) -> None:
+    """Keep a short-lived token of a ServiceAccount in a directory.
+
+    A new one is written after half the lifetime, until SIGTERM or Ctrl-C. The command's own account needs the right to
+    create serviceaccounts/token.
+    """
+    namespace, _, name = account.partition("/")
+    if not namespace or not name or "/" in name:
+        raise typer.BadParameter(f"{account} is not NAMESPACE/NAME of a ServiceAccount")
+    logs.set_up("info")
+    try:
+        asyncio.run(_run(Account(namespace, name), directory, lifetime, kubeconfig))
+    except (ValueError, OSError) as error:
+        typer.secho(str(error), err=True, fg="red")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:
+    """Ends with SIGTERM, which does not end the first process of a container by itself."""
+    authority = Path(SERVICE_CERT_FILENAME) if kubeconfig is None else None
+    connection = await Connection.open(kubeconfig, connections=1)
+    keeping = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, keeping.cancel)
+    # A cancelled task is the end that was asked for; what it raised otherwise is raised here.
+    await asyncio.wait([keeping])
+    await connection.close()
+    if not keeping.cancelled():
+        keeping.result()

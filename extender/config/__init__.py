@@ -1,0 +1,1 @@
+"""The settings, and the policies that they can name."""

@@ -1,0 +1,61 @@
+"""The policies that settings can name: ours, and those that installed packages offer as ``muster.policies``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from policies.chosen import Policies
+from policies.order import PriorityThenAge
+from policies.strategies.affinity import Affinity
+from policies.strategies.balanced import Balanced
+from policies.strategies.best_fit import BestFit
+from policies.strategies.first_fit import FirstFit
+from policies.strategies.least_domains import LeastDomains
+from policies.strategies.packing import Packing
+from policies.strategies.scoring import WeightedSum
+from policies.strategies.spread import Spread
+
+ENTRY_POINTS = "muster.policies"
+
+_OURS: Mapping[str, type] = {
+    "priority-then-age": PriorityThenAge,
+    "best-fit": BestFit,
+    "balanced": Balanced,
+    "least-domains": LeastDomains,
+    "spread": Spread,
+    "first-fit": FirstFit,
+    "affinity": Affinity,
+    "packing": Packing,
+}
+
+
+def policy(name: str, method: str) -> Any:
+    """The policy of that name, which must answer what ``method`` asks. Raises ValueError with those that are known."""
+    found = _OURS.get(name) or _foreign(name)
+    if found is None or not callable(getattr(found, method, None)):
+        ours = [known for known, policy in _OURS.items() if hasattr(policy, method)]
+        offered = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
+        others = f"; installed packages offer {', '.join(offered)}" if offered else ""
+        wrong = "is not a known policy" if found is None else f"is not a policy for this: it has no {method}()"
+        raise ValueError(f"{name} {wrong}; known here: {', '.join(ours)}{others}")
+    try:
+        return found()
+    except Exception as error:
+        raise ValueError(f"{name} cannot be made: {error}") from error
+
+
+def policies(queue: str, topology: str, scores: Mapping[str, int]) -> Policies:
+    """The policies of these names; ``scores`` are weights. Raises ValueError."""
+    weighted = [(policy(name, "score"), weight) for name, weight in scores.items()]
+    return Policies(policy(queue, "order"), policy(topology, "domains"), WeightedSum(weighted))
+
+
+def _foreign(name: str) -> Any:
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            return point.load()
+        except Exception as error:
+            raise ValueError(f"{name} ({point.value}) cannot be loaded: {error}") from error
+    return None

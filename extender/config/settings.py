@@ -1,0 +1,260 @@
+"""Settings: what can be configured, its defaults and its limits. A YAML file, then MUSTER_* variables, then flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as NotJsonError
+
+from extender.config import catalogue
+from extender.config.reading import UnreadableYamlError, read_yaml
+from extender.core.advice import Mode
+from extender.core.limits import Limits
+from extender.core.steering import SteeringMode
+from extender.runtime.election import LeaderElection
+from policies.chosen import Policies
+from policies.model.levels import LevelKey, levels_from
+
+_METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_policies": "score"}
+"""Which question each of these settings names an answer to."""
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; the message says which and why, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files. With ``client_ca`` a caller needs a certificate that it has signed; without, nobody is asked."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.cert, self.key) if self.client_ca is None else (self.cert, self.key, self.client_ca)
+
+
+class Settings(BaseSettings):
+    """Everything about one running extender."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="forbid", frozen=True)
+
+    scheduler_names: tuple[str, ...] = Field(
+        ("muster",), min_length=1, description="Profiles of the kube-scheduler that calls this extender."
+    )
+    mode: Mode = Field(
+        Mode.ENFORCE,
+        description="enforce: gangs start all or none. advise: kube-scheduler decides alone; Muster only scores nodes, "
+        "explains, and counts what it would have rejected or held.",
+    )
+    listen_host: str = Field(
+        "127.0.0.1",
+        description="Address to listen on; kube-scheduler runs beside Muster. Beyond loopback: mutual TLS.",
+    )
+    listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names that plain HTTP is answered under, besides localhost, listen_host and every IP address: the "
+        "host of kube-scheduler's urlPrefix, if it is another. With TLS the certificate decides.",
+    )
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Serve /metrics, and nothing else, on this port of all addresses too: numbers without any name of "
+        "a namespace, gang or pod. With the certificates below if there are any. 0: only where everything else is.",
+    )
+    tls_cert_file: Path | None = Field(
+        None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
+    )
+    tls_key_file: Path | None = Field(None, description="The key of that certificate (PEM, not encrypted).")
+    tls_client_ca_file: Path | None = Field(
+        None, description="Answer only callers that show a certificate signed by one of these authorities (PEM)."
+    )
+    tls_client_names: tuple[str, ...] = Field(
+        (),
+        description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
+        "where the authority signs certificates for others too, as a cluster's own does.",
+    )
+    kubeconfig: Path | None = Field(None, description="Credentials; without it those of the pod are used.")
+    bind_timeout_s: float = Field(
+        30.0, ge=5, le=600, description="The httpTimeout of the extender entry with bindVerb: how long a bind is held."
+    )
+    bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
+    plan_timeout_s: float = Field(
+        20.0, ge=1, description="A placement that kube-scheduler does not take up by then is planned anew."
+    )
+    partial_grace_s: float = Field(
+        60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."
+    )
+    evict_partial: bool = Field(
+        default=True, description="Then evict the bound members of a gang that never became whole."
+    )
+    steering: SteeringMode = Field(
+        SteeringMode.NOMINATE,
+        description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
+        "write for each pod, but is for ever: docs/steering.md.",
+    )
+    topology_levels: tuple[str, ...] = Field(
+        (),
+        description="Topology levels, nearest first: presets (nvidia, topograph, topograph-0.5, aws, gke, oci, "
+        "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
+    )
+    queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
+    topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
+    score_policies: dict[str, PositiveInt] = Field(
+        {"affinity": 2, "packing": 1},
+        description="Which of several nodes with room is the better one: policies and their weights.",
+    )
+    allreduce_bandwidth_ratio: float = Field(
+        18.0,
+        ge=1,
+        description="For the modelled slowdown in /metrics: bandwidth of a GPU inside a nearest domain over that "
+        "between two. 18: 900 GB/s of NVLink 5 each way against a network port of 400 Gbit/s.",
+    )
+    leader_election: LeaderElection = Field(
+        LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
+    )
+    writes_at_once: int = Field(64, ge=1, le=512, description="Writes to the API server under way at the same time.")
+    max_connections: int = Field(
+        16_384,
+        ge=64,
+        description="Connections of callers at the same time; every bind that is held has one. Beyond that, the one "
+        "that has waited longest without a complete request is closed.",
+    )
+    max_body_mib: int = Field(
+        4,
+        ge=1,
+        le=1024,
+        description="Larger request bodies are refused. Enough for 50,000 names of nodes of 60 characters; whole Node "
+        "objects (without nodeCacheCapable) have about 10 KiB each.",
+    )
+    max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
+    max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
+    max_gang_shapes: int = Field(
+        16, ge=1, le=64, description="Different pod templates, as far as nodes are concerned, that one gang may have."
+    )
+    max_waiting_gangs: int = Field(
+        20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
+    )
+    log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # ``load`` passes the file's values as init arguments, and the environment overrides the file.
+        return (env_settings, init_settings)
+
+    @field_validator(*_METHODS)
+    @classmethod
+    def _known(cls, value: str | dict[str, int], info: ValidationInfo) -> str | dict[str, int]:
+        for name in [value] if isinstance(value, str) else value:
+            catalogue.policy(name, _METHODS[info.field_name or ""])
+        return value
+
+    @field_validator("topology_levels")
+    @classmethod
+    def _readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        levels_from(value)
+        return value
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        """Whoever can call bind can start pods: beyond this machine, only a caller who proves who it is may."""
+        certificate, key, authority = self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file
+        if (certificate is None) != (key is None):
+            raise ValueError("tls_cert_file and tls_key_file need each other")
+        if authority is not None and certificate is None:
+            raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file")
+        if self.tls_client_names and authority is None:
+            raise ValueError("tls_client_names needs tls_client_ca_file")
+        if authority is None and not _is_loopback(self.listen_host):
+            raise ValueError(
+                f"listen_host {self.listen_host!r} can be reached from other machines, and whoever reaches Muster can "
+                "bind pods: set tls_cert_file, tls_key_file and tls_client_ca_file (mutual TLS), or listen on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """None: plain HTTP, on loopback."""
+        if self.tls_cert_file is None or self.tls_key_file is None:
+            return None
+        return TlsFiles(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
+
+    @property
+    def levels(self) -> tuple[LevelKey, ...]:
+        """Nearest first; empty when they are to be detected."""
+        return levels_from(self.topology_levels)
+
+    @property
+    def policies(self) -> Policies:
+        return catalogue.policies(self.queue_policy, self.topology_policy, self.score_policies)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            post_margin_s=self.bind_margin_s,
+            plan_s=self.plan_timeout_s,
+            partial_s=self.partial_grace_s,
+            evict_partial=self.evict_partial,
+            members=self.max_gang_members,
+            shapes=self.max_gang_shapes,
+            waiting=self.max_waiting_gangs,
+        )
+
+
+def load(path: Path | None, **flags: Any) -> Settings:
+    """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
+    values = _read(path) if path is not None else {}
+    try:
+        settings = Settings(**values)
+        given = {name: value for name, value in flags.items() if value is not None}
+        return Settings.model_validate(settings.model_dump() | given) if given else settings
+    except ValidationError as error:
+        raise SettingsError("\n".join(": ".join(_told(one)) for one in error.errors())) from None
+    except NotJsonError as error:
+        _, name, *_ = str(error).split('"')
+        raise SettingsError(f"MUSTER_{name.upper()}: a list or mapping has to be JSON in a variable") from None
+
+
+def _told(error: ErrorDetails) -> Iterator[str]:
+    """What is wrong with which setting; with none if it is wrong with several together."""
+    if error["loc"]:
+        yield ".".join(map(str, error["loc"]))
+    yield error["msg"].removeprefix("Value error, ")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = read_yaml(path)
+    except UnreadableYamlError as error:
+        raise SettingsError(str(error)) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise SettingsError(f"{path}: expected a mapping of setting names to values")
+    return values

@@ -1,0 +1,55 @@
+"""Which names Muster answers to.
+
+A page of a browser can let its own name lead to 127.0.0.1 (DNS rebinding), and read there whatever plain HTTP serves.
+Its requests still bear that name. An address in its place cannot be such a name, and with TLS the browser compares the
+name with the certificate: so only names are looked at, and only in plain HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from extender.observe.logs import printable
+
+LOOPBACK = "localhost"
+_LONGEST = 253
+
+
+class Hosts:
+    """``names`` besides localhost and every IP address; ``every``: no name is refused."""
+
+    def __init__(self, names: Iterable[str] = (), *, every: bool = False) -> None:
+        self._names = {LOOPBACK, *map(_plain, names)}
+        self._every = every
+
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+        """The status and the text for a request with these headers, or None if it is meant for Muster."""
+        if self._every:
+            return None
+        said = [value for name, value in headers if name == b"host"]
+        if len(said) != 1:
+            return 400, f"the request has {len(said)} Host headers, and should have one\n"
+        host = _without_port(said[0].decode("latin-1"))
+        if _plain(host) in self._names or _is_address(host):
+            return None
+        shown = printable(host[:_LONGEST])
+        return 421, f"Muster does not answer to the name {shown!r}: if it should, add the name to allowed_hosts\n"
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

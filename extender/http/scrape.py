@@ -1,0 +1,67 @@
+"""/metrics alone, where Prometheus can reach it: Muster itself listens on the loopback of its pod.
+
+What is told there are numbers by verb, state, cause and level. No name of a namespace, gang or pod is among them, and
+nothing can be asked for or changed, which is why it may do without a certificate. Where Muster has one, and an
+authority for its callers, this page has them, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from uvicorn.server import ServerState
+
+from extender.http.connections import Connections, bounded, http_config
+from extender.http.verbs import Receive, Scope, Send, refuse, reply
+from extender.observe.metrics import Metrics
+
+_FRESH_S = 1.0
+_HANDSHAKE_S = 10.0
+_MOST = 64
+"""Connections: whoever scrapes has one."""
+_MOST_BYTES = 1 << 20
+
+
+class MetricsPage:
+    """The application: one page."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._page, self._rendered = b"", -_FRESH_S
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        if scope["path"] != "/metrics":
+            return await refuse(send, 404, "only /metrics is here\n")
+        if scope["method"] not in ("GET", "HEAD"):
+            return await refuse(send, 405, "/metrics can be read, and nothing else\n")
+        # Working it out takes the time of kube-scheduler's questions: whoever asks often gets what there is.
+        if time.monotonic() - self._rendered >= _FRESH_S:
+            self._page, self._rendered = self._metrics.render(), time.monotonic()
+        return await reply(send, self._page, kind=b"text/plain; version=0.0.4")
+
+
+@asynccontextmanager
+async def metrics_page(
+    metrics: Metrics, listener: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
+    """Serve it on that socket while the block lasts."""
+    protocol = bounded(Connections(_MOST, _MOST_BYTES, metrics.refused))
+    config, state = http_config(MetricsPage(metrics), protocol), ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}),
+        sock=listener,
+        ssl=tls,
+        ssl_handshake_timeout=None if tls is None else _HANDSHAKE_S,
+    )
+    try:
+        yield
+    finally:
+        server.close()
+        for one in list(state.connections):
+            one.shutdown()
+        await server.wait_closed()

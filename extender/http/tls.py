@@ -1,0 +1,133 @@
+"""TLS for the listening socket: who may speak to Muster, and new certificates without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from extender.config.settings import TlsFiles
+from extender.http.connections import BoundedProtocol, Connections, bounded
+
+log = logging.getLogger("muster")
+
+_LOOK_AGAIN_S = 60.0
+
+
+class TlsError(Exception):
+    """The files cannot be used; the message says which and why, in one line."""
+
+
+class Credentials:
+    """The server's side of every handshake. ``context`` is for the listening socket and stays the same object."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises TlsError."""
+        self._files = files
+        self._current = _server_context(files)
+        self._read = _fingerprint(files)
+        self.context = _server_context(files)
+        self.context.sni_callback = self._take_current
+
+    def renew(self) -> bool:
+        """Take up files that have changed, an authority that was taken away included. Whether they have.
+
+        What cannot be used is refused with a warning, once: the certificates in use stay so. Open connections go on.
+        """
+        now = _fingerprint(self._files)
+        if now == self._read:
+            return False
+        self._read = now
+        try:
+            self._current = _server_context(self._files)
+        except TlsError as error:
+            log.warning("the new certificates cannot be used, those from before stay in use: %s", error)
+            return False
+        log.info("took up new certificates from %s", self._files.cert)
+        return True
+
+    async def follow(self) -> None:
+        """Look for new files once a minute, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            self.renew()
+
+    def _take_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        # OpenSSL asks before it sends or checks any certificate, and takes both from the context that is set here.
+        connection.context = self._current
+
+
+def only(names: tuple[str, ...], shared: Connections) -> type[BoundedProtocol]:
+    """The HTTP protocol for callers whose certificate bears one of these names; with no names, for every caller."""
+    kind = type("NamedCallers", (_NamedCallers,), {"allowed": names}) if names else BoundedProtocol
+    return bounded(shared, kind)
+
+
+class _NamedCallers(BoundedProtocol):
+    allowed: tuple[str, ...] = ()
+    _unknown = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        names = list(_names(transport.get_extra_info("peercert") or {}))
+        self._unknown = not any(name in self.allowed for name in names)
+        if self._unknown:
+            log.warning("refused a caller whose certificate is for %s", ", ".join(map(repr, names)) or "nobody")
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._unknown:
+            super().data_received(data)
+
+
+def _server_context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # kube-scheduler, Prometheus and every client library of the last years speak it.
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # A resumed session would skip the check of a certificate whose authority has been taken away since.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
+    try:
+        context.load_cert_chain(files.cert, files.key, password=_no_password)
+        if files.client_ca is not None:
+            context.load_verify_locations(files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise TlsError(_said(files, error)) from None
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; Muster cannot ask for a password")
+
+
+def _said(files: TlsFiles, error: Exception) -> str:
+    """Which file, as far as OpenSSL lets one know."""
+    for path in files.paths:
+        try:
+            path.read_bytes()
+        except OSError as unreadable:
+            return f"{path}: {unreadable.strerror}"
+    what = getattr(error, "reason", None) or str(error)
+    return f"{', '.join(map(str, files.paths))}: not usable together: {str(what).replace('_', ' ').lower()}"
+
+
+def _fingerprint(files: TlsFiles) -> tuple[bytes | None, ...]:
+    return tuple(map(_content, files.paths))
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """The common names of the subject, and its DNS and URI names."""
+    for part in certificate.get("subject", ()):
+        yield from (value for key, value in part if key == "commonName")
+    yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))

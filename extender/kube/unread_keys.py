@@ -1,0 +1,99 @@
+"""Keys of a pod that nothing reads: misspelt ones of ours, those of a pod without a gang, and those of others."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from extender.core.releases import DOMAIN, NODE, RANK, STAMPED
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.objects import Meta
+from extender.kube.plain import plain
+from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+
+SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
+_KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN))
+_PREFIX = "muster.dev/"
+_KUEUE = "kueue.x-k8s.io/"
+_THEIRS = {
+    "scheduling.k8s.io/group-name": POD_GROUP,
+    "scheduling.volcano.sh/group-name": POD_GROUP,
+    "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
+    "pod-group.scheduling.sigs.k8s.io": POD_GROUP,
+    "pod-group.scheduling.sigs.k8s.io/name": POD_GROUP,
+    "pod-group.scheduling.sigs.k8s.io/min-available": MIN_MEMBER,
+    "pod-group-name": POD_GROUP,
+    "kai.scheduler/topology-required-placement": REQUIRED,
+    "kai.scheduler/topology-preferred-placement": PREFERRED,
+    "kai.scheduler/segment-size": SLICE_SIZE,
+    f"{_KUEUE}pod-group-name": POD_GROUP,
+    f"{_KUEUE}pod-group-total-count": MIN_MEMBER,
+    f"{_KUEUE}podset-required-topology": REQUIRED,
+    f"{_KUEUE}podset-preferred-topology": PREFERRED,
+    f"{_KUEUE}podset-slice-required-topology": SLICE_TOPOLOGY,
+    f"{_KUEUE}podset-slice-size": SLICE_SIZE,
+}
+"""Keys that people write for Volcano, older coscheduling plugins, KAI-Scheduler and Kueue -> ours for the same."""
+_READ_BY_KUEUE = (f"{_KUEUE}managed", f"{_KUEUE}podset", f"{_KUEUE}workload")
+"""What Kueue itself writes on the pods that it manages."""
+
+
+class Unread(NamedTuple):
+    """A key that nothing reads: why, and what to do instead."""
+
+    key: str
+    what: str
+    fix: str
+
+
+def hint_of(meta: Meta) -> str | None:
+    """One sentence for the author of a pod of ours; None when all that it says is read. One look at each key."""
+    found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
+    if found is None:
+        return None
+    return f"{found.key} {found.what}: {found.fix} in the pod template, and create the pods again"
+
+
+def misspelt(meta: Meta) -> Iterator[Unread]:
+    """Keys with our prefix that are none of ours."""
+    for key in _keys(meta):
+        if key.startswith(_PREFIX) and key not in _KNOWN:
+            close = _nearest(key)
+            fix = f"write {close}" if close else f"write one of {', '.join(SAID_BY_PEOPLE)}"
+            yield Unread(plain(key), "means nothing to Muster", fix)
+
+
+def groupless(meta: Meta) -> Iterator[Unread]:
+    """Keys of ours on a pod that names no gang."""
+    said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE or key == COSCHEDULING_POD_GROUP]
+    if said and POD_GROUP not in said and COSCHEDULING_POD_GROUP not in said:
+        yield Unread(said[0], "is not read, because the pod names no gang", f"add {POD_GROUP}")
+
+
+def of_others(meta: Meta) -> Iterator[Unread]:
+    """Keys of other schedulers on a pod of ours that does not say the same with ours."""
+    theirs = [key for key in _keys(meta) if key in _THEIRS]
+    if not theirs:
+        return
+    said = frozenset(_keys(meta))
+    named = COSCHEDULING_POD_GROUP in said
+    for key in theirs:
+        ours = _THEIRS[key]
+        managed = key.startswith(_KUEUE) and any(one in said for one in _READ_BY_KUEUE)
+        if ours not in said and not managed and not (named and ours in (POD_GROUP, MIN_MEMBER)):
+            yield Unread(key, "is not read by Muster", f"write {ours}")
+
+
+def _keys(meta: Meta) -> Iterator[str]:
+    yield from meta.labels or ()
+    yield from meta.annotations or ()
+
+
+@lru_cache(maxsize=1024)
+def _nearest(key: str) -> str | None:
+    """The key of ours that it was meant to be, if one is near."""
+    names = [known.removeprefix(_PREFIX) for known in SAID_BY_PEOPLE]
+    close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
+    return _PREFIX + close[0] if close else None

@@ -1,0 +1,1 @@
+"""What is shown of a running Muster: metrics, logs, views and explanations."""

@@ -1,0 +1,84 @@
+"""What /domains shows: every domain of every level, with what it has left and which gangs are in it."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel
+
+from extender.core.state import State
+from policies.placement.columns import Codes
+from policies.placement.snapshot import Counts, Level, Snapshot
+
+_GPU = "/gpu"
+
+
+class DomainStock(BaseModel):
+    """One domain. ``open``: nodes that are ready and not cordoned; ``whole``: open nodes all of whose GPUs are free.
+
+    ``gangs`` are those with bound or promised members there.
+    """
+
+    level: str
+    name: str
+    inside: str | None
+    nodes: int
+    open: int
+    whole: int
+    gpus: int
+    free_gpus: int
+    gangs: list[str]
+
+
+def domains(state: State) -> list[DomainStock]:
+    """All of them, the nearest level first, by name; nodes in no domain of a level are one entry without a name."""
+    view = state.ledger.snapshot()
+    lines = [line for name, line in view.resources.items() if name.endswith(_GPU)]
+    offered, free = view.allocatable[lines].sum(axis=0), np.clip(view.free[lines].sum(axis=0), 0, None)
+    nodes = [state.ledger.nodes[name] for name in view.names]
+    ready = np.array([node.ready and not node.unschedulable for node in nodes], dtype=np.int64)
+    usable = free * ready
+    per_node = {
+        "nodes": np.ones(len(nodes), dtype=np.int64),
+        "open": ready,
+        "whole": ((offered > 0) & (usable == offered)).astype(np.int64),
+        "gpus": offered,
+        "free_gpus": usable,
+    }
+    seats = _seats(state, view)
+    return [one for at, level in enumerate(view.levels) for one in _of(level, at, view, per_node, seats)]
+
+
+def _of(
+    level: Level, at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes]
+) -> list[DomainStock]:
+    sums = {what: level.tally(amounts) for what, amounts in per_node.items()}
+    gangs: dict[int, list[str]] = {}
+    for gang, rows in seats.items():
+        for code in np.unique(level.codes[rows]).tolist():
+            gangs.setdefault(code, []).append(gang)
+    farther = view.levels[at + 1] if at + 1 < len(view.levels) else None
+    found = []
+    for code in np.argsort(level.rank).tolist():
+        if sums["nodes"][0][code]:
+            parent = int(level.above[0][code]) if farther is not None else -1
+            inside = farther.names[parent] if farther is not None and parent >= 0 else None
+            counts = {what: int(inner[code]) for what, (inner, _) in sums.items()}
+            found.append(
+                DomainStock(
+                    level=level.name, name=level.names[code], inside=inside, gangs=gangs.get(code, []), **counts
+                )
+            )
+    if sums["nodes"][1]:
+        counts = {what: outside for what, (_, outside) in sums.items()}
+        found.append(DomainStock(level=level.name, name="", inside=None, gangs=gangs.get(-1, []), **counts))
+    return found
+
+
+def _seats(state: State, view: Snapshot) -> dict[str, Codes]:
+    """Gang -> the rows of the nodes where its members are or are promised to be."""
+    found = {}
+    for key, gang in sorted(state.gangs.items()):
+        rows = [row for node in gang.seats if (row := view.rows.get(node)) is not None]
+        if rows:
+            found[str(key)] = np.array(rows, dtype=np.intp)
+    return found

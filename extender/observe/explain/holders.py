@@ -1,0 +1,67 @@
+"""Whose end would free how much: the gangs, and the pods in no gang, that have room in a domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from extender.core.holders import owner
+from extender.core.state import State
+from extender.observe.explain.inquiry import Inquiry
+from policies.placement.snapshot import Counts, Rows
+
+_LONGEST_LIST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """``at``: the nodes that it is on. ``extra``: what it would give back there, (resources, nodes)."""
+
+    name: str
+    at: Rows
+    extra: Counts
+
+
+def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
+    """Everybody but the gang itself who has room on these nodes, in the order of their names."""
+    view = question.snapshot
+    given: dict[str, dict[int, list[int]]] = {}
+    for row in rows.tolist():
+        for uid in state.ledger.charges_on(view.names[row]):
+            name = _owner(state, uid)
+            if name is None or name == str(question.gang.key):
+                continue
+            amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
+            for resource, amount in state.ledger.charges[uid].requests:
+                # What no node offers has no line: anybody can ask for it.
+                if (line := view.resources.get(resource)) is not None:
+                    amounts[line] += amount
+    return [
+        Holder(name, np.array(list(there), dtype=np.intp), np.array(list(there.values()), dtype=np.int64).T)
+        for name, there in sorted(given.items())
+    ]
+
+
+def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder], want: int) -> list[str]:
+    """A short list of holders whose ends together free enough: one if one is enough, else the greediest choice."""
+    base = question.fitting(rows)
+    gains = {one.name: question.fitting(one.at, one.extra) - question.fitting(one.at) for one in there}
+    enough = [one for one in there if base + gains[one.name] >= want]
+    if enough:
+        return [min(enough, key=lambda one: (gains[one.name], one.name)).name]
+    chosen: list[str] = []
+    total = np.zeros_like(question.snapshot.free)
+    for one in sorted(there, key=lambda one: (-gains[one.name], one.name))[:_LONGEST_LIST]:
+        total[:, one.at] += one.extra
+        chosen.append(one.name)
+        if question.fitting(rows, total[:, rows]) >= want:
+            return chosen
+    return []
+
+
+def _owner(state: State, uid: str) -> str | None:
+    gang, pod = owner(state, uid)
+    if gang is not None:
+        return str(gang)
+    return None if pod is None else f"pod {pod}"

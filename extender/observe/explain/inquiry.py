@@ -1,0 +1,112 @@
+"""The question of a waiting gang, put once more: what its members need, and how much of it every node has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from extender.core.gang import Gang
+from extender.core.state import State
+from policies.model import NO_LEVEL, Pod, Selection, Toleration
+from policies.placement.columns import Mask
+from policies.placement.request import Role, roles_of
+from policies.placement.rules import Unclear
+from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+from policies.steps import finish
+
+_EVERY_TAINT = (Toleration("", "Exists", "", ""),)
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """One role of the gang, the one that is hardest to place. ``members``: all that lack a node, of every role.
+
+    ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
+    ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
+    """
+
+    gang: Gang
+    members: list[Pod]
+    role: Role
+    want: int
+    level: Level | None
+    required: bool
+    snapshot: Snapshot
+    usable: Mask
+    """Nodes that the role may use once they have room."""
+
+    @property
+    def eligible(self) -> Mask:
+        return self.snapshot.eligible(self.role.pods[0].selection)
+
+    @property
+    def anywhere(self) -> Domain:
+        return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
+
+    @property
+    def scope(self) -> Level | None:
+        """The level whose domains have to hold it; None where the cluster is enough."""
+        return self.level if self.required else None
+
+    def fitting(self, rows: Rows, extra: Counts | None = None) -> int:
+        """How many of the role these nodes take; ``extra``, shape (resources, rows), is added to what is free."""
+        if extra is None:
+            return int(self.role.room[rows].sum())
+        demand = self.snapshot.demand(self.role.requests)
+        return (
+            0 if demand is None else int((slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]).sum())
+        )
+
+    def largest(self, rows: Rows) -> int:
+        """How many of the role these nodes would take if they were empty, open and ready."""
+        demand = self.snapshot.demand(self.role.requests)
+        return 0 if demand is None else int((slots(self.snapshot.allocatable, demand) * self._suiting)[rows].sum())
+
+    @property
+    def nowhere(self) -> bool:
+        """Whether no node at all matches its selector and affinity."""
+        return not self._suiting.any()
+
+    @property
+    def _suiting(self) -> Mask:
+        """Nodes that its selector and affinity admit, whatever their taints; of those that are not ready, all."""
+        chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)
+        ready = self.snapshot.eligible(Selection(tolerations=_EVERY_TAINT))
+        suiting: Mask = self.snapshot.eligible(chosen) | ~ready
+        return suiting
+
+    def one_to_a_node(self) -> bool:
+        demand = self.snapshot.demand(self.role.requests)
+        return demand is not None and int(slots(self.snapshot.allocatable, demand).max(initial=0)) <= 1
+
+
+def inquiry(state: State, gang: Gang) -> Inquiry | None:
+    """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
+    members = [gang.asking(pod) for pod in gang.roster.unplaced() if not pod.foreign_gates]
+    if not members or gang.min_member is None:
+        return None
+    view = state.ledger.snapshot()
+    roles = finish(roles_of(members, tuple(gang.refused), view, gang.siblings))
+    if isinstance(roles, Unclear) or not roles:
+        return None
+    role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining
+    want = min(role.count, gang.lacking) if len(roles) == 1 else role.count
+    if role.home is not None:
+        # A replacement: what counts is the domain where the others are.
+        at = role.home[0]
+    if rules.required is None and rules.slice_size:
+        want = min(want, rules.slice_size)
+    nearest = view.levels[0] if view.levels else None
+    level = nearest if at is None else view.levels[at]
+    # Nodes with room that it may not use: refused by kube-scheduler, or outside the domain where its members are.
+    first = role.pods[0]
+    closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
+    usable: Mask = view.eligible(first.selection) & ~closed
+    return Inquiry(gang, members, role, want, level, at is not None, view, usable)
+
+
+def wishes(pod: Pod) -> str:
+    """What one member asks of the topology, or nothing."""
+    said = pod.topology
+    return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)

@@ -1,0 +1,189 @@
+"""What to do about a waiting gang: sentences for its owner, each of them checked by counting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from extender.core.gang import Gang
+from extender.core.reasons import Reason
+from extender.core.roster import Stage
+from extender.core.state import State
+from extender.observe.explain.holders import fewest_ends, holders
+from extender.observe.explain.inquiry import Inquiry
+from policies.model import Node, Topology
+from policies.placement.matching import admits
+from policies.placement.place import Placed, place
+from policies.placement.snapshot import Domain, Rows
+from policies.words import amounts, counted, devices, many
+
+_DOMAINS = 2
+"""Domains for which a remedy is worked out: those that come nearest."""
+_NAMED = 4
+
+SAID = {
+    "New": "nothing to do: Muster is about to look at it",
+    "Placed": "nothing to do: kube-scheduler is carrying the placement out",
+    "Holding": "nothing to do: kube-scheduler is working on the other members",
+    "Releasing": "nothing to do: its Bindings are being posted",
+    "Running": "nothing to do: it runs",
+    "Ended": "nothing to do: it has ended; pods that are created again start as a gang again",
+    "MinMemberMissing": "add the annotation muster.dev/min-member to its pods: how many members start together",
+    "PodGroupMissing": "create a PodGroup object of that name in the namespace of the pods",
+    "PodGroupDeleted": "create the PodGroup object again when the old one is gone",
+    "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
+    "Contradiction": "make the members agree: correct the pod template and create the pods again",
+    "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
+    "VolumeNotBound": "bind a volume to that claim first, or use a StorageClass with volumeBindingMode: Immediate",
+    "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
+    "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
+    "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
+    "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
+    "Refused": "see which of kube-scheduler's own plugins refuses its pods: affinity between pods, volumes, ports",
+    "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
+    "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
+    "settings, or give every pod of a sliced gang an index: the message says which",
+    "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
+}
+"""What to do about every reason that is not a lack of room, by its code."""
+
+
+def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> list[str]:
+    """What would make it start, or go on; at least one sentence."""
+    code = waits_for(gang).code
+    if code == "MembersMissing":
+        there, needed = gang.reached(Stage.THERE), gang.min_member or 0
+        lacking = counted(needed - there, "more pod", "that names", "that name")
+        said = [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
+        maker = gang.roster.first.controller if gang.roster.first is not None else None
+        if maker is not None and maker.kind == "StatefulSet":
+            said.append(
+                f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
+            )
+        return said
+    if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.not_before):
+        return [f"nothing to do: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
+    if code != "NoRoom" or question is None:
+        return [SAID.get(code, "see the message")]
+    return list(_room(state, question)) or ["wait for room: the gang is planned as soon as enough is free"]
+
+
+def waits_for(gang: Gang) -> Reason:
+    """The reason of those of its members that wait."""
+    return gang.reason if gang.surplus is None else gang.surplus
+
+
+def nearest(question: Inquiry, count: int) -> list[Domain]:
+    """The domains of the level that has to hold it which have most room for it, the best first; else the cluster.
+
+    A replacement has one: where the gang is.
+    """
+    level = question.scope
+    if level is None:
+        return [question.anywhere]
+    if question.role.home is not None:
+        return [level.domain(question.role.home[1])]
+    found, size = level.tally(question.role.room)[0], level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
+    codes = [int(code) for code in np.lexsort((level.rank, -size, -found)) if size[code]]
+    return [level.domain(code) for code in codes[:count]]
+
+
+def _room(state: State, question: Inquiry) -> Iterator[str]:
+    domains = nearest(question, _DOMAINS)
+    if not domains:
+        yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
+        return
+    if (largest := _largest(question)) < question.want:
+        yield _too_large(question, largest)
+    for domain in domains:
+        yield from _in(state, question, domain)
+    yield from _without_requirement(question)
+
+
+def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
+    place_name = domain.name if question.scope is None else f"{question.scope.name} {domain.name}"
+    rows = domain.rows
+    found, want = question.fitting(rows), question.want
+    if found >= want:
+        yield f"nothing to do: {place_name} has room by now, and the gang is planned in a moment"
+        return
+    if question.largest(rows) < want:
+        return
+    one = devices(question.role.requests)
+    short = want - found
+    if question.one_to_a_node():
+        yield f"{many(short, 'more node')} with {one} free in {place_name}"
+    else:
+        yield f"room for {many(short, 'more member')} ({one} each) in {place_name}"
+    if ends := fewest_ends(question, rows, holders(state, question, rows), want):
+        yield f"wait for {_list(ends)} to finish: that frees enough in {place_name}"
+    yield from _closed(state, question, rows, place_name)
+
+
+def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Iterator[str]:
+    """Nodes with room that are cordoned, not ready or tainted: opening them may be enough."""
+    view, eligible = question.snapshot, question.eligible
+    room = view.slots(question.role.requests)
+    selection = question.role.pods[0].selection
+    shut: list[str] = []
+    taints: Counter[str] = Counter()
+    gained = 0
+    for row in rows.tolist():
+        if eligible[row] or not room[row]:
+            continue
+        node = state.ledger.nodes[view.names[row]]
+        if admits(replace(node, unschedulable=False, ready=True), selection):
+            shut.append(f"{node.name} ({'not ready' if not node.ready else 'cordoned'})")
+            gained += int(room[row])
+        elif admits(replace(node, taints=(), unschedulable=False, ready=True), selection):
+            taints.update(_taints(node))
+    if shut:
+        enough = "enough" if question.fitting(rows) + gained >= question.want else "a help, but not enough"
+        yield f"put {many(len(shut), 'node')} with room in {place_name} back in service ({enough}): {_list(shut)}"
+    for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
+        tainted = counted(count, "node", "has", "have")
+        yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
+
+
+def _without_requirement(question: Inquiry) -> Iterator[str]:
+    """Whether it is the topology alone that it waits for."""
+    if question.scope is None:
+        return
+    free = [replace(pod, topology=Topology()) for pod in question.members]
+    found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.refused))
+    if isinstance(found, Placed):
+        nodes = len(set(found.nodes.values()))
+        yield f"use preferred-topology instead of required-topology: it would fit now, on {many(nodes, 'node')}"
+
+
+def _largest(question: Inquiry) -> int:
+    """The most members that one of the domains could take if it were empty."""
+    level = question.scope
+    if level is None:
+        return question.largest(question.anywhere.rows)
+    return max((question.largest(level.domain(code).rows) for code in range(len(level.names))), default=0)
+
+
+def _too_large(question: Inquiry, largest: int) -> str:
+    requests = question.role.requests
+    if question.nowhere:
+        return "add nodes that match the node selector and the required affinity of the pods: there are none"
+    if not question.largest(question.anywhere.rows):
+        return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
+    fits = f"{largest} of {question.want} ({devices(requests)} each)"
+    if question.scope is None:
+        return f"add nodes or use fewer pods: even empty, the nodes that match fit {fits}"
+    return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
+
+
+def _taints(node: Node) -> list[str]:
+    hard = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
+    return [f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard]
+
+
+def _list(names: list[str]) -> str:
+    shown = names[:_NAMED] + ([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

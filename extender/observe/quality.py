@@ -1,0 +1,190 @@
+"""How well running gangs are placed, and what the domains have left: worked out when /metrics is asked for.
+
+GPUs are what counts: a resource whose name ends in ``/gpu``. A node without the label of a level is a domain of its own
+there. What a gang could have had at best is judged by the GPUs that domains have in all, used or not.
+
+The slowdown is a model, not a measurement. A ring all-reduce of S bytes over n GPUs takes at least
+2 (n - 1) / n * S / B, where B is the bandwidth of the slowest link in the ring (P. Patarasuk and X. Yuan, "Bandwidth
+optimal all-reduce algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). For one gang S and
+n stay the same wherever it runs, so its time against the best possible is the ratio of the slowest links:
+``bandwidth_ratio`` where it leaves a nearest domain that could have held it, and else 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender.core.gang import Gang
+from policies.model import Requests, Selection, Toleration
+from policies.placement.columns import Codes
+from policies.placement.snapshot import Counts, Level, Snapshot
+
+ANYWHERE = "cluster"
+"""What is said of all nodes together is said under this name in place of a level's."""
+
+_GPU = "/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Domains with GPUs by how many of them are in use: none, some, or all."""
+
+    whole: int
+    broken: int
+    full: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelQuality:
+    """Means over the gangs that run; what there is none of is as good as can be, 1.
+
+    ``spread``: domains used over the fewest that could hold the gang. ``together``: share of all pairs of GPUs of one
+    gang that are in one domain. ``balance``: of the gangs in several domains, the smallest share over the largest one.
+    """
+
+    domains: Domains
+    spread: float
+    together: float
+    balance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """``levels`` by name, nearest first. ``slowdown``: modelled, 1 at best.
+
+    ``largest``: the most nodes of the common kind that are wholly free in one domain, by level, and in the cluster.
+    ``gpus``: by use, as in ``_uses``.
+    """
+
+    levels: dict[str, LevelQuality]
+    largest: dict[str, int]
+    slowdown: float
+    gpus: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The bound members of all gangs that have GPUs: three arrays of one length. Gangs are counted from 0."""
+
+    gang: Codes
+    row: Codes
+    gpus: Counts
+    gangs: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """What gangs have in domains: one entry for each gang and domain that has members of it."""
+
+    gang: Codes
+    gpus: Counts
+    used: Counts
+    """Domains, by gang."""
+    least: Counts
+    """The fewest domains that could hold it, by gang."""
+
+
+def quality(gangs: Iterable[Gang], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
+    """As of now. Arrays over all members and all nodes at once: a few milliseconds at 5,000 nodes."""
+    kinds = [name for name in snapshot.resources if name.endswith(_GPU)]
+    lines = [snapshot.resources[name] for name in kinds]
+    offered = snapshot.allocatable[lines].sum(axis=0)
+    free = np.clip(snapshot.free[lines].sum(axis=0), 0, offered)
+    members = _members(gangs, snapshot)
+    # Nodes with GPUs are commonly tainted by the name of the resource, and pods that ask for it tolerate that.
+    usable = snapshot.eligible(Selection(tolerations=tuple(Toleration(name, "Exists", "", "") for name in kinds)))
+    vacant = _vacant(offered, free) & usable
+    levels, largest, slowdown = {}, {}, 1.0
+    for at, level in enumerate(snapshot.levels):
+        codes = _codes(level)
+        shares = _shares(members, codes, offered)
+        if at == 0:
+            leaves = (shares.used > 1) & (shares.least == 1)
+            slowdown = _mean(np.where(leaves, bandwidth_ratio, 1.0))
+        levels[level.name] = _level(level, shares, members, offered, free)
+        largest[level.name] = int(level.tally(vacant.astype(np.int64))[0].max(initial=0))
+    largest[ANYWHERE] = int(vacant.sum())
+    return Quality(levels, largest, slowdown, _uses(offered, free, usable))
+
+
+def _uses(offered: Counts, free: Counts, usable: NDArray[np.bool_]) -> dict[str, int]:
+    """All GPUs: used by pods or promised to them, free, and free on nodes that take no pods."""
+    closed = int(free[~usable].sum())
+    return {"used": int((offered - free).sum()), "free": int(free.sum()) - closed, "closed": closed}
+
+
+def _members(gangs: Iterable[Gang], snapshot: Snapshot) -> _Members:
+    found: list[tuple[int, int, int]] = []
+    known: dict[Requests, int] = {}
+    number = 0
+    for gang in gangs:
+        before = len(found)
+        for pod in gang.bound:
+            if (gpus := known.get(pod.requests)) is None:
+                gpus = known[pod.requests] = sum(amount for name, amount in pod.requests if name.endswith(_GPU))
+            row = snapshot.rows.get(pod.node or "")
+            if gpus and row is not None:
+                found.append((number, row, gpus))
+        number += len(found) > before
+    columns = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return _Members(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2], number)
+
+
+def _codes(level: Level) -> Codes:
+    """The domain of each node; one outside all of them is a domain of its own."""
+    return np.where(level.codes >= 0, level.codes, len(level.names) + np.arange(len(level.codes)))
+
+
+def _shares(members: _Members, codes: Codes, offered: Counts) -> _Shares:
+    size = int(codes.max(initial=0)) + 1
+    pairs, place = np.unique(members.gang * size + codes[members.row], return_inverse=True)
+    gpus = np.bincount(place, members.gpus, len(pairs)).astype(np.int64)
+    gang = pairs // size
+    totals = np.bincount(gang, gpus, members.gangs)
+    largest_first = np.sort(np.bincount(codes, offered, size))[::-1]
+    least = np.searchsorted(np.cumsum(largest_first), totals) + 1
+    used = np.bincount(gang, minlength=members.gangs)
+    return _Shares(gang, gpus, used, np.minimum(least, used))
+
+
+def _level(level: Level, shares: _Shares, members: _Members, offered: Counts, free: Counts) -> LevelQuality:
+    totals = np.bincount(shares.gang, shares.gpus, members.gangs)
+    pairs, inside = _pairs(totals).sum(), _pairs(shares.gpus).sum()
+    smallest, largest = np.full(members.gangs, np.iinfo(np.int64).max), np.zeros(members.gangs, dtype=np.int64)
+    np.minimum.at(smallest, shares.gang, shares.gpus)
+    np.maximum.at(largest, shares.gang, shares.gpus)
+    split = shares.used > 1
+    return LevelQuality(
+        _domains(level.tally(offered)[0], level.tally(free)[0]),
+        _mean(shares.used / shares.least),
+        float(inside / pairs) if pairs else 1.0,
+        _mean(smallest[split] / largest[split]),
+    )
+
+
+def _domains(offered: Counts, free: Counts) -> Domains:
+    there = offered > 0
+    whole, full = there & (free == offered), there & (free == 0)
+    return Domains(int(whole.sum()), int((there & ~whole & ~full).sum()), int(full.sum()))
+
+
+def _vacant(offered: Counts, free: Counts) -> NDArray[np.bool_]:
+    """The nodes of the most common kind, by their GPUs, of which nothing is in use; of two kinds the larger nodes."""
+    kinds, counts = np.unique(offered[offered > 0], return_counts=True)
+    if not len(kinds):
+        return np.zeros(len(offered), dtype=np.bool_)
+    usual = kinds[counts == counts.max()][-1]
+    found: NDArray[np.bool_] = (offered == usual) & (free == usual)
+    return found
+
+
+def _pairs(counts: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(counts * (counts - 1) / 2, dtype=np.float64)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else 1.0

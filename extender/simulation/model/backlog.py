@@ -1,0 +1,219 @@
+"""kube-scheduler's queue: who is tried next, who backs off, who is parked, and what wakes whom."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count
+from typing import assert_never
+
+from extender.simulation.model.cache import FACTS, FIT, SHAPE
+from policies.model import Node, Pod
+from policies.placement.matching import admits
+
+EXTENDER = "Extender"
+"""The rejector's name when the extender has refused a node that the plug-ins would have taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCame:
+    """A pod was bound, or a bound one has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodWent:
+    """Room was given back: by a bound pod, or by the promise to one that only pods up to ``priority`` respect."""
+
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCame:
+    """A node is new, or has changed."""
+
+    node: Node
+    before: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChange:
+    """The waiting pod itself has changed."""
+
+
+News = PodCame | PodWent | NodeCame | OwnChange
+
+
+class Place(Enum):
+    GATED = auto()
+    PARKED = auto()
+    BACKING_OFF = auto()
+    FAILED = auto()
+    """Backing off after an error, which nothing shortens."""
+    ACTIVE = auto()
+    FLYING = auto()
+    """In a scheduling cycle, or in a binding cycle after it."""
+
+
+@dataclass(slots=True)
+class Queued:
+    """One pod. ``rejectors``: who refused it last. ``news``: what happened while it was flying."""
+
+    pod: Pod
+    place: Place = Place.FLYING
+    ticket: int = 0
+    refusals: int = 0
+    errors: int = 0
+    rejectors: tuple[str, ...] = ()
+    ready_at: float = 0.0
+    news: list[News] = field(default_factory=list)
+
+
+class Backlog:
+    """Backoff doubles from ``first_s`` to ``longest_s``. There is no flush of parked pods: nobody may depend on it."""
+
+    def __init__(self, now: Callable[[], float], first_s: float = 1.0, longest_s: float = 10.0) -> None:
+        self.pods: dict[str, Queued] = {}
+        self._now = now
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._tickets = count(1)
+        self._parked: dict[str, Queued] = {}
+        self._flying: Queued | None = None
+        # Heaps keep entries of pods that have moved on since: their tickets tell.
+        self._active: list[tuple[float, int, Queued]] = []
+        self._backing_off: list[tuple[float, int, Queued]] = []
+        self._failed: list[tuple[float, int, Queued]] = []
+
+    def add(self, pod: Pod) -> None:
+        """A pod without a node is new or has changed."""
+        queued = self.pods.get(pod.uid)
+        if queued is None:
+            queued = self.pods[pod.uid] = Queued(pod)
+            return self._move(queued, Place.GATED if pod.gates else Place.ACTIVE)
+        queued.pod = pod
+        if queued.place is Place.GATED and not pod.gates:
+            self._move(queued, Place.ACTIVE)
+        elif queued.place is Place.FLYING:
+            queued.news.append(OwnChange())
+        elif queued.place is Place.PARKED:
+            self._wake(queued, OwnChange())
+        return None
+
+    def remove(self, uid: str) -> None:
+        queued = self.pods.pop(uid, None)
+        if queued is not None:
+            self._move(queued, Place.FLYING)
+            if self._flying is queued:
+                self._flying = None
+
+    def pop(self) -> Queued | None:
+        """The next pod to try. While nobody is active, those that back off after a refusal are tried early."""
+        self._flush()
+        for heap in (self._active, self._backing_off):
+            while heap:
+                _, ticket, queued = heapq.heappop(heap)
+                if queued.ticket == ticket:
+                    self._move(queued, Place.FLYING)
+                    queued.news.clear()
+                    self._flying = queued
+                    return queued
+        return None
+
+    def refused(self, queued: Queued, rejectors: tuple[str, ...]) -> None:
+        """Its cycle has found no node: park it, unless something happened meanwhile that may help."""
+        self._flying = None
+        queued.refusals += 1
+        queued.errors = 0
+        queued.rejectors = rejectors
+        self._back_off(queued, queued.refusals)
+        if not rejectors:
+            self._move(queued, Place.FAILED)
+        elif any(_helps(news, queued) for news in queued.news):
+            self._move(queued, Place.BACKING_OFF)
+        else:
+            self._move(queued, Place.PARKED)
+
+    def failed(self, queued: Queued) -> None:
+        """Its cycle or its bind has ended in an error: it is tried again after its backoff, whatever happens."""
+        if self._flying is queued:
+            self._flying = None
+        self.pods[queued.pod.uid] = queued
+        queued.errors += 1
+        self._back_off(queued, queued.errors)
+        self._move(queued, Place.FAILED)
+
+    def tell(self, news: News) -> None:
+        """Wake every parked pod that this may help."""
+        if self._flying is not None:
+            self._flying.news.append(news)
+        for queued in list(self._parked.values()):
+            self._wake(queued, news)
+
+    def next_ready(self) -> float | None:
+        """When to try ``pop`` again if it finds nobody now; None if only news can help."""
+        while self._failed and self._failed[0][2].ticket != self._failed[0][1]:
+            heapq.heappop(self._failed)
+        return self._failed[0][0] if self._failed else None
+
+    def _wake(self, queued: Queued, news: News) -> None:
+        if _helps(news, queued):
+            self._move(queued, Place.BACKING_OFF if self._now() < queued.ready_at else Place.ACTIVE)
+
+    def _flush(self) -> None:
+        """Whose backoff has ended becomes active."""
+        now = self._now()
+        for heap in (self._backing_off, self._failed):
+            while heap and heap[0][0] <= now:
+                _, ticket, queued = heapq.heappop(heap)
+                if queued.ticket == ticket:
+                    self._move(queued, Place.ACTIVE)
+
+    def _back_off(self, queued: Queued, times: int) -> None:
+        # Backoffs end at whole seconds, when kube-scheduler looks.
+        queued.ready_at = math.ceil(self._now() + min(self._first_s * 2 ** min(times - 1, 30), self._longest_s))
+
+    def _move(self, queued: Queued, place: Place) -> None:
+        if queued.place is Place.PARKED:
+            self._parked.pop(queued.pod.uid, None)
+        queued.place = place
+        queued.ticket = next(self._tickets)
+        match place:
+            case Place.PARKED:
+                self._parked[queued.pod.uid] = queued
+            case Place.ACTIVE:
+                heapq.heappush(self._active, (-queued.pod.priority, queued.ticket, queued))
+            case Place.BACKING_OFF:
+                heapq.heappush(self._backing_off, (queued.ready_at, queued.ticket, queued))
+            case Place.FAILED:
+                heapq.heappush(self._failed, (queued.ready_at, queued.ticket, queued))
+            case _:
+                pass
+
+
+def _helps(news: News, queued: Queued) -> bool:
+    """Whoever rejected the pod decides: its queueing hint, or for the extender everything."""
+    rejectors = queued.rejectors
+    match news:
+        case PodCame():
+            return EXTENDER in rejectors or FACTS in rejectors
+        case PodWent(priority):
+            return rejectors != (SHAPE,) and (priority is None or queued.pod.priority <= priority)
+        case NodeCame(node, before):
+            return EXTENDER in rejectors or FACTS in rejectors or _node_helps(queued.pod, node, before, rejectors)
+        case OwnChange():
+            return EXTENDER in rejectors
+        case _:
+            assert_never(news)
+
+
+def _node_helps(pod: Pod, node: Node, before: Node | None, rejectors: tuple[str, ...]) -> bool:
+    if SHAPE in rejectors and admits(node, pod.selection) and (before is None or not admits(before, pod.selection)):
+        return True
+    if FIT not in rejectors:
+        return False
+    room, had = dict(node.allocatable), dict(before.allocatable) if before else {}
+    fits = all(amount <= room.get(name, 0) for name, amount in pod.requests)
+    return fits and any(room.get(name, 0) > had.get(name, 0) for name, _ in pod.requests)

@@ -1,0 +1,122 @@
+"""What kube-scheduler knows of the nodes: bound pods, pods that it has assumed, and room nominated to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from policies.model import Node, Pod, Requests, Selection
+from policies.placement.matching import admits
+
+FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "InterPodAffinity"
+"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows."""
+
+
+Bars = Callable[[Pod, str], bool]
+"""Whether kube-scheduler refuses the pod a node, for reasons that nobody else can see: volumes, affinity of pods."""
+
+
+def no_bars(_pod: Pod, _node: str) -> bool:
+    return False
+
+
+class Cache:
+    """Pods are on a node from the moment they are assumed. Amounts are kept up to date pod by pod."""
+
+    def __init__(self, bars: Bars = no_bars) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, dict[str, Pod]] = {}
+        """Node -> the pods on it by UID."""
+        self.assumed: dict[str, str] = {}
+        """UID -> node of the pods that wait for their Binding."""
+        self._where: dict[str, str] = {}
+        self._room: dict[str, dict[str, int]] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._nominated: dict[str, dict[str, Pod]] = {}
+        self._nominations: dict[str, str] = {}
+        self._bars = bars
+        self._admitted: dict[Selection, dict[str, bool]] = {}
+
+    def set_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self._room[node.name] = dict(node.allocatable)
+        self._forget_admissions(node.name)
+
+    def drop_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self._forget_admissions(name)
+
+    def put(self, pod: Pod, node: str) -> None:
+        """The pod is on that node, whatever was thought before."""
+        self.take(pod.uid)
+        self._where[pod.uid] = node
+        self.pods.setdefault(node, {})[pod.uid] = pod
+        self._count(node, pod.requests, 1)
+
+    def take(self, uid: str) -> bool:
+        """The pod is nowhere. False if it was nowhere before."""
+        self.assumed.pop(uid, None)
+        node = self._where.pop(uid, None)
+        if node is None:
+            return False
+        pod = self.pods[node].pop(uid)
+        self._count(node, pod.requests, -1)
+        return True
+
+    def assume(self, pod: Pod, node: str) -> None:
+        self.put(pod, node)
+        self.assumed[pod.uid] = node
+        self.nominate(pod, None)
+
+    def nominate(self, pod: Pod, node: str | None) -> None:
+        """Keep room for the pod on that node against pods of no higher priority, or no longer."""
+        before = self._nominations.pop(pod.uid, None)
+        if before is not None:
+            del self._nominated[before][pod.uid]
+        if node is not None:
+            self._nominations[pod.uid] = node
+            self._nominated.setdefault(node, {})[pod.uid] = pod
+
+    def refusal(self, pod: Pod, node: str) -> str | None:
+        """Which of the plug-ins refuses the node; None when the pod can go there."""
+        if not self._admits(node, pod.selection):
+            return SHAPE
+        if not self.has_room(pod, node):
+            return FIT
+        return FACTS if self._bars(pod, node) else None
+
+    def has_room(self, pod: Pod, node: str, without: Iterable[Pod] = ()) -> bool:
+        room, used = self._room[node], self._used.get(node, {})
+        beside = [other for other in self._nominated.get(node, {}).values() if self._gives_way(pod, other)]
+        gone = list(without)
+        for name, amount in pod.requests:
+            taken = used.get(name, 0)
+            for other in beside:
+                taken += dict(other.requests).get(name, 0)
+            for other in gone:
+                taken -= dict(other.requests).get(name, 0)
+            if taken + amount > room.get(name, 0):
+                return False
+        return True
+
+    def load(self, node: str) -> float:
+        """Share of the node's cpu that is asked for: kube-scheduler prefers the least loaded node."""
+        room = self._room[node].get("cpu", 0)
+        return self._used.get(node, {}).get("cpu", 0) / room if room else 1.0
+
+    def _gives_way(self, pod: Pod, other: Pod) -> bool:
+        return other.uid != pod.uid and other.priority >= pod.priority and other.uid not in self._where
+
+    def _admits(self, node: str, selection: Selection) -> bool:
+        known = self._admitted.setdefault(selection, {})
+        if node not in known:
+            known[node] = admits(self.nodes[node], selection)
+        return known[node]
+
+    def _forget_admissions(self, node: str) -> None:
+        for known in self._admitted.values():
+            known.pop(node, None)
+
+    def _count(self, node: str, requests: Requests, sign: int) -> None:
+        used = self._used.setdefault(node, {})
+        for name, amount in requests:
+            used[name] = used.get(name, 0) + sign * amount

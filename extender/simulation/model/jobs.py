@@ -1,0 +1,244 @@
+"""Jobs: they create pods, replace lost ones, run once enough of them have found each other, and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from extender.simulation.clock import Clock, Timer
+from extender.simulation.model.apiserver import OK, ApiServer, Change, Kind
+from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests, Selection, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role."""
+
+    replicas: int
+    requests: Requests
+    selection: Selection = field(default_factory=Selection)
+    series: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What a user submits. ``min_member`` 0: its pods are no gang. Durations are in seconds.
+
+    It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
+    that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
+    made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay.
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    min_member: int = 0
+    run_s: float = 600.0
+    namespace: str = "default"
+    priority: int = 0
+    dialect: Dialect = Dialect.ANNOTATION
+    topology: Topology = field(default_factory=Topology)
+    gates: tuple[str, ...] = ()
+    scheduler: str = "muster"
+    indexed: bool = True
+    replaces: bool = True
+    rendezvous_s: float = 1.0
+    give_up_s: float = float("inf")
+    ttl_s: float = 0.0
+
+    @property
+    def size(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+    @property
+    def needed(self) -> int:
+        return self.min_member or self.size
+
+    @property
+    def key(self) -> GroupKey:
+        return GroupKey(self.namespace, self.name)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One life of a job. ``pods``: member number -> UID of the pod that stands for it now."""
+
+    spec: JobSpec
+    uid: str
+    submitted: float
+    pods: dict[int, str] = field(default_factory=dict)
+    running: dict[int, None] = field(default_factory=dict)
+    made: int = 0
+    productive_since: float | None = None
+    first_running: float | None = None
+    ended: bool = False
+    succeeded: bool = False
+    timer: Timer | None = None
+
+
+class Jobs:
+    """The job controller and the jobs' own code. ``on_end`` is told of every job that has ended."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        clock: Clock,
+        *,
+        pause: Callable[[], float] = lambda: 0.0,
+        on_end: Callable[[Job], None] | None = None,
+    ) -> None:
+        """``pause`` gives the seconds between the creation of one pod and the next."""
+        self.jobs: dict[str, Job] = {}
+        self._api = api
+        self._clock = clock
+        self._pause = pause
+        self._on_end = on_end
+        self._members: dict[str, tuple[Job, int]] = {}
+        self._lives = 0
+        api.listeners[Kind.PODS].append(self._pod_changed)
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Create its pods one after the other, and its PodGroup if the dialect has one."""
+        self._lives += 1
+        job = Job(spec, f"{spec.name}.{self._lives}", self._clock.now)
+        self.jobs[job.uid] = job
+        if spec.min_member and spec.dialect is Dialect.COSCHEDULING:
+            self._after(lambda: self._create_group(job))
+        at = 0.0
+        for number in range(spec.size):
+            at += self._pause()
+            self._clock.after(at, lambda number=number: self._create(job, number))  # type: ignore[misc]
+        return job
+
+    def delete(self, job: Job) -> None:
+        """The user deletes it: its PodGroup and its pods go."""
+        if not job.ended:
+            self._end(job, succeeded=False)
+        group = self._api.groups.get(job.spec.key)
+        if group is not None and group.uid == job.uid:
+            self._api.remove_group(job.spec.key)
+        for uid in list(job.pods.values()):
+            self._api.delete_pod(uid)
+        self.jobs.pop(job.uid, None)
+
+    def finish(self, job: Job) -> None:
+        """Its work is done: its members succeed, and those that never ran are deleted."""
+        self._end(job, succeeded=True)
+        for uid in list(job.pods.values()):
+            pod = self._api.pods.get(uid)
+            if pod is not None and pod.phase == "Running" and not pod.deleting:
+                self._api.change_pod(uid, phase="Succeeded")
+            else:
+                self._api.delete_pod(uid)
+        self._clock.after(job.spec.ttl_s, lambda: self.delete(job))
+
+    def _end(self, job: Job, *, succeeded: bool) -> None:
+        job.ended, job.succeeded = True, succeeded
+        self._set_timer(job, None)
+        if self._on_end is not None:
+            self._on_end(job)
+
+    def _create_group(self, job: Job) -> None:
+        spec = job.spec
+        if not job.ended:
+            self._api.set_group(PodGroup(spec.key, job.uid, spec.min_member, created=self._clock.now))
+
+    def _create(self, job: Job, number: int) -> None:
+        if job.ended or number in job.pods:
+            return
+        pod = self._pod(job, number)
+        job.made += 1
+        job.pods[number] = pod.uid
+        self._members[pod.uid] = (job, number)
+        if self._api.create_pod(pod) != OK:
+            raise AssertionError(f"two pods of one name: {pod}")
+
+    def _pod(self, job: Job, number: int) -> Pod:
+        spec = job.spec
+        left, role = number, spec.roles[0]
+        for role in spec.roles:
+            if left < role.replicas:
+                break
+            left -= role.replicas
+        ref = None
+        if spec.min_member:
+            stated = spec.min_member if spec.dialect is Dialect.ANNOTATION else None
+            ref = GroupRef(spec.name, spec.dialect, stated)
+        name = f"{job.uid}-{number}.{job.made}"
+        return Pod(
+            uid=name,
+            namespace=spec.namespace,
+            name=name,
+            requests=role.requests,
+            scheduler=spec.scheduler,
+            created=self._clock.now,
+            priority=spec.priority,
+            gates=spec.gates,
+            owner=job.uid if spec.replaces else "",
+            index=(left if role.series else number) if spec.indexed and spec.replaces else None,
+            series=role.series,
+            selection=role.selection,
+            topology=spec.topology,
+            group=ref,
+        )
+
+    def _pod_changed(self, change: Change) -> None:
+        found = self._members.get(change.uid)
+        if found is None:
+            return
+        job, number = found
+        pod = change.value
+        assert isinstance(pod, Pod)  # noqa: S101
+        if change.gone or pod.deleting or pod.phase == "Failed":
+            del self._members[change.uid]
+            self._lost(job, number, change.uid)
+        elif pod.phase == "Running" and number not in job.running:
+            job.running[number] = None
+            self._meet(job)
+
+    def _lost(self, job: Job, number: int, uid: str) -> None:
+        job.running.pop(number, None)
+        if job.pods.get(number) != uid or job.ended:
+            return
+        del job.pods[number]
+        if job.productive_since is not None and len(job.running) < job.spec.needed:
+            job.productive_since = None
+            self._set_timer(job, None)
+        if job.spec.replaces:
+            self._after(lambda: self._create(job, number))
+        elif not job.pods:
+            self._end(job, succeeded=False)
+
+    def _meet(self, job: Job) -> None:
+        """A member runs: with the others it may be enough to begin; without them it waits."""
+        spec = job.spec
+        if job.first_running is None:
+            job.first_running = self._clock.now
+        if job.productive_since is not None or job.ended:
+            return
+        if len(job.running) >= spec.needed:
+            self._set_timer(job, self._clock.after(spec.rendezvous_s, lambda: self._begin(job)))
+        elif job.timer is None and spec.give_up_s < float("inf"):
+            self._set_timer(job, self._clock.after(spec.give_up_s, lambda: self._give_up(job)))
+
+    def _begin(self, job: Job) -> None:
+        if len(job.running) < job.spec.needed:
+            self._set_timer(job, None)
+            return
+        job.productive_since = self._clock.now
+        self._set_timer(job, self._clock.after(job.spec.run_s, lambda: self.finish(job)))
+
+    def _give_up(self, job: Job) -> None:
+        """The members that run have waited long enough: everything is deleted, and submitted anew."""
+        self.delete(job)
+        self._after(lambda: self._resubmit(job))
+
+    def _resubmit(self, job: Job) -> None:
+        self.submit(job.spec)
+
+    def _set_timer(self, job: Job, timer: Timer | None) -> None:
+        if job.timer is not None:
+            job.timer.cancel()
+        job.timer = timer
+
+    def _after(self, action: Callable[[], None]) -> None:
+        self._clock.after(self._pause(), action)

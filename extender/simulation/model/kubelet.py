@@ -1,0 +1,71 @@
+"""Kubelets, and what becomes of pods whose node is lost."""
+
+from __future__ import annotations
+
+from extender.simulation.clock import Clock
+from extender.simulation.model.apiserver import ApiServer, Change, Kind
+from policies.model import Node, Pod
+
+
+class Kubelets:
+    """Bound pods run after ``start_s``, deleted ones are gone after ``stop_s``, those of a lost node after both."""
+
+    def __init__(self, api: ApiServer, clock: Clock, start_s: float = 2.0, stop_s: float = 1.0) -> None:
+        self._api = api
+        self._clock = clock
+        self._start_s = start_s
+        self._stop_s = stop_s
+        self._down: dict[str, None] = {}
+        self._starting: dict[str, None] = {}
+        self._stopping: dict[str, None] = {}
+        api.listeners[Kind.PODS].append(self._pod_changed)
+        api.listeners[Kind.NODES].append(self._node_changed)
+
+    def set_down(self, node: str, *, down: bool) -> None:
+        """A node that is down neither starts nor ends a pod; when it is back it does both."""
+        if down:
+            self._down[node] = None
+        elif self._down.pop(node, "up") is None:
+            for pod in [pod for pod in self._api.pods.values() if pod.node == node]:
+                self._look_after(pod)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.gone:
+            self._starting.pop(change.uid, None)
+            self._stopping.pop(change.uid, None)
+        elif isinstance(change.value, Pod) and change.value.node:
+            self._look_after(change.value)
+
+    def _look_after(self, pod: Pod) -> None:
+        uid = pod.uid
+        if pod.deleting or pod.terminal:
+            if pod.deleting and uid not in self._stopping:
+                self._stopping[uid] = None
+                self._clock.after(self._stop_s, lambda: self._stop(uid))
+        elif pod.phase == "Pending" and uid not in self._starting:
+            self._starting[uid] = None
+            self._clock.after(self._start_s, lambda: self._start(uid))
+
+    def _start(self, uid: str) -> None:
+        self._starting.pop(uid, None)
+        pod = self._api.pods.get(uid)
+        runs = pod is not None and pod.phase == "Pending" and not pod.deleting
+        if pod is not None and runs and pod.node in self._api.nodes and pod.node not in self._down:
+            self._api.change_pod(uid, phase="Running")
+
+    def _stop(self, uid: str) -> None:
+        self._stopping.pop(uid, None)
+        pod = self._api.pods.get(uid)
+        if pod is not None and pod.node not in self._down:
+            self._api.remove_pod(uid)
+
+    def _node_changed(self, change: Change) -> None:
+        if change.gone and isinstance(change.value, Node):
+            name = change.value.name
+            self._clock.after(self._start_s + self._stop_s, lambda: self._collect(name))
+
+    def _collect(self, node: str) -> None:
+        """The garbage collector: pods of a node that has no object any more."""
+        if node not in self._api.nodes:
+            for uid in [pod.uid for pod in self._api.pods.values() if pod.node == node]:
+                self._api.remove_pod(uid)

@@ -1,0 +1,248 @@
+"""kube-scheduler 1.36, one life of it: scheduling cycles one after the other, binding cycles beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from extender.simulation.clock import Lane, Process, Task, Timer
+from extender.simulation.model.apiserver import OK, ApiServer
+from extender.simulation.model.backlog import Backlog, PodWent, Queued
+from extender.simulation.model.cache import Bars, Cache, no_bars
+from extender.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
+from extender.simulation.model.network import Network
+from extender.simulation.model.picture import Picture
+from extender.simulation.model.preemption import Victims, candidates, cheapest
+from policies.model import Pod
+
+REQUEST_S = 5.0
+"""How long a request to the API server may take."""
+_WRITES_AT_ONCE = 1000
+
+
+class Nomination(Enum):
+    """What a failed cycle does to the pod's nomination, unless it sets one."""
+
+    KEEP = "keep"
+    CLEAR = "clear"
+
+
+@dataclass(slots=True)
+class _Open:
+    """A binding cycle that waits for its answer, and the end of its patience."""
+
+    queued: Queued
+    timer: Timer
+
+
+class KubeScheduler:
+    """It begins with a list of everything. ``find`` gives the extender that listens now; None: it has no extender."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        network: Network,
+        random: Random,
+        profile: Profile,
+        find: Callable[[], Verbs | None] | None = None,
+        bars: Bars = no_bars,
+    ) -> None:
+        self.cycles = 0
+        self.binds: dict[BindRequest, _Open] = {}
+        self._api = api
+        self._network = network
+        self._clock = network.clock
+        self._profile = profile
+        self._find = find
+        self._cache = Cache(bars)
+        self._backlog = Backlog(lambda: self._clock.now, longest_s=profile.longest_backoff_s)
+        self._cycle = Cycle(network, random, profile, self._cache, find)
+        self._writes = Lane(self._clock, _WRITES_AT_ONCE)
+        self._said: dict[str, str] = {}
+        self._thaw = 0.0
+        self._loop: Task | None = None
+        self._timer: Timer | None = None
+        self.picture = Picture(api, network, profile.name, self._cache, self._backlog, self._go_on)
+        self.picture.list()
+
+    def kill(self) -> None:
+        """The process ends, and its connections close."""
+        self.picture.stop()
+        self._writes.cancel()
+        for stopping in (self._loop, self._timer):
+            if stopping is not None:
+                stopping.cancel()
+        for request in list(self.binds):
+            self._close(request)
+
+    def freeze(self, seconds: float) -> None:
+        """The process stands still, as after SIGSTOP."""
+        self._thaw = max(self._thaw, self._clock.now + seconds)
+        self.picture.interrupt(seconds, relist=False)
+
+    def _go_on(self) -> None:
+        """Somebody may be there to be scheduled."""
+        if self._loop is None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            # The first step of a process is taken before it can be noted, so note that it is on its way.
+            self._loop = Task(self._clock, self._run(), self._rest)
+            self._loop.go_on()
+
+    def _rest(self) -> None:
+        self._loop = None
+        if (at := self._backlog.next_ready()) is not None:
+            self._timer = self._clock.at(at, self._go_on)
+
+    def _run(self) -> Process[None]:
+        while (queued := self._backlog.pop()) is not None:
+            for delay_s in self._schedule(queued):
+                yield delay_s
+                while self._clock.now < self._thaw:
+                    yield self._thaw - self._clock.now
+
+    def _schedule(self, queued: Queued) -> Process[None]:
+        pod = queued.pod
+        self.cycles += 1
+        yield self._profile.cycle_s
+        verdict = yield from self._cycle.run(pod)
+        if self._left(pod.uid):
+            return
+        match verdict:
+            case Chosen(node):
+                self._backlog.remove(pod.uid)
+                self._cache.assume(pod, node)
+                self._bind(queued, node)
+            case Failed():
+                self._backlog.failed(queued)
+                yield from self._say(pod, None, "SchedulerError: the extender has failed", Nomination.CLEAR)
+            case Refused(_, rejectors, message):
+                nomination = yield from self._preempt(pod, verdict)
+                if not self._left(pod.uid):
+                    self._backlog.refused(queued, rejectors)
+                    self._renominate(pod, nomination)
+                    yield from self._say(pod, message, message, nomination)
+
+    def _left(self, uid: str) -> bool:
+        """Whether the pod has gone, or was bound by somebody else, during its cycle."""
+        seen = self.picture.pod(uid)
+        return seen is None or bool(seen.node) or seen.terminal
+
+    def _renominate(self, pod: Pod, nomination: Nomination | str) -> None:
+        match nomination:
+            case Nomination.KEEP:
+                self.picture.nominate_as_seen(pod)
+            case Nomination.CLEAR:
+                self._cache.nominate(pod, None)
+            case node:
+                self._cache.nominate(pod, node)
+
+    def _preempt(self, pod: Pod, refused: Refused) -> Process[Nomination | str]:
+        """The node to be nominated because its victims go, or what becomes of the nomination without one."""
+        if not refused.plugins:
+            return Nomination.CLEAR
+        if self._waits_for_victims(pod):
+            return Nomination.KEEP
+        victims = candidates(pod, self._cache, refused.plugins)
+        if not victims:
+            return Nomination.CLEAR
+        if self._find is not None:
+            asked = {node: tuple(victim.uid for victim in pods) for node, pods in victims.items()}
+            answer = yield from self._cycle.ask(lambda extender: extender.preempt(pod, asked))
+            if answer is None or not answer.victims:
+                return Nomination.KEEP
+            victims = _chosen(victims, answer.victims)
+        node = cheapest(victims)
+        for victim in victims[node]:
+            self._writes.submit(self._delete(victim.uid))
+        return node
+
+    def _waits_for_victims(self, pod: Pod) -> bool:
+        there = self._cache.pods.get(pod.nominated_node or "", {})
+        return any(other.deleting and other.priority < pod.priority for other in there.values())
+
+    def _delete(self, uid: str) -> Process[None]:
+        yield from self._network.request(lambda: self._api.delete_pod(uid), REQUEST_S)
+
+    def _say(self, pod: Pod, refusal: str | None, text: str, nomination: Nomination | str) -> Process[None]:
+        """PATCH the pod's condition, when it differs. What is cleared is what this process knew of when it began."""
+        facts: dict[str, object] = {"refusal": refusal}
+        if isinstance(nomination, str) and not isinstance(nomination, Nomination):
+            facts["nominated_node"] = nomination
+        elif nomination is Nomination.CLEAR and pod.nominated_node:
+            facts["nominated_node"] = None
+        if self._said.get(pod.uid, pod.refusal) == text and len(facts) == 1:
+            return
+        self._said[pod.uid] = text
+        yield from self._network.request(lambda: self._api.touch_pod(pod.uid, **facts), REQUEST_S)
+
+    # Binding cycles.
+
+    def _bind(self, queued: Queued, node: str) -> None:
+        pod = queued.pod
+        if self._find is None:
+            self._writes.submit(self._bind_alone(queued, node))
+            return
+        request = BindRequest(pod, node, lambda error: self._answered(request, error))
+        expires = self._clock.now + self._profile.bind_timeout_s
+        self.binds[request] = _Open(queued, self._clock.at(expires, lambda: self._answered(request, "timed out")))
+        self._clock.after(self._network.hop(), lambda: self._call(request))
+
+    def _call(self, request: BindRequest) -> None:
+        """The request arrives, if anybody listens."""
+        extender = self._find() if self._find is not None else None
+        if request not in self.binds:
+            return
+        if extender is None:
+            self._answered(request, "connection refused")
+        else:
+            extender.bind(request)
+
+    def _bind_alone(self, queued: Queued, node: str) -> Process[None]:
+        pod = queued.pod
+        name = (pod.namespace, pod.name)
+        status = yield from self._network.request(lambda: self._api.bind(pod.uid, name, node, {}), REQUEST_S)
+        if status != OK:
+            self._bind_failed(queued)
+
+    def _answered(self, request: BindRequest, error: str) -> None:
+        if request not in self.binds:
+            return
+        if self._clock.now < self._thaw:
+            self._clock.at(self._thaw, lambda: self._answered(request, error))
+            return
+        queued = self.binds[request].queued
+        self._close(request)
+        if error:
+            self._bind_failed(queued)
+
+    def _close(self, request: BindRequest) -> None:
+        """This end of the connection is closed; the other end notices."""
+        self.binds.pop(request).timer.cancel()
+        if self._find is not None:
+            find = self._find
+            self._clock.after(
+                self._network.hop(), lambda: extender.hang_up(request) if (extender := find()) is not None else None
+            )
+
+    def _bind_failed(self, queued: Queued) -> None:
+        pod = queued.pod
+        if pod.uid in self._cache.assumed:
+            self._cache.take(pod.uid)
+            self._backlog.tell(PodWent())
+        seen = self.picture.pod(pod.uid)
+        if seen is None:
+            return
+        if not seen.node:
+            queued.pod = seen
+            self._backlog.failed(queued)
+        self._writes.submit(self._say(pod, None, "SchedulerError: the bind has failed", Nomination.CLEAR))
+        self._go_on()
+
+
+def _chosen(victims: Victims, allowed: Mapping[str, tuple[str, ...]]) -> Victims:
+    """What the extender has left of the candidates."""
+    return {node: tuple(pod for pod in victims[node] if pod.uid in uids) for node, uids in allowed.items()}

@@ -1,0 +1,42 @@
+"""kube-scheduler's preemption: which pods of lower priority would have to go, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extender.simulation.model.cache import FIT, Cache
+from policies.model import Pod
+
+Victims = dict[str, tuple[Pod, ...]]
+"""Node -> the pods to be evicted there."""
+
+
+def candidates(pod: Pod, cache: Cache, plugins: Mapping[str, str]) -> Victims:
+    """The nodes where the pod would have room without pods of lower priority. ``plugins``: who refused each node."""
+    found: Victims = {}
+    for node, plugin in plugins.items():
+        if plugin == FIT and (victims := _victims(pod, node, cache)):
+            found[node] = victims
+    return found
+
+
+def cheapest(victims: Mapping[str, tuple[Pod, ...]]) -> str:
+    """The node whose victims matter least."""
+    return min(victims, key=lambda node: (max(pod.priority for pod in victims[node]), len(victims[node]), node))
+
+
+def _victims(pod: Pod, node: str, cache: Cache) -> tuple[Pod, ...]:
+    lower = [other for other in cache.pods.get(node, {}).values() if other.priority < pod.priority]
+    if not lower or not cache.has_room(pod, node, without=lower):
+        return ()
+    lower.sort(key=lambda other: (-other.priority, other.uid))
+    victims = list(lower)
+    for other in lower:
+        spared = _without(victims, other)
+        if cache.has_room(pod, node, without=spared):
+            victims = spared
+    return tuple(victims)
+
+
+def _without(pods: Iterable[Pod], one: Pod) -> list[Pod]:
+    return [pod for pod in pods if pod is not one]

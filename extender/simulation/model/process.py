@@ -1,0 +1,253 @@
+"""The extender's process around the core, one life of it: watches in, calls in, writes out, ticks when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import assert_never
+
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    Event,
+    FilterCalled,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PreemptCalled,
+    Synced,
+)
+from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Action, Driver, Failed, Send, Watcher
+from extender.runtime.requests import Response
+from extender.simulation.clock import Process, Timer
+from extender.simulation.model.apiserver import ApiServer, Change, Kind
+from extender.simulation.model.cycle import BindRequest
+from extender.simulation.model.informer import Informer
+from extender.simulation.model.network import Network
+from extender.simulation.model.requests import carry_out
+from policies.model import Node, Pod, PodGroup
+
+
+class Extender:
+    """A process that has just been started; it answers once it has read every list."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        api: ApiServer,
+        network: Network,
+        *,
+        bind_timeout_s: float,
+        start_s: float = 0.0,
+        watcher: Watcher | None = None,
+        stands_by: bool = False,
+        writes_at_once: int = 64,
+    ) -> None:
+        """``stands_by``: it reads along until it is told to lead."""
+        self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
+        self.calls: dict[int, BindRequest] = {}
+        self._api = api
+        self._network = network
+        self._clock = network.clock
+        self._bind_timeout_s = bind_timeout_s
+        self._stands_by = stands_by
+        self._numbers = count(1)
+        self._killed = False
+        self._thaw = 0.0
+        self._late: list[Callable[[], object]] = []
+        self._timer: Timer | None = None
+        self._wake_at: float | None = None
+        self._watches = [
+            Informer(api, network, kind, self._seen, self._gone) for kind in (Kind.NODES, Kind.GROUPS, Kind.PODS)
+        ]
+        self._starting: Timer | None = self._clock.after(start_s, self._list)
+
+    @property
+    def core(self) -> Scheduler:
+        return self.driver.core
+
+    @property
+    def frozen(self) -> bool:
+        return self._clock.now < self._thaw
+
+    def kill(self) -> None:
+        """The process ends: what it has sent may still land, and every open connection is closed."""
+        for watch in self._watches:
+            watch.stop()
+        self._killed = True
+        self._late.clear()
+        for timer in (self._timer, self._starting):
+            if timer is not None:
+                timer.cancel()
+        for call in list(self.calls):
+            self._answer(call, "connection closed")
+
+    def freeze(self, seconds: float) -> None:
+        """The process stands still, as after SIGSTOP or while its machine is suspended; then time has passed."""
+        if not self.frozen:
+            self._clock.after(seconds, self._go_on)
+            self._thaw = self._clock.now + seconds
+            self.interrupt(seconds, relist=False)
+
+    def interrupt(self, seconds: float, *, relist: bool, kind: Kind | None = None) -> None:
+        """One watch breaks for that long, or all of them."""
+        for watch in self._watches:
+            if kind is None or watch.kind is kind:
+                watch.interrupt(seconds, relist=relist)
+
+    def shown(self, kind: Kind) -> Mapping[str, Change]:
+        """What the watch has shown so far: UID -> the last version of each object that is there."""
+        return next(watch.known for watch in self._watches if watch.kind is kind)
+
+    # What kube-scheduler calls.
+
+    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
+        answer = self._ask(FilterCalled(next(self._numbers), pod, candidates))
+        assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
+        return answer
+
+    @property
+    def recovered(self) -> bool:
+        """It answers calls."""
+        return self.driver.core.state.recovered
+
+    def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
+        answer = self._ask(PreemptCalled(next(self._numbers), pod, victims))
+        assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
+        return answer
+
+    def bind(self, request: BindRequest) -> None:
+        if self.frozen:
+            self._late.append(lambda: self.bind(request))
+            return
+        if not self.recovered:
+            self._clock.after(self._network.hop(), lambda: request.answer("Muster is starting"))
+            return
+        call, pod = next(self._numbers), request.pod
+        self.calls[call] = request
+        expires = self._clock.now + self._bind_timeout_s
+        self._dispatch(BindArrived(call, pod.uid, pod.namespace, pod.name, request.node, expires))
+
+    def hang_up(self, request: BindRequest) -> None:
+        """The other end of a bind's connection is closed."""
+        if self.frozen:
+            self._late.append(lambda: self.hang_up(request))
+            return
+        for call in [call for call, open_request in self.calls.items() if open_request is request]:
+            del self.calls[call]
+            self._dispatch(BindDisconnected(call))
+
+    def _ask(self, event: FilterCalled | PreemptCalled) -> AnswerFilter | AnswerPreempt | None:
+        if self.frozen:
+            # Nobody waits for the answer by then, but the core is asked all the same.
+            self._late.append(lambda: self._dispatch(event))
+            return None
+        if not self.recovered:
+            return None
+        actions = self._dispatch(event)
+        return next(action for action in actions if isinstance(action, AnswerFilter | AnswerPreempt))
+
+    # What the watches show.
+
+    def _list(self) -> None:
+        self._starting = None
+        for watch in self._watches:
+            watch.list()
+        if not self._stands_by:
+            self._begin()
+
+    def lead(self, watcher: Watcher | None) -> None:
+        """From now on it acts. The core begins with what the watches have shown by now, which may be old."""
+        self._stands_by, self.driver.watcher = False, watcher
+        for watch in self._watches:
+            for change in list(watch.known.values()):
+                self._seen(change, None)
+        if self._starting is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._dispatch(Synced(self._clock.now))
+
+    def _seen(self, change: Change, before: Change | None) -> None:
+        if self._stands_by or (before is not None and before.value == change.value):
+            return
+        match change.value:
+            case Pod() as pod:
+                self._dispatch(PodSeen(pod))
+            case Node() as node:
+                self._dispatch(NodeSeen(node))
+            case PodGroup() as group:
+                self._dispatch(GroupSeen(group))
+
+    def _gone(self, last: Change) -> None:
+        match last.value:
+            case _ if self._stands_by:
+                pass
+            case Pod() as pod:
+                self._dispatch(PodGone(pod.uid))
+            case Node() as node:
+                self._dispatch(NodeGone(node.name))
+            case PodGroup() as group:
+                self._dispatch(GroupGone(group.key, group.uid))
+
+    # The driver, and what it asks for.
+
+    def _dispatch(self, event: Event) -> list[Action]:
+        return self._do(self.driver.handle(event, self._clock.now))
+
+    def _do(self, actions: list[Action]) -> list[Action]:
+        for action in actions:
+            match action:
+                case Send():
+                    self._clock.spawn(self._send(action))
+                case AnswerBind(call, error):
+                    self._answer(call, error)
+                case AnswerFilter() | AnswerPreempt() | Report() | Turned() | Failed():
+                    pass  # the first two are results of the call, the others are for people
+                case _:
+                    assert_never(action)
+        self._set_timer()
+        return actions
+
+    def _answer(self, call: int, error: str) -> None:
+        request = self.calls.pop(call, None)
+        if request is not None:
+            self._clock.after(self._network.hop(), lambda: request.answer(error))
+
+    def _send(self, request: Send) -> Process[None]:
+        """What has been sent lands, whatever becomes of this process; a frozen one reads the answer later."""
+        response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network)
+        self._answered(request.ticket, response)
+
+    def _answered(self, ticket: int, response: Response) -> None:
+        if self.frozen:
+            self._late.append(lambda: self._answered(ticket, response))
+        elif not self._killed:
+            self._do(self.driver.answered(ticket, response, self._clock.now))
+
+    def _set_timer(self) -> None:
+        at = self.driver.next_wake()
+        if at == self._wake_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_at = at
+        self._timer = None if at is None else self._clock.at(at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer, self._wake_at = None, None
+        if self.frozen:
+            self._wake_at = self._thaw
+            self._timer = self._clock.at(self._thaw, self._on_timer)
+        else:
+            self._do(self.driver.wake(self._clock.now))
+
+    def _go_on(self) -> None:
+        late, self._late = self._late, []
+        for action in late:
+            action()

@@ -1,0 +1,42 @@
+"""One request of the driver to the simulated API server, on its way through the network."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.runtime.requests import Asked, LookAtPod, Response
+from extender.simulation.clock import Process
+from extender.simulation.model.apiserver import OK, ApiServer
+from extender.simulation.model.network import Network
+
+
+def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
+    """Ends with what the extender's ``KubeApi`` would have been answered."""
+    node: str | None = ""
+
+    def land() -> int:
+        nonlocal node
+        match asked:
+            case PostBinding(uid, namespace, name):
+                return api.bind(uid, (namespace, name), asked.node, asked.annotations)
+            case Nominate(uid, namespace, name):
+                return api.nominate(uid, (namespace, name), asked.node)
+            case Ungate(uid, namespace, name):
+                return api.ungate(uid, (namespace, name), asked.pin)
+            case Wake(uid):
+                return api.touch_pod(uid)
+            case Confirm(uid, namespace, name):
+                return api.confirm(uid, (namespace, name))
+            case Evict(uid):
+                return api.delete_pod(uid)
+            case LookAtPod(uid, namespace, name):
+                node = api.node_of(uid, (namespace, name))
+                return OK
+            case Report() | Hint():
+                return OK
+            case _:
+                assert_never(asked)
+
+    status = yield from network.request(land, timeout_s)
+    return Response(status, f"the API server said {status}", node=node)

@@ -1,0 +1,102 @@
+"""The whole cluster in one place: what a scenario or a fault has its hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from extender.core.scheduler import Scheduler
+from extender.runtime.driver import Watcher
+from extender.simulation.chance import Chance
+from extender.simulation.clock import Clock
+from extender.simulation.model.apiserver import ApiServer, Kind
+from extender.simulation.model.cache import Bars, no_bars
+from extender.simulation.model.cycle import Profile
+from extender.simulation.model.jobs import Jobs
+from extender.simulation.model.kubelet import Kubelets
+from extender.simulation.model.kubescheduler import KubeScheduler
+from extender.simulation.model.network import Network, Weather
+from extender.simulation.model.process import Extender
+from policies.model import Node
+
+BEGIN_S = 1000.0
+
+
+class World:
+    """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        nodes: Iterable[Node],
+        core: Callable[[], Scheduler] | None,
+        *,
+        profile: Profile | None = None,
+        weather: Weather | None = None,
+        bars: Bars = no_bars,
+        watcher: Watcher | None = None,
+        process: type[Extender] = Extender,
+    ) -> None:
+        self.chance = Chance(seed)
+        self.clock = Clock(BEGIN_S)
+        self.api = ApiServer()
+        self.network = Network(self.clock, self.chance.stream("network"), weather)
+        self.kubelets = Kubelets(self.api, self.clock)
+        pauses = self.chance.stream("jobs")
+        self.jobs = Jobs(self.api, self.clock, pause=lambda: 0.1 * pauses.random())
+        self.profile = profile or Profile()
+        self.extender: Extender | None = None
+        self.scheduler: KubeScheduler | None = None
+        self._core = core
+        self._bars = bars
+        self._watcher = watcher
+        self._process = process
+        for node in nodes:
+            self.api.set_node(node)
+        self.start_extender()
+        self.start_scheduler()
+
+    def start_extender(self, start_s: float = 0.0) -> None:
+        if self._core is not None and self.extender is None:
+            self.extender = self._process(
+                self._core(),
+                self.api,
+                self.network,
+                bind_timeout_s=self.profile.bind_timeout_s,
+                start_s=start_s,
+                watcher=self._watcher,
+            )
+
+    def stand_by(self) -> Extender:
+        """Another extender, which reads along and waits for its turn."""
+        assert self._core is not None  # noqa: S101
+        timeout_s = self.profile.bind_timeout_s
+        return self._process(self._core(), self.api, self.network, bind_timeout_s=timeout_s, stands_by=True)
+
+    def change_leader(self, other: Extender) -> None:
+        """kube-scheduler and extender of one pod have lost their Lease, those of the other have got it."""
+        self.kill_extender()
+        self.kill_scheduler()
+        self.extender = other
+        other.lead(self._watcher)
+        self.start_scheduler()
+
+    def kill_extender(self) -> None:
+        if self.extender is not None:
+            self.extender.kill()
+            self.extender = None
+
+    def start_scheduler(self) -> None:
+        if self.scheduler is None:
+            find = None if self._core is None else lambda: self.extender
+            random = self.chance.stream(f"kube-scheduler at {self.clock.now}")
+            self.scheduler = KubeScheduler(self.api, self.network, random, self.profile, find, self._bars)
+
+    def kill_scheduler(self) -> None:
+        if self.scheduler is not None:
+            self.scheduler.kill()
+            self.scheduler = None
+
+    def break_watches(self, seconds: float, *, relist: bool, kind: Kind | None = None) -> None:
+        """The extender's watches of one kind, or of all, say nothing for a while."""
+        if self.extender is not None:
+            self.extender.interrupt(seconds, relist=relist, kind=kind)

@@ -1,0 +1,64 @@
+"""The jobs of an input: when each is submitted, what it asks for and how long it runs; slices and offered load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from extender.simulation.replay.shape import InputError
+
+LONGEST_S = 1e10
+"""No instant or duration is longer than that, 300 years: beyond it seconds are lost in rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One job: ``pods`` of ``gpus`` each, that run for ``run_s`` once ``needed`` of them have started together."""
+
+    name: str
+    submit_s: float
+    pods: int
+    gpus: int
+    run_s: float
+    priority: int = 0
+    min_member: int = 0
+
+    @property
+    def needed(self) -> int:
+        return self.min_member or self.pods
+
+    @property
+    def all_gpus(self) -> int:
+        return self.pods * self.gpus
+
+
+def window_s(arrivals: Sequence[Arrival]) -> float:
+    """From the first submission to the last."""
+    instants = [one.submit_s for one in arrivals]
+    return max(instants) - min(instants) if instants else 0.0
+
+
+def offered_load(arrivals: Sequence[Arrival], gpus: int) -> float:
+    """GPU time asked for, as a share of what the cluster has while jobs arrive; infinite if all arrive at once."""
+    asked = sum(one.all_gpus * one.run_s for one in arrivals)
+    window = window_s(arrivals)
+    return asked / (gpus * window) if window else float("inf")
+
+
+def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival]:
+    """The same jobs, further apart or closer together, so that this is the offered load. Raises InputError."""
+    if not window_s(arrivals):
+        raise InputError("all jobs are submitted at the same moment: there is no offered load that could be scaled")
+    factor = offered_load(arrivals, gpus) / load
+    if window_s(arrivals) * factor > LONGEST_S:
+        raise InputError(f"at an offered load of {load:g} these jobs would arrive over more than 300 years")
+    return [replace(one, submit_s=one.submit_s * factor) for one in arrivals]
+
+
+def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """In order of submission, the first one at 0. Raises InputError if there are none."""
+    if not arrivals:
+        raise InputError("there is no job in the input")
+    first = min(one.submit_s for one in arrivals)
+    moved = [replace(one, submit_s=one.submit_s - first) for one in arrivals]
+    return sorted(moved, key=lambda one: one.submit_s)

@@ -1,0 +1,199 @@
+"""What Muster is compared with, on the same jobs: kube-scheduler alone, a strict queue, and an ideal machine."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from random import Random
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from extender.core.backoff import pause_s
+from extender.core.ledger import Ledger
+from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.pods import pods_of
+from extender.simulation.replay.shape import GPU, gpus_of
+from policies.model import Node
+from policies.placement.place import Shortfall, place
+
+ItemT = TypeVar("ItemT")
+Order = tuple[int | float, ...]
+
+
+class Line(Generic[ItemT]):
+    """Who waits, by what they ask for: where one of a shape finds no room, no other of it does."""
+
+    def __init__(self) -> None:
+        self._heaps: dict[Hashable, list[tuple[Order, ItemT]]] = {}
+
+    def add(self, shape: Hashable, order: Order, item: ItemT) -> None:
+        """``order``: the smallest is served first, and no two are equal."""
+        heapq.heappush(self._heaps.setdefault(shape, []), (order, item))
+
+    def serve(self, seat: Callable[[ItemT], bool]) -> None:
+        """Try everybody once, in order, without those of a shape that has failed; who is seated leaves the line."""
+        heads = [(heap[0][0], number, heap) for number, heap in enumerate(self._heaps.values()) if heap]
+        heapq.heapify(heads)
+        while heads:
+            _, number, heap = heapq.heappop(heads)
+            if seat(heap[0][1]):
+                heapq.heappop(heap)
+                if heap:
+                    heapq.heappush(heads, (heap[0][0], number, heap))
+
+
+class PodByPod:
+    """kube-scheduler alone: each pod by itself, in order of priority and age, whatever becomes of its siblings.
+
+    Pods of jobs that are submitted at the same moment come alternately. A pod gets the node with the largest share of
+    free GPUs (LeastAllocated, for pods whose cpu and memory go with their GPUs), or the smallest (``spread`` False:
+    MostAllocated); ties are broken by chance. A pod without room does not keep back those behind it, and is tried again
+    as soon as room comes free: its backoff of 1 to 10 s is left out, and so is preemption. Members that wait in vain
+    for the others fail and are made anew as ``Terms`` say; their patience differs by up to a tenth from try to try, or
+    two jobs that block each other would do so in step for ever.
+    """
+
+    def __init__(self, course: Course, nodes: Sequence[Node], random: Random, *, spread: bool = True) -> None:
+        self._course = course
+        self._random = random
+        self._sign = 1 if spread else -1
+        self._names = [node.name for node in nodes]
+        self._rows = {name: row for row, name in enumerate(self._names)}
+        self._free = np.array([dict(node.allocatable).get(GPU, 0) for node in nodes])
+        self._offered = np.maximum(self._free, 1)
+        self._line: Line[tuple[Life, int]] = Line()
+        self._due = False
+
+    def submitted(self, life: Life) -> None:
+        arrival, now = life.arrival, self._course.clock.now
+        for index in range(arrival.pods):
+            order = (-arrival.priority, now, index, life.number, life.tries)
+            self._line.add(arrival.gpus, order, (life, life.tries))
+        self._look_around()
+
+    def ended(self, life: Life) -> None:
+        self._free_seats(life)
+
+    def _look_around(self) -> None:
+        """Once everything has happened that happens at this moment."""
+        if not self._due:
+            self._due = True
+            self._course.clock.after(0.0, self._pass)
+
+    def _pass(self) -> None:
+        self._due = False
+        self._line.serve(self._seat)
+
+    def _seat(self, pod: tuple[Life, int]) -> bool:
+        life, number = pod
+        if number != life.tries or life.ended_s is not None:
+            return True  # its job has given this try up, or is over: there is nobody to be seated
+        row = self._choose(life.arrival.gpus)
+        if row < 0:
+            return False
+        self._free[row] -= life.arrival.gpus
+        self._course.seat(life, self._names[row])
+        if len(life.seats) == 1 and life.whole_s is None and self._course.terms.give_up_s is not None:
+            patience_s = self._course.terms.give_up_s * self._random.uniform(1.0, 1.1)
+            self._course.clock.after(patience_s, lambda: self._give_up(life, number))
+        return True
+
+    def _choose(self, gpus: int) -> int:
+        """The row of the best node, -1 if none has room."""
+        rows = np.flatnonzero(self._free >= gpus)
+        if not len(rows):
+            return -1
+        shares = self._sign * self._free[rows] / self._offered[rows]
+        best = rows[shares == shares.max()]
+        return int(best[self._random.randrange(len(best))])
+
+    def _give_up(self, life: Life, number: int) -> None:
+        if life.whole_s is not None or life.tries != number:
+            return
+        terms = self._course.terms
+        self._free_seats(life)
+        self._course.vacate(life)
+        life.tries += 1
+        if number >= terms.tries:
+            return self._course.fail(life)
+        wait_s = pause_s(number, terms.backoff_s, terms.backoff_max_s)
+        self._course.clock.after(wait_s, lambda: self.submitted(life))
+
+    def _free_seats(self, life: Life) -> None:
+        for name in life.seats:
+            self._free[self._rows[name]] += life.arrival.gpus
+        self._look_around()
+
+
+class Fifo:
+    """Whole gangs, strictly in order of priority and age: while the first in line has no room, nobody starts.
+
+    It places a gang as Muster does, so what it loses against Muster it loses by the queue. An elastic gang starts with
+    what fits, and does not grow.
+    """
+
+    def __init__(self, course: Course, nodes: Sequence[Node]) -> None:
+        self._course = course
+        self._ledger = Ledger()
+        for node in nodes:
+            self._ledger.set_node(node)
+        self._line: list[tuple[Order, Life]] = []
+
+    def submitted(self, life: Life) -> None:
+        order = (-life.arrival.priority, life.arrival.submit_s, life.number)
+        heapq.heappush(self._line, (order, life))
+        if self._line[0][1] is life:
+            self._serve()
+
+    def ended(self, life: Life) -> None:
+        for pod in pods_of(life):
+            self._ledger.release(pod.uid)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._line:
+            life = self._line[0][1]
+            pods = pods_of(life)
+            found = place(pods, life.arrival.needed, self._ledger.snapshot())
+            if isinstance(found, Shortfall):
+                return
+            heapq.heappop(self._line)
+            for pod in pods:
+                if (node := found.nodes.get(pod.uid)) is not None:
+                    self._ledger.charge(pod.uid, node, pod.requests, assumed=False)
+                    self._course.seat(life, node)
+
+
+class Ideal:
+    """A bound: one machine with all GPUs, without nodes, so that nothing is fragmented, and nothing is held.
+
+    In order of priority and age every gang starts for which there are enough GPUs, wherever they are: none waits while
+    it could run. Nothing is preempted, nothing is known in advance, and starting takes as long as for everybody. What
+    another scheduler in this order loses against it, it loses by fragments, by GPUs held or by its queue. It is not the
+    least waiting time that any order could reach: serving short jobs first would make the mean shorter.
+    """
+
+    def __init__(self, course: Course, nodes: Sequence[Node]) -> None:
+        self._course = course
+        self._free = gpus_of(nodes)
+        self._line: Line[Life] = Line()
+
+    def submitted(self, life: Life) -> None:
+        one = life.arrival
+        self._line.add((one.needed, one.gpus), (-one.priority, one.submit_s, life.number), life)
+        self._line.serve(self._seat)
+
+    def ended(self, life: Life) -> None:
+        self._free += len(life.seats) * life.arrival.gpus
+        self._line.serve(self._seat)
+
+    def _seat(self, life: Life) -> bool:
+        one = life.arrival
+        count = min(one.pods, self._free // one.gpus)
+        if count < one.needed:
+            return False
+        self._free -= count * one.gpus
+        for _ in range(count):
+            self._course.seat(life, "")
+        return True

@@ -1,0 +1,86 @@
+"""Several schedulers on the same jobs and the same cluster, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from extender.core.scheduler import Scheduler
+from extender.simulation.chance import Chance
+from extender.simulation.replay.arrivals import Arrival
+from extender.simulation.replay.baselines import Fifo, Ideal, PodByPod
+from extender.simulation.replay.course import Course, Decider, Terms
+from extender.simulation.replay.muster import Muster
+from extender.simulation.replay.shape import GPU, InputError
+from extender.simulation.report.outcome import Outcome, outcome
+from policies.model import Node
+
+Tell = Callable[[str, int], None]
+"""Called with the scheduler at work, and how many jobs are over."""
+
+
+class Baseline(StrEnum):
+    """What Muster can be compared with; ``baselines.py`` says how each decides."""
+
+    KUBE = "kube-scheduler"
+    KUBE_PACKED = "kube-scheduler-packed"
+    FIFO = "fifo"
+    IDEAL = "ideal"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What every scheduler gets alike. ``cores``: makes Muster's core for each policy set, by name."""
+
+    arrivals: Sequence[Arrival]
+    nodes: Sequence[Node]
+    terms: Terms
+    seed: int
+    cores: Mapping[str, Callable[[], Scheduler]]
+
+    def schedulers(self) -> list[str]:
+        """The names that ``run`` knows."""
+        return [*self.cores, *Baseline]
+
+
+def run(case: Case, names: Iterable[str], tell: Tell) -> list[Outcome]:
+    """Play the case with each of these schedulers. Raises InputError for a name that is not known."""
+    names = list(names)
+    if unknown := [name for name in names if name not in case.schedulers()]:
+        raise InputError(f"there is no scheduler {', '.join(unknown)}; there are {', '.join(case.schedulers())}")
+    return [_play(case, name, tell) for name in names]
+
+
+def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]:
+    """The jobs that even the empty cluster cannot start."""
+    offered = [dict(node.allocatable).get(GPU, 0) for node in nodes]
+    slots: dict[int, int] = {}
+    found = []
+    for one in arrivals:
+        if one.gpus not in slots:
+            slots[one.gpus] = sum(amount // one.gpus for amount in offered)
+        if one.needed > slots[one.gpus]:
+            found.append(one)
+    return found
+
+
+def _play(case: Case, name: str, tell: Tell) -> Outcome:
+    course = Course(case.arrivals, case.terms, lambda over: tell(name, over))
+    tell(name, 0)
+    course.play(_decider(case, name, course))
+    return outcome(name, course, case.nodes, spans=name != Baseline.IDEAL)
+
+
+def _decider(case: Case, name: str, course: Course) -> Decider:
+    if name in case.cores:
+        return Muster(course, case.nodes, case.cores[name]())
+    match Baseline(name):
+        case Baseline.KUBE:
+            return PodByPod(course, case.nodes, Chance(case.seed).stream("kube-scheduler"))
+        case Baseline.KUBE_PACKED:
+            return PodByPod(course, case.nodes, Chance(case.seed).stream("kube-scheduler"), spread=False)
+        case Baseline.FIFO:
+            return Fifo(course, case.nodes)
+        case Baseline.IDEAL:
+            return Ideal(course, case.nodes)

@@ -1,0 +1,150 @@
+"""Carries the core's effects out at once, and without fail: the API server and kube-scheduler, collapsed.
+
+What is left out, compared with the full model of the cluster in ``world.py``: writes and watches take no time, nothing
+fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no preemption)
+and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and then bind.
+The core and its policies are the ones that decide in production, unchanged, and see the same events in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    Confirm,
+    Effect,
+    Evict,
+    Hint,
+    Nominate,
+    PostBinding,
+    Report,
+    Ungate,
+    Wake,
+)
+from extender.core.events import (
+    BindArrived,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    NodeSeen,
+    Nominated,
+    Outcome,
+    PodGone,
+    PodSeen,
+    Synced,
+    Tick,
+    Ungated,
+)
+from extender.core.releases import stamp_of
+from extender.core.scheduler import Scheduler
+from extender.simulation.clock import Clock, Timer
+from policies.model import GANG_GATE, Node, Pod
+
+BIND_TIMEOUT_S = 30.0
+"""How long kube-scheduler waits for the answer to a bind, as in the manifests."""
+
+
+class CollapsedControlPlane:
+    """Everything around one core. ``pods`` are the API objects; ``bound`` is called with each pod that gets a node."""
+
+    def __init__(self, core: Scheduler, clock: Clock, bound: Callable[[Pod], None]) -> None:
+        self.core = core
+        self.pods: dict[str, Pod] = {}
+        self.evicted: list[Pod] = []
+        """Whom the core wanted to have evicted; they are left where they are."""
+        self._clock = clock
+        self._bound = bound
+        self._calls = count(1)
+        self._tick: Timer | None = None
+        self._tick_at = float("inf")
+        self._todo: deque[Effect] = deque()
+        self._busy = False
+
+    def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = ()) -> None:
+        """The core reads the cluster, which is these nodes and whatever else it is shown, and may act."""
+        for event in (*map(NodeSeen, nodes), *facts, Synced()):
+            self.feed(event)
+
+    def see(self, pod: Pod) -> None:
+        """The pod was created or has changed."""
+        self.pods[pod.uid] = pod
+        self.feed(PodSeen(pod))
+
+    def gone(self, uid: str) -> None:
+        del self.pods[uid]
+        self.feed(PodGone(uid))
+
+    def feed(self, event: Event) -> None:
+        """One event now; what the core asks for is done before this returns, and what it asks for in consequence."""
+        self._todo.extend(self.core.handle(event, self._clock.now))
+        if self._busy:
+            return
+        self._busy = True
+        while self._todo:
+            self._carry_out(self._todo.popleft())
+        self._busy = False
+        self._set_tick()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case PostBinding():
+                self._bind(effect)
+            case Nominate(uid, _, _, node) if uid in self.pods:
+                self.see(replace(self.pods[uid], nominated_node=node))
+                if node is not None:
+                    self.feed(Nominated(uid, node))
+                    self._try(uid)
+            case Ungate(uid, pin=pin) if uid in self.pods:
+                gates = tuple(gate for gate in self.pods[uid].gates if gate != GANG_GATE)
+                self.see(replace(self.pods[uid], gates=gates))
+                self.feed(Ungated(uid))
+                self._try(uid, pin)
+            case Confirm(uid) if uid in self.pods:
+                stamp = self.pods[uid].stamp
+                self.see(replace(self.pods[uid], stamp=replace(stamp, complete=True) if stamp else None))
+            case Evict(uid) if uid in self.pods:
+                self.evicted.append(self.pods[uid])
+            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm():
+                pass
+            case Report() | Hint() | Wake():
+                pass
+
+    def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:
+        """One cycle of kube-scheduler: it looks at the nominated node, or at those that the pod is pinned to."""
+        pod = self.pods[uid]
+        if pod.gates or pod.node:
+            return
+        candidates = (pod.nominated_node,) if pod.nominated_node else pin
+        now = self._clock.now
+        answers = self.core.handle(FilterCalled(next(self._calls), pod, candidates), now)
+        self._todo.extend(answers)
+        passed = next(answer.passed for answer in answers if isinstance(answer, AnswerFilter))
+        if passed:
+            expires = now + BIND_TIMEOUT_S
+            self.feed(BindArrived(next(self._calls), pod.uid, pod.namespace, pod.name, passed[0], expires))
+
+    def _bind(self, effect: PostBinding) -> None:
+        stamp = stamp_of(effect.annotations)
+        self.feed(BindingPosted(effect.uid, Outcome.DONE))
+        self.see(replace(self.pods[effect.uid], node=effect.node, stamp=stamp, nominated_node=None))
+        self._bound(self.pods[effect.uid])
+
+    def _set_tick(self) -> None:
+        """A Tick when the core wants one, and no other."""
+        wake = self.core.next_wake()
+        if wake is None or wake >= self._tick_at:
+            return
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick_at = max(wake, self._clock.now)
+        self._tick = self._clock.at(wake, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._tick, self._tick_at = None, float("inf")
+        self.feed(Tick())

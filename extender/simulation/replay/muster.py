@@ -1,0 +1,48 @@
+"""Muster itself on a trace: the unchanged core, fed with the jobs' pods as they come and go, fast.
+
+``control_plane.py`` says what is collapsed compared with the full model of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extender.core.scheduler import Scheduler
+from extender.simulation.replay.control_plane import CollapsedControlPlane
+from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.pods import NOTHING_ASKED, pods_of
+from policies.model import Node, Pod, Topology
+
+
+class Muster:
+    """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once.
+
+    ``topology`` is what every job asks of the levels.
+    """
+
+    def __init__(
+        self, course: Course, nodes: Sequence[Node], core: Scheduler, topology: Topology = NOTHING_ASKED
+    ) -> None:
+        self._course = course
+        self._topology = topology
+        self._lives: dict[str, Life] = {}
+        self._control_plane = CollapsedControlPlane(core, course.clock, self._bound)
+        self._control_plane.begin(nodes)
+
+    def submitted(self, life: Life) -> None:
+        for pod in pods_of(life, self._topology):
+            self._lives[pod.uid] = life
+            self._control_plane.see(pod)
+
+    def ended(self, life: Life) -> None:
+        # All have ended before the first is removed: none of them is a member that was lost.
+        uids = [pod.uid for pod in pods_of(life)]
+        for uid in uids:
+            self._control_plane.see(replace(self._control_plane.pods[uid], phase="Succeeded"))
+        for uid in uids:
+            self._control_plane.gone(uid)
+            del self._lives[uid]
+
+    def _bound(self, pod: Pod) -> None:
+        self._course.seat(self._lives[pod.uid], pod.node or "")

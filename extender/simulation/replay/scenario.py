@@ -1,0 +1,160 @@
+"""A scenario: a cluster, jobs and assumptions in one YAML file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from extender.config.reading import NOT_YAML
+from extender.simulation.replay.arrivals import LONGEST_S, Arrival
+from extender.simulation.replay.course import Terms
+from extender.simulation.replay.shape import InputError, Pool, pools_from
+
+_TERMS = Terms()
+_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_TOLD = {
+    "extra_forbidden": "nothing is called that here",
+    "model_type": "should be names with values, like {name: value}",
+    "list_type": "should be a list",
+    "string_pattern_mismatch": "should be of lower-case letters, digits and dashes",
+    "missing": "is missing",
+}
+"""What pydantic says in words of its own."""
+
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What the file says; ``pools`` is empty if it leaves the cluster to the command line."""
+
+    arrivals: list[Arrival]
+    pools: list[Pool]
+    terms: Terms
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_yes_or_no(cls, values: Any) -> Any:
+        """YAML reads yes, no, on and off as truth values, and pydantic those as 1 and 0."""
+        if isinstance(values, dict) and (wrong := [name for name, value in values.items() if isinstance(value, bool)]):
+            raise ValueError(f"{wrong[0]} is {str(values[wrong[0]]).lower()}, which is neither a number nor a name")
+        return values
+
+
+class _PoolPart(_Part):
+    name: str = Field("", pattern=f"^({_NAME})?$")
+    nodes: int = Field(ge=1, le=100_000)
+    gpus: int = Field(ge=0, le=1024)
+    clique: int = Field(0, ge=0)
+
+
+class _JobPart(_Part):
+    """``copies`` of a job are submitted ``every_s`` seconds."""
+
+    name: str = Field(pattern=f"^{_NAME}$", max_length=200)
+    submit_s: Seconds = 0.0
+    pods: int = Field(ge=1, le=100_000)
+    gpus: int = Field(ge=1, le=1024)
+    duration_s: Seconds = Field(gt=0)
+    priority: int = Field(0, ge=-(2**31), le=2**31)
+    min_member: int = Field(0, ge=0)
+    copies: int = Field(1, ge=1, le=100_000)
+    every_s: Seconds = 0.0
+
+    @model_validator(mode="after")
+    def _possible(self) -> _JobPart:
+        if self.min_member > self.pods:
+            raise ValueError(f"min_member {self.min_member} is more than its {self.pods} pods")
+        if self.submit_s + self.copies * self.every_s > LONGEST_S:
+            raise ValueError(f"{self.copies} copies every {self.every_s:g} s would arrive over more than 300 years")
+        return self
+
+
+class _File(_Part):
+    cluster: list[_PoolPart] = []
+    start_s: Seconds = _TERMS.start_s
+    give_up_s: Seconds | None = Field(_TERMS.give_up_s, gt=0)
+    until_s: Seconds | None = Field(None, gt=0)
+    jobs: list[_JobPart] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ends(self) -> _File:
+        if self.give_up_s is None and self.until_s is None:
+            raise ValueError("jobs that never give up can hold GPUs for ever: then until_s has to be given")
+        return self
+
+
+def read_scenario(text: str) -> Scenario:
+    """Raises InputError, with everything that is wrong, line by line."""
+    values = _read(text)
+    line = values.pop("cluster") if isinstance(values.get("cluster"), str) else ""
+    try:
+        file = _File.model_validate(values)
+    except ValidationError as error:
+        lines = (
+            f"{'.'.join(map(str, one['loc'])) or 'scenario'}: "
+            + _TOLD.get(one["type"], one["msg"].removeprefix("Value error, "))
+            for one in error.errors()
+        )
+        raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
+    arrivals = [one for part in file.jobs for one in _copies(part)]
+    if twice := _twice([one.name for one in arrivals]):
+        raise InputError(f"two jobs of the scenario are called {twice}")
+    pools = [Pool(one.nodes, one.gpus, one.clique, one.name) for one in file.cluster]
+    pools = pools_from(line) if line else pools
+    terms = Terms(start_s=file.start_s, give_up_s=file.give_up_s, until_s=file.until_s)
+    return Scenario(sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
+
+
+class _Loader(yaml.SafeLoader):
+    """Where YAML would let the last of two equal keys win, says so."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := _twice([key for key in keys if isinstance(key, str)]):
+            raise InputError(f"the scenario says {twice} twice, line {node.start_mark.line + 1}")
+        return super().construct_mapping(node, deep)
+
+
+def _read(text: str) -> dict[Any, Any]:
+    try:
+        values = yaml.load(text, _Loader)  # noqa: S506
+    except InputError:
+        raise
+    except NOT_YAML as error:
+        raise InputError(f"the scenario is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError("the scenario is not a mapping of names to values (docs/simulate.md shows one)")
+    return values
+
+
+def _copies(part: _JobPart) -> list[Arrival]:
+    names = [part.name] if part.copies == 1 else [f"{part.name}-{number}" for number in range(part.copies)]
+    return [
+        Arrival(
+            name,
+            part.submit_s + number * part.every_s,
+            part.pods,
+            part.gpus,
+            part.duration_s,
+            part.priority,
+            part.min_member,
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def _twice(names: list[str]) -> str | None:
+    seen: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            return name
+        seen[name] = None
+    return None

@@ -1,0 +1,105 @@
+"""Jobs from a trace: CSV with a heading, its columns named by the caller. The ElasticFlow layout is built in."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from extender.simulation.replay.arrivals import LONGEST_S, Arrival, from_zero
+from extender.simulation.replay.shape import InputError
+
+_SHOWN = 12
+_MOST_GPUS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The names of the columns; the defaults are ElasticFlow's. ``cluster`` is needed only to choose one of several.
+
+    An empty name of ``priority`` means that there is none. Instants and durations are in seconds.
+    """
+
+    submit: str = "submission_time"
+    duration: str = "duration"
+    gpus: str = "num_gpu"
+    cluster: str = "cluster"
+    priority: str = ""
+
+
+def read_trace(
+    lines: Iterable[str],
+    layout: Layout,
+    *,
+    cluster: str | None = None,
+    jobs: int | None = None,
+    gpus_per_pod: int = 8,
+) -> list[Arrival]:
+    """The first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0. Raises InputError.
+
+    ``g`` GPUs become one gang of ``ceil(g / gpus_per_pod)`` pods of ``min(g, gpus_per_pod)`` GPUs. Jobs without GPUs or
+    without a duration are left out.
+    """
+    rows = list(_rows(lines, layout, cluster is not None))
+    if cluster is not None:
+        clusters = Counter(row[layout.cluster] for _, row in rows)
+        if cluster not in clusters:
+            known = ", ".join(sorted(clusters)[:_SHOWN])
+            raise InputError(f"no job of cluster {cluster!r} is in the trace; it has {known}")
+        rows = [(line, row) for line, row in rows if row[layout.cluster] == cluster]
+    found = [one for line, row in rows if (one := _arrival(line, row, layout, gpus_per_pod)) is not None]
+    return from_zero(from_zero(found)[:jobs])
+
+
+def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tuple[int, Mapping[str, str]]]:
+    reader = csv.DictReader(lines, restval="", skipinitialspace=True)
+    needed = [layout.submit, layout.duration, layout.gpus]
+    needed += [layout.cluster] if by_cluster else []
+    needed += [layout.priority] if layout.priority else []
+    try:
+        there = reader.fieldnames or ()
+        if not there:
+            raise InputError("the trace is empty: its first line has to name the columns")
+        if lacking := [name for name in needed if name not in there]:
+            raise InputError(f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}")
+        if twice := next((name for name in needed if there.count(name) > 1), None):
+            raise InputError(f"the trace has several columns {twice}")
+        for row in reader:
+            if None in row:
+                raise InputError(f"line {reader.line_num} of the trace has more cells than the heading has columns")
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num} of the trace is not CSV: {error}") from None
+
+
+def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: int) -> Arrival | None:
+    gpus = _count(line, row, layout.gpus)
+    run_s = _number(line, row, layout.duration)
+    submit_s = _number(line, row, layout.submit)
+    priority = _count(line, row, layout.priority) if layout.priority else 0
+    if not 0 <= gpus <= _MOST_GPUS or not 0 <= run_s <= LONGEST_S:
+        raise InputError(f"line {line} of the trace: {gpus} GPUs for {run_s:g} s is not a job")
+    if abs(submit_s) > LONGEST_S:
+        raise InputError(f"line {line} of the trace: {layout.submit} is {row[layout.submit]}; it has to be in seconds")
+    if not gpus or not run_s:
+        return None
+    return Arrival(f"job-{line}", submit_s, math.ceil(gpus / gpus_per_pod), min(gpus, gpus_per_pod), run_s, priority)
+
+
+def _count(line: int, row: Mapping[str, str], column: str) -> int:
+    number = _number(line, row, column)
+    if not number.is_integer():
+        raise InputError(f"line {line} of the trace: {column} is {row[column]!r}, not a whole number")
+    return int(number)
+
+
+def _number(line: int, row: Mapping[str, str], column: str) -> float:
+    try:
+        number = float(row[column])
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"line {line} of the trace: {column} is {row[column]!r}, not a number")
+    return number

@@ -1,0 +1,131 @@
+"""A cluster as it is, through the core: what would start and where, what waits and why, and what other settings change.
+
+Gangs only: pods that are in no gang are placed by kube-scheduler, with more plug-ins than are modelled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extender.core.events import ClaimSeen, Event, GroupSeen, PodSeen
+from extender.core.gang import Gang
+from extender.core.scheduler import Scheduler
+from extender.simulation.clock import Clock
+from extender.simulation.replay.control_plane import CollapsedControlPlane
+from extender.simulation.report.tables import Table
+from policies.model import Node, Pod, PodGroup
+
+SETTLED_S = 120.0
+"""By then everything has been decided that can be, and gangs that were found bound in part have lost their patience."""
+_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One gang that lacked nodes. ``nodes``: pod name -> node, of members that got one now; empty if it waits."""
+
+    gang: str
+    members: int
+    nodes: dict[str, str]
+    domains: tuple[str, ...]
+    code: str
+    reason: str
+    evicted: int
+
+    @property
+    def starts(self) -> bool:
+        return bool(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``running``: gangs that lacked nothing. ``singles``: pods in no gang without a node, which nobody decided on."""
+
+    name: str
+    answers: list[Answer]
+    running: int
+    singles: int
+
+
+def decide(
+    name: str,
+    core: Scheduler,
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    groups: Sequence[PodGroup],
+    claims: Sequence[ClaimSeen],
+) -> Verdict:
+    """Show the core the cluster and let it act; every write succeeds."""
+    clock, bound = Clock(), dict[str, str]()
+    control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
+    control_plane.pods = {pod.uid: pod for pod in pods}
+    facts: list[Event] = [*map(GroupSeen, groups), *claims, *map(PodSeen, pods)]
+    control_plane.begin(nodes, facts)
+    lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
+    clock.run(SETTLED_S)
+    answers = [_answer(core, core.state.gangs[key], bound, control_plane.evicted) for key in lacked]
+    return Verdict(
+        name,
+        sorted(answers, key=lambda one: one.gang),
+        running=len(core.state.gangs) - len(lacked),
+        singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
+    )
+
+
+def tables(verdicts: Sequence[Verdict]) -> list[Table]:
+    """What the first one says, and what the others change."""
+    first = verdicts[0]
+    starts = [(one.gang, *_where(one)) for one in first.answers if one.starts]
+    waits = [(one.gang, f"{one.members}", one.code, one.reason) for one in first.answers if not one.starts]
+    found = [
+        Table(f"Would start with {first.name}", ("gang", "members", "domains", "nodes"), starts, words=True),
+        Table("Would wait", ("gang", "members", "code", "reason"), waits, words=True),
+    ]
+    if evicted := [(one.gang, f"{one.evicted}") for one in first.answers if one.evicted]:
+        found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
+    for other in verdicts[1:]:
+        changed = [
+            (before.gang, _told(before), _told(after))
+            for before, after in zip(first.answers, other.answers, strict=True)
+            if (before.nodes, before.code) != (after.nodes, after.code)
+        ]
+        found.append(Table(f"Changed by {other.name}", ("gang", first.name, other.name), changed, words=True))
+    return found
+
+
+def _lacks(core: Scheduler, pod: Pod) -> bool:
+    return pod.live and not pod.node and pod.scheduler in core.state.schedulers and not pod.native_group
+
+
+def _answer(core: Scheduler, gang: Gang, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
+    nodes = {pod.name: bound[pod.uid] for pod in sorted(gang.live, key=lambda pod: pod.rank) if pod.uid in bound}
+    members = len(gang.live)
+    gone = sum(pod.group_key == gang.key for pod in evicted)
+    return Answer(
+        str(gang.key), members, nodes, _domains(core, nodes), gang.reason.code, gang.reason.message, evicted=gone
+    )
+
+
+def _domains(core: Scheduler, nodes: dict[str, str]) -> tuple[str, ...]:
+    """Those of the nearest level that the nodes are in, each once; a node in none stands for itself."""
+    view = core.state.ledger.snapshot()
+    if not view.levels:
+        return ()
+    level = view.levels[0]
+    codes = {node: int(level.codes[view.rows[node]]) for node in nodes.values() if node in view.rows}
+    return tuple(dict.fromkeys(node if code < 0 else level.names[code] for node, code in sorted(codes.items())))
+
+
+def _where(one: Answer) -> tuple[str, str, str]:
+    nodes = list(dict.fromkeys(one.nodes.values()))
+    return f"{len(one.nodes)} of {one.members}", _some(one.domains), _some(nodes)
+
+
+def _told(one: Answer) -> str:
+    return f"starts on {_some(list(dict.fromkeys(one.nodes.values())))}" if one.starts else f"waits: {one.code}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

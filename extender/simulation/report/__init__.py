@@ -1,0 +1,1 @@
+"""The results of a replay: figures, tables, sentences, pictures and a page."""

@@ -1,0 +1,196 @@
+"""What came of a run, in figures: waiting time by gang size, GPU-hours by use, domains spanned."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.shape import GPU, gpus_of
+from policies.model import CLIQUE, Node
+
+SECONDS_PER_HOUR = 3600.0
+
+Step = tuple[float, float, float, float]
+"""From when on, and the GPUs that were productive, starting and held without work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Jobs of a size, more than half of ``most_gpus`` up to all of them: from submission until the gang was whole.
+
+    0 stands for jobs of all sizes. A job that never was whole has waited for ever: None stands for that.
+    """
+
+    most_gpus: int
+    jobs: int
+    started: int
+    median_s: float | None
+    p95_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One run of one scheduler. GPU-hours of the four uses add up to all GPUs over ``observed_s``.
+
+    ``held``: without work, which is ``held_in_vain`` by gangs that never became complete, and ``rendezvous`` by members
+    whose gang became complete later. Pods that fail and are made anew are another gang. ``never_started``: jobs of
+    which no gang was ever whole. ``makespan_s``: None unless all completed. ``window_s``: while jobs arrived.
+    ``held_at_most``: GPUs held without work at the worst moment. ``utilisation``: the productive share of all GPUs
+    while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: (domains, gangs) of
+    several pods that started, by the number of NVLink domains that they were in, where a node in none counts as one;
+    None without such domains. ``scattered``: those of them in more domains than an empty cluster would have needed.
+    """
+
+    scheduler: str
+    gpus: int
+    jobs: int
+    completed: int
+    never_started: int
+    observed_s: float
+    makespan_s: float | None
+    productive: float
+    starting: float
+    held: float
+    free: float
+    held_at_most: int
+    utilisation: float | None
+    overall: Waits
+    waits: tuple[Waits, ...]
+    spans: tuple[tuple[int, int], ...] | None
+    scattered: int
+    window_s: float
+    held_in_vain: float
+    rendezvous: float
+
+    @property
+    def drain_s(self) -> float | None:
+        """From the last submission to the end of the last job; None unless all completed."""
+        return None if self.makespan_s is None else self.makespan_s - self.window_s
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods."""
+
+    figures: Figures
+    steps: Sequence[Step]
+    gangs: frozenset[int]
+
+
+def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: bool = True) -> Outcome:
+    """Of a course that has been played. ``spans``: whether its pods were on nodes at all."""
+    end_s, gpus, lives = course.observed_s, gpus_of(nodes), course.lives
+    steps = course.account.steps
+    hours = _hours(steps, end_s)
+    arriving_s = min(max(life.arrival.submit_s for life in lives), end_s)
+    completed = [life.ended_s for life in lives if life.ended_s is not None and not life.failed]
+    spans &= any(CLIQUE in node.labels for node in nodes)
+    gangs = [life for life in lives if spans and life.whole_s is not None and len(life.seats) > 1]
+    domains = Domains(nodes)
+    spanned = [domains.spanned(life.seats) for life in gangs]
+    fewest = [domains.fewest(life.arrival.gpus, len(life.seats)) for life in gangs]
+    figures = Figures(
+        scheduler=scheduler,
+        gpus=gpus,
+        jobs=len(lives),
+        completed=len(completed),
+        never_started=sum(life.whole_s is None for life in lives),
+        observed_s=end_s,
+        window_s=arriving_s,
+        makespan_s=max(completed) if len(completed) == len(lives) else None,
+        productive=hours[0],
+        starting=hours[1],
+        held=hours[2],
+        held_in_vain=sum(life.vain_gpu_s + life.held_gpu_s(end_s) for life in lives) / SECONDS_PER_HOUR,
+        rendezvous=sum(life.met_gpu_s for life in lives) / SECONDS_PER_HOUR,
+        free=gpus * end_s / SECONDS_PER_HOUR - sum(hours),
+        held_at_most=max(step[3] for step in steps),
+        utilisation=_hours(steps, arriving_s)[0] * SECONDS_PER_HOUR / (gpus * arriving_s) if arriving_s else None,
+        overall=_waits(0, [_waited_s(life) for life in lives]),
+        waits=_by_size(lives),
+        spans=tuple(sorted(Counter(spanned).items())) if spans else None,
+        scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
+    )
+    return Outcome(figures, steps, frozenset(_size(life) for life in lives if life.arrival.pods > 1))
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that so large a share of them does not exceed; None if that is infinite."""
+    value = sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
+    return value if math.isfinite(value) else None
+
+
+def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, float, float]]:
+    """The means of the three uses over ``bins`` equal stretches of 0..end_s."""
+    width = end_s / bins
+    sums = [[0.0, 0.0, 0.0] for _ in range(bins)]
+    for step, until in zip(steps, [*(step[0] for step in steps[1:]), end_s], strict=True):
+        at, until = step[0], min(until, end_s)
+        number = min(int(at / width), bins - 1)
+        while at < until:
+            edge = until if number == bins - 1 else min(until, (number + 1) * width)
+            for use in range(3):
+                sums[number][use] += step[1 + use] * (edge - at) / width
+            at, number = edge, min(number + 1, bins - 1)
+    return [(one[0], one[1], one[2]) for one in sums]
+
+
+class Domains:
+    """How many NVLink domains a set of nodes is in; a node in none is one by itself."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._of = {node.name: node.labels.get(CLIQUE, node.name) for node in nodes}
+        self._gpus = [(self._of[node.name], dict(node.allocatable).get(GPU, 0)) for node in nodes]
+        self._slots: dict[int, list[int]] = {}
+
+    def spanned(self, names: Sequence[str]) -> int:
+        return len({self._of[name] for name in names})
+
+    def fewest(self, gpus: int, pods: int) -> int:
+        """How many of them so many pods need when the cluster is empty."""
+        left = pods
+        for number, slots in enumerate(self._slots_of(gpus), 1):
+            left -= slots
+            if left <= 0:
+                return number
+        raise ValueError(f"{pods} pods of {gpus} GPUs do not fit at all")
+
+    def _slots_of(self, gpus: int) -> list[int]:
+        if gpus not in self._slots:
+            slots: Counter[str] = Counter()
+            for domain, offered in self._gpus:
+                slots[domain] += offered // gpus
+            self._slots[gpus] = sorted(slots.values(), reverse=True)
+        return self._slots[gpus]
+
+
+def _waited_s(life: Life) -> float:
+    return math.inf if life.whole_s is None else life.whole_s - life.arrival.submit_s
+
+
+def _by_size(lives: Sequence[Life]) -> tuple[Waits, ...]:
+    by_size: dict[int, list[float]] = {}
+    for life in lives:
+        by_size.setdefault(_size(life), []).append(_waited_s(life))
+    return tuple(_waits(size, waited) for size, waited in sorted(by_size.items()))
+
+
+def _size(life: Life) -> int:
+    return 1 << max(life.arrival.all_gpus - 1, 0).bit_length()
+
+
+def _waits(most_gpus: int, waited: Sequence[float]) -> Waits:
+    started = sum(map(math.isfinite, waited))
+    return Waits(most_gpus, len(waited), started, quantile(waited, 0.5), quantile(waited, 0.95))
+
+
+def _hours(steps: Sequence[Step], end_s: float) -> tuple[float, float, float]:
+    """GPU-hours of the three uses until then."""
+    if not end_s:
+        return 0.0, 0.0, 0.0
+    ((productive, starting, held),) = binned([step for step in steps if step[0] <= end_s], end_s, 1)
+    scale = end_s / SECONDS_PER_HOUR
+    return productive * scale, starting * scale, held * scale

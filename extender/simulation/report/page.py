@@ -1,0 +1,167 @@
+"""The report as one self-contained HTML page: figures, pictures and how they came about; no script, nothing fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from extender.simulation.report import charts
+from extender.simulation.report.charts import Share
+from extender.simulation.report.outcome import SECONDS_PER_HOUR, Figures, Outcome, binned
+from extender.simulation.report.style import STYLE
+from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables
+from extender.simulation.report.verdict import longer_waits, verdict
+
+_SPANS = ("span-1", "span-2", "span-3", "span-4")
+
+
+def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
+    """The whole page; ``price`` in USD per GPU-hour."""
+    figures = [one.figures for one in outcomes]
+    parts = [
+        f"<h1>{escape(about.jobs)}</h1>",
+        f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',
+        f'<p class="verdict">{escape(verdict(outcomes, price))}</p>',
+        f'<div class="cards">{"".join(_card(one, price) for one in figures)}</div>',
+        *_over_time(outcomes),
+        *_waiting(outcomes),
+        *_spans(figures),
+        *_cost(figures, price),
+        "<h2>All figures</h2>",
+        *(_table(table) for table in tables(figures, price)),
+        f"<footer>{escape(_assumed(about))}</footer>",
+    ]
+    return _document(f"{about.jobs} on {about.cluster}", parts)
+
+
+def snapshot_page(title: str, facts: Sequence[str], found: Sequence[Table]) -> str:
+    """What Muster would do with a cluster: sentences, and a table for each kind of answer."""
+    told = (f'<p class="facts">{escape(fact)}</p>' for fact in facts)
+    shown = (_table(table) if table.rows else f"<h3>{escape(table.title)}: none</h3>" for table in found)
+    return _document(title, [f"<h1>{escape(title)}</h1>", *told, *shown])
+
+
+def _document(title: str, parts: Sequence[str]) -> str:
+    head = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
+    )
+    return "\n".join([head, *parts, "</main></body></html>\n"])
+
+
+def _facts(about: Input, one: Figures) -> str:
+    load = f", offered load {100 * about.load:.0f} %" if about.window_s else ""
+    arriving = f"submitted over {duration(about.window_s)}" if about.window_s else "submitted at once"
+    return f"{about.cluster}: {counted(one.gpus, 'GPU')}. {counted(one.jobs, 'job')}, {arriving}{load}."
+
+
+def _assumed(about: Input) -> str:
+    patience = "for ever" if about.give_up_s is None else f"for {duration(about.give_up_s)}"
+    return (
+        f"Simulated: a gang needs {duration(about.start_s)} to start once it is whole; members wait for the others "
+        f"{patience}, then fail and are made anew. Seed {about.seed}. Muster {about.muster} is the code that decides "
+        "in production, under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and make no "
+        "API calls."
+    )
+
+
+def _card(one: Figures, price: float) -> str:
+    bad = ' class="bad"' if one.held >= 1 else ""
+    never = f'<b class="bad">{one.never_started:,}</b>' if one.never_started else "<b>0</b>"
+    return (
+        f'<div class="card"><h3>{escape(one.scheduler)}</h3>'
+        f"<b>{duration(one.overall.median_s)} / {duration(one.overall.p95_s)}</b>"
+        "<span>waiting, median / 95th percentile</span>"
+        f"<b{bad}>{hours(one.held)}</b><span>GPU-hours held without work, {one.held * price:,.0f} USD</span>"
+        f"{never}<span>jobs that never started</span></div>"
+    )
+
+
+def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
+    end_s = max(one.figures.observed_s for one in outcomes)
+    parts = [
+        "<h2>What the GPUs did</h2>",
+        "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole. Dashed: the last job "
+        "is submitted, and what follows is the drain.</p>",
+        '<p class="narrow">Pictures and tables can be moved sideways.</p>',
+        _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
+    ]
+    for one in outcomes:
+        curve = binned(one.steps, end_s, charts.BINS) if end_s else []
+        if curve:
+            name = one.figures.scheduler
+            parts += [
+                f"<h3>{escape(name)}</h3>",
+                _scroll(charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)),
+            ]
+    return parts
+
+
+def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
+    figures, longer = [one.figures for one in outcomes], longer_waits(outcomes)
+    return [
+        "<h2>Waiting time by gang size</h2>",
+        "<p>From submission until the gang is whole. On a logarithmic axis the dot is the median, and the "
+        "bar ends at the 95th percentile.</p>",
+        _scroll(charts.waiting([one.scheduler for one in figures], [one.waits for one in figures])),
+        *(["<h3>Where jobs wait longer, and why</h3>"] if longer else []),
+        *(f'<p class="why">{escape(sentence)}</p>' for sentence in longer),
+    ]
+
+
+def _spans(figures: Sequence[Figures]) -> list[str]:
+    placed = [(one, dict(one.spans)) for one in figures if one.spans]
+    if not placed:
+        return []
+    counts = sorted({count for _, spanned in placed for count in spanned})
+    groups = [(count,) for count in counts[:3]] + ([tuple(counts[3:])] if counts[3:] else [])
+    counted = [f"{group[0]}" if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
+    names = [f"{words} {'domain' if words == '1' else 'domains'}" for words in counted]
+    rows = [
+        [
+            Share(style, sum(spanned.get(count, 0) for count in group), name)
+            for style, group, name in zip(_SPANS, groups, names, strict=False)
+        ]
+        for _, spanned in placed
+    ]
+    legend = [(f"var(--n{number})", name) for number, name in enumerate(names, 1)]
+    notes = [f"{one.scattered:,} in more than necessary" for one, _ in placed]
+    return [
+        "<h2>Domains spanned</h2>",
+        "<p>NVLink domains that each gang of several pods is in; a node in none counts as one by itself.</p>",
+        _legend(legend),
+        _scroll(charts.bars("Domains spanned", [one.scheduler for one, _ in placed], rows, notes)),
+    ]
+
+
+def _cost(figures: Sequence[Figures], price: float) -> list[str]:
+    rows, notes = [], []
+    for one in figures:
+        amounts = (("productive", one.productive), ("starting", one.starting), ("held", one.held), ("free", one.free))
+        rows.append([Share(style, gpu_h * price, f"{style}: {gpu_h * price:,.0f} USD") for style, gpu_h in amounts])
+        whole = one.gpus * one.observed_s / SECONDS_PER_HOUR * price
+        notes.append(f"{whole:,.0f} USD, {one.held * price:,.0f} of it held")
+    return [
+        "<h2>Cost</h2>",
+        f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",
+        _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
+        _scroll(charts.bars("Cost", [one.scheduler for one in figures], rows, notes)),
+    ]
+
+
+def _legend(entries: Sequence[tuple[str, str]]) -> str:
+    parts = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for colour, name in entries)
+    return f'<div class="legend">{"".join(parts)}</div>'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
+    kind = ' class="words"' if table.words else ""
+    return f"<h3>{escape(table.title)}</h3>{_scroll(f'<table{kind}><tr>{head}</tr>{body}</table>')}"
+
+
+def _scroll(wide: str) -> str:
+    """On a narrow screen it is moved sideways by itself, and the page stays where it is."""
+    return f'<div class="scroll">{wide}</div>'

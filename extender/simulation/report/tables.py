@@ -1,0 +1,132 @@
+"""The outcome of several schedulers on the same jobs, side by side: as tables for people and as values for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from extender.simulation.report.outcome import Figures, Outcome, binned
+
+CURVE_BINS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``rows`` have a cell for each of ``columns``; the first is a heading. ``words``: the others are no figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What was simulated, in words and numbers, and by which version of Muster.
+
+    ``load``: infinite when all jobs were submitted at once.
+    """
+
+    jobs: str
+    cluster: str
+    load: float
+    window_s: float
+    start_s: float
+    give_up_s: float | None
+    seed: int
+    muster: str
+
+
+def tables(figures: Sequence[Figures], price: float) -> list[Table]:
+    """The runs side by side; ``price`` in USD per GPU-hour."""
+    found = [waiting(figures), uses(figures, price)]
+    return [*found, spans(figures)] if any(one.spans for one in figures) else found
+
+
+def waiting(figures: Sequence[Figures]) -> Table:
+    """Median and 95th percentile of the waiting time, by gang size and scheduler."""
+    rows = []
+    for waits in zip(*(one.waits for one in figures), strict=True):
+        cells = tuple(f"{duration(one.median_s)} / {duration(one.p95_s)}" for one in waits)
+        rows.append((size_words(waits[0].most_gpus), f"{waits[0].jobs:,}", *cells))
+    overall = (f"{duration(one.overall.median_s)} / {duration(one.overall.p95_s)}" for one in figures)
+    rows.append(("all", f"{figures[0].jobs:,}", *overall))
+    names = tuple(one.scheduler for one in figures)
+    return Table("Waiting until the gang is whole: median / 95th percentile", ("GPUs", "jobs", *names), rows)
+
+
+def uses(figures: Sequence[Figures], price: float) -> Table:
+    """What became of the jobs and of the GPUs."""
+    rows: list[tuple[str, Callable[[Figures], str]]] = [
+        ("Jobs completed", lambda one: f"{one.completed:,} of {one.jobs:,}"),
+        ("Jobs that never started", lambda one: f"{one.never_started:,}"),
+        ("Arrival window", lambda one: duration(one.window_s)),
+        ("Drain after the last arrival", lambda one: duration(one.drain_s)),
+        ("Makespan (arrival window and drain)", lambda one: duration(one.makespan_s)),
+        ("Observed for", lambda one: duration(one.observed_s)),
+        ("Productive GPU-hours", lambda one: hours(one.productive)),
+        ("Starting GPU-hours (start-up of whole gangs)", lambda one: hours(one.starting)),
+        ("GPU-hours held while waiting for members (rendezvous)", lambda one: hours(one.rendezvous)),
+        ("GPU-hours held by gangs that never became complete", lambda one: hours(one.held_in_vain)),
+        ("Free GPU-hours", lambda one: hours(one.free)),
+        ("GPUs held without work, at the worst moment", lambda one: f"{one.held_at_most:,}"),
+        (
+            "Utilisation (productive GPUs) while jobs arrive",
+            lambda one: "-" if one.utilisation is None else f"{100 * one.utilisation:.1f} %",
+        ),
+        (f"Cost of GPUs held without work, at {price:.2f} USD", lambda one: f"{one.held * price:,.0f} USD"),
+        (
+            f"Cost of the whole cluster, at {price:.2f} USD",
+            lambda one: f"{one.gpus * one.observed_s / 3600 * price:,.0f} USD",
+        ),
+    ]
+    cells = [(label, *(figure(one) for one in figures)) for label, figure in rows]
+    return Table("What the GPUs did", ("", *(one.scheduler for one in figures)), cells)
+
+
+def spans(figures: Sequence[Figures]) -> Table:
+    """In how many NVLink domains the gangs of several pods were."""
+    placed = [(one, dict(one.spans)) for one in figures if one.spans is not None]
+    counts = sorted({count for _, spanned in placed for count in spanned})
+    rows = [(f"{count}", *(f"{spanned.get(count, 0):,}" for _, spanned in placed)) for count in counts]
+    rows.append(("more than necessary", *(f"{one.scattered:,}" for one, _ in placed)))
+    names = tuple(one.scheduler for one, _ in placed)
+    return Table("Gangs of several pods, by the number of NVLink domains that they span", ("domains", *names), rows)
+
+
+def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str, Any]:
+    """Everything, for programs; ``curve`` has the mean GPUs in each use over equal stretches of the observation."""
+    schedulers = []
+    for one in outcomes:
+        curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
+        schedulers.append(asdict(one.figures) | {"curve": [[round(value, 2) for value in point] for point in curve]})
+    told = asdict(about) | {"load": about.load if about.window_s else None}
+    return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
+
+
+def size_words(most_gpus: int) -> str:
+    """2 -> "2", 8 -> "5-8"."""
+    least = most_gpus // 2 + 1
+    return f"{most_gpus}" if least >= most_gpus else f"{least}-{most_gpus}"
+
+
+def duration(seconds: float | None) -> str:
+    """Three figures at most, for people: 0 s, 42 s, 3.5 min, 12.4 h, 9.2 d; None: never."""
+    if seconds is None:
+        return "never"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    for unit, size, most in (("min", 60.0, 100), ("h", 3600.0, 100)):
+        if seconds / size < most:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 86400:.1f} d"
+
+
+def counted(count: int, thing: str) -> str:
+    """1 job, 2 jobs, 15,802 jobs."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
+def hours(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.2f}"

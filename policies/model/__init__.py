@@ -1,0 +1,30 @@
+"""The nouns every decision is made of: nodes, pods, pod groups. All are immutable values.
+
+Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
+"""
+
+from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
+from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
+from policies.model.pod import GANG_GATE, Controller, Pod, Stamp
+from policies.model.topology import NO_LEVEL, Topology
+
+__all__ = [
+    "CLIQUE",
+    "GANG_GATE",
+    "NO_LEVEL",
+    "Controller",
+    "Dialect",
+    "GroupKey",
+    "GroupRef",
+    "Node",
+    "Placement",
+    "Pod",
+    "PodGroup",
+    "Requests",
+    "Requirement",
+    "Selection",
+    "Stamp",
+    "Taint",
+    "Toleration",
+    "Topology",
+]

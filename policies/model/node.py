@@ -1,0 +1,80 @@
+"""A node, and what a pod can demand of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+CLIQUE = "nvidia.com/gpu.clique"
+"""The NVLink domain of a node, as NVIDIA's feature discovery labels it; the whole value is its name."""
+
+Requests = tuple[tuple[str, int], ...]
+"""What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint; only ``NoSchedule`` and ``NoExecute`` keep pods away."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration; an empty key with ``Exists`` tolerates everything, an empty effect every effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a node selector term: ``key operator values``; ``is_field`` reads the node's fields."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    is_field: bool = False
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Selection:
+    """What a pod demands of a node besides room: selector, required affinity (any term, all of it), tolerations.
+
+    Its hash is worked out once: it may be large, and it is looked up for every pod that has it.
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.node_selector, self.affinity, self.tolerations)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Selection], tuple[object, ...]]:
+        """Another process hashes strings in another way."""
+        return Selection, (self.node_selector, self.affinity, self.tolerations)
+
+
+ANY_NODE = Selection()
+"""Demands nothing of a node but room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the planner sees it."""
+
+    name: str
+    allocatable: Requests
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True

@@ -1,0 +1,116 @@
+"""A pod, reduced to what a decision reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from policies.model.group import GroupKey, GroupRef
+from policies.model.node import ANY_NODE, Requests, Selection
+from policies.model.topology import SILENT, Topology
+
+GANG_GATE = "muster.dev/gang"
+"""The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
+
+
+class Controller(NamedTuple):
+    """The object that made a pod, as the pod's owner reference names it."""
+
+    version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole.
+
+    ``quorum``: the gang's minMember then, ``size``: how many slots were bound by then or about to be, ``at``: when the
+    release began, in seconds since the epoch; 0 where nobody has said so.
+    """
+
+    gang: str
+    release: str
+    complete: bool
+    quorum: int = 0
+    size: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, reduced to the fields that a decision uses.
+
+    ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
+    ``controller`` is None where it cannot be told of anything as well. ``refusal`` is the message
+    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
+    when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
+    tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
+    annotations nothing reads.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    requests: Requests = (("pods", 1),)
+    scheduler: str = "muster"
+    created: float = 0.0
+    priority: int = 0
+    node: str | None = None
+    nominated_node: str | None = None
+    phase: str = "Pending"
+    deleting: bool = False
+    gates: tuple[str, ...] = ()
+    owner: str = ""
+    controller: Controller | None = None
+    index: int | None = None
+    series: str = ""
+    selection: Selection = ANY_NODE
+    topology: Topology = SILENT
+    group: GroupRef | None = None
+    refusal: str | None = None
+    stamp: Stamp | None = None
+    native_group: bool = False
+    device_claims: bool = False
+    claims: tuple[str, ...] = ()
+    ends: float | None = None
+    hint: str | None = None
+
+    @property
+    def terminal(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def live(self) -> bool:
+        """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
+        return not self.terminal and not self.deleting
+
+    @property
+    def foreign_gates(self) -> tuple[str, ...]:
+        """Gates that somebody else has to take off."""
+        return tuple(gate for gate in self.gates if gate != GANG_GATE)
+
+    @property
+    def group_key(self) -> GroupKey | None:
+        """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
+        if self.group is None or self.native_group:
+            return None
+        return GroupKey(self.namespace, self.group.name)
+
+    @property
+    def identity(self) -> tuple[str, int] | str:
+        """What it counts as towards a quorum: one per completion index of its owner, else itself."""
+        return self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
+
+    @property
+    def rank(self) -> tuple[str, int, str, str]:
+        """The order of members inside a gang: by series and index, then by name."""
+        return (self.series, self.index if self.index is not None else 1 << 31, self.name, self.uid)
+
+    def slice_of(self, size: int) -> tuple[str, int]:
+        """Which slice of so many members it is in. Slices never span series."""
+        return self.series, (self.index or 0) // size
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

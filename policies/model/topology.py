@@ -1,0 +1,39 @@
+"""What a pod or a PodGroup asks of the topology."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NO_LEVEL = "none"
+"""What a request says in place of a level to ask for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What is asked of the topology: levels by short name or label key, or ``none``; None where nothing is said.
+
+    ``slice_size`` members with consecutive indexes share one domain of ``slice_level`` (the nearest unless said).
+    """
+
+    required: str | None = None
+    preferred: str | None = None
+    slice_size: int | None = None
+    slice_level: str | None = None
+
+    def over(self, other: Topology) -> Topology:
+        """What a pod says, and where it says nothing what its PodGroup says; a slice's size and level go together."""
+        if other == SILENT:
+            return self
+        sliced = other if self.slice_size is None else self
+        return Topology(
+            self.required or other.required, self.preferred or other.preferred, sliced.slice_size, sliced.slice_level
+        )
+
+    def __str__(self) -> str:
+        said = [("required", self.required), ("preferred", self.preferred), ("slices of", self.slice_size)]
+        texts = [f"{what} {value}" for what, value in said if value is not None]
+        return ", ".join(texts + ([f"in {self.slice_level}"] if self.slice_level else [])) or "nothing"
+
+
+SILENT = Topology()
+"""A pod or PodGroup that says nothing of the topology."""

@@ -1,0 +1,119 @@
+"""What a gang finds at each level: the room every domain has for its roles, and which of equals is better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.placement.columns import Mask
+from policies.placement.request import PlacementRequest, Role
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot
+from policies.strategies.packing import domain_sums, fullness, scarce
+
+
+def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:
+    """How many members of the role each domain of a level could take; of a sliced role only whole slices."""
+    rules, level = role.rules, levels[at]
+    if not rules.slice_size or at < rules.slice_level:
+        return level.tally(role.room)[0]
+    near = levels[rules.slice_level]
+    whole = near.tally(role.room)[0] // rules.slice_size * rules.slice_size
+    return whole if at == rules.slice_level else _upwards(whole, near, at - rules.slice_level, len(level.names))
+
+
+def reach(role: Role, snapshot: Snapshot) -> int:
+    """How many members the cluster has room for at once, as their rules will have it."""
+    levels, rules = snapshot.levels, role.rules
+    if rules.required is not None:
+        most = int(rooms(role, rules.required, levels).max(initial=0))
+    else:
+        most = int(rooms(role, rules.slice_level, levels).sum() if rules.slice_size else role.room.sum())
+    return most - most % (rules.slice_size or 1)
+
+
+class DomainCapacity:
+    """One ask and one snapshot; everything is worked out when it is asked for, once."""
+
+    def __init__(self, request: PlacementRequest, snapshot: Snapshot) -> None:
+        self.roles = request.roles
+        self.levels = snapshot.levels
+        self._snapshot = snapshot
+        self._beside = request.beside
+        self._rooms: dict[tuple[int, int], Counts] = {}
+        self._preference: dict[int, Counts] = {}
+
+    def rooms(self, role: int, at: int) -> Counts:
+        found = self._rooms.get((role, at))
+        if found is None:
+            found = self._rooms[role, at] = rooms(self.roles[role], at, self.levels)
+        return found
+
+    def siblings(self, at: int) -> Counts:
+        """How many of the gang's other members each domain has."""
+        level = self.levels[at]
+        return np.bincount(level.codes[self._beside] + 1, minlength=len(level.names) + 1)[1:]
+
+    def preference(self, at: int) -> NDArray[np.int64]:
+        """The place of each domain among those with equal room: siblings, fullness, tight surroundings, name."""
+        found = self._preference.get(at)
+        if found is None:
+            level = self.levels[at]
+            used = fullness(*domain_sums(level, *scarce(self.roles[0].requests, self._snapshot)))
+            around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
+            keys = [level.rank, *around[::-1], -used, -self.siblings(at)]
+            found = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
+            found[np.lexsort(keys)] = np.arange(len(level.names))
+        return found
+
+    def best_first(self, codes: Rows, at: int, needed: Counts | None) -> Rows:
+        """Domains of a level: where siblings are or are near, those that divide less, the tightest, the preferred."""
+        keys: list[NDArray[np.int64]] = [self.preference(at)[codes], self.rooms(0, at)[codes]]
+        if needed is not None:
+            keys.append(needed[codes])
+        if len(self._beside):
+            level = self.levels[at]
+            farther = range(len(level.above), 0, -1)
+            keys += [-_downwards(self.siblings(at + steps), level, steps)[codes] for steps in farther]
+            keys.append(-self.siblings(at)[codes])
+        return codes[np.lexsort(keys)]
+
+    def holds(self, at: int) -> Mask:
+        """Shape ``(roles, domains)``: has the domain room for each role up to this one, and for all they ask for?"""
+        level, roles, snapshot = self.levels[at], self.roles, self._snapshot
+        holds = np.array([self.rooms(number, at) >= role.count for number, role in enumerate(roles)])
+        if len(roles) > 1:
+            asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
+            for number, role in enumerate(roles):
+                for line, amount in snapshot.demand(role.requests) or ():
+                    asked[number, line] = amount * role.count
+            for line, sums in enumerate(np.cumsum(asked, axis=0).T):
+                if sums.any():
+                    holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= sums[:, np.newaxis]
+        return np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
+
+    def allows(self, at: int, held: int) -> Mask:
+        """Domains around which the roles from ``held`` on find what they require."""
+        level = self.levels[at]
+        allowed = np.ones(len(level.names), dtype=np.bool_)
+        for number, role in enumerate(self.roles[held:], held):
+            required = role.rules.required
+            if required is not None:
+                if required <= at:
+                    return np.zeros_like(allowed)
+                allowed &= _downwards(self.rooms(number, required), level, required - at) >= role.count
+        return allowed
+
+    def _near_room(self, at: int, steps: int) -> Counts:
+        return _upwards(self.rooms(0, at), self.levels[at], steps, len(self.levels[at + steps].names))
+
+
+def _upwards(values: Counts, level: Level, steps: int, domains: int) -> Counts:
+    """Sums of a level's values for the domains so many steps farther out."""
+    return np.bincount(level.above[steps - 1] + 1, values, domains + 1).astype(np.int64)[1:]
+
+
+def _downwards(values: Counts, level: Level, steps: int) -> Counts:
+    """For each domain the value of the one so many steps farther out that it is in, 0 if it is in none."""
+    return np.append(values, 0)[level.above[steps - 1]]

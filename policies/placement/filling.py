@@ -1,0 +1,98 @@
+"""Filling domains with a gang: one role after the other, the fewest nodes for each, members in rank order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from policies.api import Choice, ScorePolicy
+from policies.model import Pod
+from policies.placement.columns import Codes
+from policies.placement.fewest import fewest
+from policies.placement.request import Role
+from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot, slots
+from policies.steps import Steps
+
+
+def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
+    """Place one role after the other in the domains, as many members as fit: a node for each that got one."""
+    nodes: dict[str, str] = {}
+    left = snapshot.free.copy() if len(roles) > 1 else snapshot.free
+    anchor: int | None = None
+    for role in roles:
+        room = role.room.copy() if role is roles[0] else _room_left(role, left, snapshot)
+        if role.rules.required is not None:
+            codes = snapshot.levels[role.rules.required].codes
+            anchor = _anchor(codes, choice[0].rows, room) if anchor is None else anchor
+            room[codes != codes[anchor]] = 0
+        yield 5 + len(room) // 200
+        pods = iter(role.pods)
+        for rows, counts, looked_at in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
+            names = [snapshot.names[row] for row in np.repeat(rows, counts).tolist()]
+            nodes |= {pod.uid: name for name, pod in zip(names, pods, strict=False)}
+            if len(roles) > 1:
+                for line, amount in snapshot.demand(role.requests) or ():
+                    left[line, rows] -= amount * counts
+            yield 15 + looked_at // 40 + len(names) // 20
+    return nodes
+
+
+def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:
+    """The role's room beside the roles of the same gang that were placed before it."""
+    demand = snapshot.demand(role.requests)
+    return role.room.copy() if demand is None else np.minimum(role.room, slots(left, demand))
+
+
+def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
+    """A node of the domain that has the most room among these nodes: those who require the level go there."""
+    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
+    rooms[:1] = -1
+    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
+    return int(rows[best[0]]) if len(best) else 0
+
+
+def _seats(
+    role: Role, choice: Choice, room: Counts, snapshot: Snapshot, scoring: ScorePolicy, *, limited: bool
+) -> Iterator[tuple[Rows, Counts, int]]:
+    """Nodes for the role, domain by domain, how many members each takes, and of how many nodes they were chosen.
+
+    Takes that room away.
+    """
+    rest = role.count
+    for domain in choice:
+        most = rest if domain.most is None or not limited else min(rest, domain.most)
+        for part in _parts(role, domain.rows, snapshot):
+            here = int(room[part].sum())
+            unit = role.rules.slice_size
+            want = min(most, here // unit * unit if unit else here)
+            if not want:
+                continue
+            rows = _pick(role.pods[0], part, room, want, snapshot, scoring)
+            counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
+            room[rows] -= counts
+            most, rest = most - want, rest - want
+            yield rows, counts, len(part)
+        if not rest:
+            return
+
+
+def _parts(role: Role, rows: Rows, snapshot: Snapshot) -> Iterator[Rows]:
+    """The nodes at once, or for a sliced role by the domains in which slices have to stay whole."""
+    if not role.rules.slice_size:
+        yield rows
+        return
+    codes = snapshot.levels[role.rules.slice_level].codes[rows]
+    for code in np.unique(codes[codes >= 0]).tolist():
+        yield rows[codes == code]
+
+
+def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
+    """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
+    here = room[rows]
+    if here.sum() > rest:
+        poor = 100 - np.clip(scoring.score(pod, rows, snapshot), 0, 100)
+        rows = rows[fewest(here, rest, poor * len(snapshot.names) + snapshot.rank[rows])]
+    else:
+        rows = rows[here > 0]
+    return rows[np.argsort(snapshot.rank[rows])]

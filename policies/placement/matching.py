@@ -1,0 +1,105 @@
+"""May this pod run on that node at all? Selector, required affinity and taints, as kube-scheduler reads them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial, reduce
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.model import Node, Requirement, Selection, Taint, Toleration
+from policies.placement.columns import (
+    Beyond,
+    Column,
+    Fact,
+    Field,
+    Holds,
+    Known,
+    Label,
+    Mask,
+    OneOf,
+    Predicate,
+    Standing,
+    number,
+)
+
+Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
+
+
+def admits(node: Node, selection: Selection) -> bool:
+    """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in."""
+    return _judge(selection, lambda fact, holds: holds(fact.of(node)))
+
+
+def eligible(selection: Selection, column: Callable[[Fact], Column], count: int) -> Mask:
+    """``admits`` of all nodes at once: a mask over the first ``count`` rows of the columns."""
+    return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
+
+
+def cost(selection: Selection) -> int:
+    """Of evaluating it for all nodes, in the units of ``policies.steps``."""
+    terms = sum(map(len, selection.affinity or ()))
+    return 5 * (len(selection.node_selector) + terms) + len(selection.tolerations)
+
+
+def pinned_to(selection: Selection) -> str | None:
+    """The one node that its affinity names, as a pin does; None when it asks for anything else or for nothing."""
+    match selection.affinity:
+        case ((Requirement("metadata.name", "In", (node,), True),),):
+            return node
+    return None
+
+
+def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
+    """The rules, for one node or for all of them, as ``test`` has it."""
+    verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
+    for key, value in selection.node_selector:
+        verdict = verdict & test(Label(key), OneOf((value,)))
+    if selection.affinity is not None:
+        terms = [
+            reduce(operator.and_, [test(_fact(one), _predicate(one)) for one in term])
+            for term in selection.affinity
+            if term
+        ]
+        verdict = verdict & (reduce(operator.or_, terms) if terms else False)
+    return verdict
+
+
+def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:
+    return taints is not None and all(_tolerated(taint, tolerations) for taint in taints)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    if taint.effect == "PreferNoSchedule":
+        return True
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def _fact(requirement: Requirement) -> Fact:
+    return Field(requirement.key) if requirement.is_field else Label(requirement.key)
+
+
+def _predicate(requirement: Requirement) -> Predicate:
+    values = requirement.values
+    match requirement.operator:
+        case "In" | "NotIn":
+            return OneOf(values, negated=requirement.operator == "NotIn")
+        case "Exists" | "DoesNotExist":
+            return Known(negated=requirement.operator == "DoesNotExist")
+        case "Gt" | "Lt":
+            return Beyond(number(values[0]) if values else None, below=requirement.operator == "Lt")
+        case _:
+            return OneOf(())

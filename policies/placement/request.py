@@ -1,0 +1,141 @@
+"""What one gang asks of the cluster at one decision: its members by role, and the room that each node has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.model import Pod, Requests
+from policies.placement.matching import cost
+from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
+from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.steps import Steps, grouped, ordered
+
+MOST_PARTS = 32
+"""Slices of one shape that lack members, and that are placed at once: each is a role of its own."""
+
+Sibling = tuple[Pod, str]
+"""Another member of the gang, and the node that it is on or has been promised."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Role:
+    """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go.
+
+    ``rules`` are what they ask of the topology; a sliced role consists of whole slices. ``home``: level and domain, by
+    index and code, that they have to join their siblings in.
+    """
+
+    pods: tuple[Pod, ...]
+    room: Counts
+    rules: Rules = NONE_ASKED
+    home: tuple[int, int] | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.pods)
+
+    @property
+    def requests(self) -> Requests:
+        return self.pods[0].requests
+
+    def cut(self, count: int) -> Role:
+        """The first ``count`` of them, or all."""
+        return self if count >= self.count else Role(self.pods[:count], self.room, self.rules, self.home)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacementRequest:
+    """The roles, in the order in which they are to be placed. ``beside``: where other members of the gang already are,
+    a row for each of them."""
+
+    roles: tuple[Role, ...]
+    beside: Rows
+
+
+def roles_of(
+    members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot, beside: Sequence[Sibling]
+) -> Steps[list[Role] | Unclear]:
+    """The members by shape: those with requirements first, the nearest level first, then large requests.
+
+    Extended resources weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the
+    siblings have made of it, forbids a member to go.
+    """
+    ranked = yield from ordered(members, lambda pod: pod.rank)
+    shapes = yield from grouped(ranked, lambda pod: (pod.requests, pod.selection, pod.topology))
+    closed = rows_of(refused, snapshot)
+    found: list[tuple[bool, Role]] = []
+    for pods in shapes.values():
+        rules = rules_of(pods, snapshot)
+        if isinstance(rules, Unclear):
+            return rules
+        room = snapshot.room(pods[0].requests, pods[0].selection)
+        room[closed] = 0
+        home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
+        if rules.slice_size:
+            found += yield from _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
+        else:
+            found.append((False, Role(tuple(pods), room, rules, home)))
+        yield 10 + cost(pods[0].selection) + len(room) // 200
+    levels = len(snapshot.levels)
+    found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
+    return [role for _, role in found]
+
+
+def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
+    """The rows of those nodes that exist."""
+    rows = (snapshot.rows.get(name) for name in names)
+    return np.array([row for row in rows if row is not None], dtype=np.intp)
+
+
+def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> tuple[int, int] | None:
+    """No room outside the domains of the level, nor outside the one where most of the bound siblings are: the home."""
+    codes = snapshot.levels[required].codes
+    room[codes < 0] = 0
+    bound = rows_of([node for pod, node in beside if requires_level(pod)], snapshot)
+    homes = codes[bound]
+    homes = homes[homes >= 0]
+    if not len(homes):
+        return None
+    home = int(np.bincount(homes).argmax())
+    room[codes != home] = 0
+    return required, home
+
+
+def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]]]:
+    """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
+    pods, room, rules = sliced.pods, sliced.room, sliced.rules
+    codes = snapshot.levels[rules.slice_level].codes
+    room[codes < 0] = 0
+    shape = (pods[0].requests, pods[0].selection, pods[0].topology)
+    homes = {
+        pod.slice_of(rules.slice_size): int(codes[snapshot.rows[node]])
+        for pod, node in beside
+        if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows
+    }
+    slices = yield from grouped(pods, lambda pod: pod.slice_of(rules.slice_size))
+    parts = [of for of, some in slices.items() if of in homes or len(some) < rules.slice_size]
+    cut = set(parts)
+    found, whole = [], [pod for of, some in slices.items() if of not in cut for pod in some]
+    if whole:
+        found.append((False, Role(tuple(whole), room, rules, sliced.home)))
+    for of in parts[:MOST_PARTS]:
+        some = tuple(slices[of])
+        if of in homes:
+            home = rules.slice_level, homes[of]
+            found.append((True, Role(some, np.where(codes == home[1], room, 0), rules.unsliced(), home)))
+        else:
+            found.append((False, Role(some, room, rules.sliced_by(len(some)), sliced.home)))
+    return found
+
+
+def _nearness(role: Role, levels: int) -> int:
+    return levels if role.rules.required is None else role.rules.required
+
+
+def _bulk(requests: Requests) -> tuple[int, int, int]:
+    amounts = dict(requests)
+    scarce = sum(amount for name, amount in requests if "/" in name)
+    return scarce, amounts.get("cpu", 0), amounts.get("memory", 0)

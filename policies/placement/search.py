@@ -1,0 +1,185 @@
+"""From level to level: one domain that holds the gang, as near as possible, and how it divides into nearer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.api import PAUSE, Choice
+from policies.placement.capacity import DomainCapacity
+from policies.placement.columns import Mask
+from policies.placement.request import PlacementRequest
+from policies.placement.snapshot import Counts, Domain, Level, Snapshot
+
+Shares = list[tuple[int, int]]
+"""Domains by their codes, in the order in which they are to be filled, and how many members each gets."""
+
+Split = Callable[[Counts, int, int, NDArray[np.int64]], Shares]
+"""``split(rooms, want, spare, preference)``: share so many out to the domains. ``spare``: room outside all of them."""
+
+Dividing = Generator[Choice, None, list[Domain]]
+"""Finds the domains that one divides into. What it yields are pauses."""
+
+_DOMAINS_AT_ONCE = 50
+_TRIES, _TRIES_REQUIRED = 4, 64
+"""Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
+
+
+def choices(
+    request: PlacementRequest, snapshot: Snapshot, split: Split, *, whole_first: bool = True, even: bool = False
+) -> Iterator[Choice]:
+    """One domain of the preferred level, else of the next one farther out, and so on; at last the whole cluster.
+
+    What is larger than a domain of the preferred level is divided by ``split``: into domains of the preferred level,
+    those into nearest ones; a sliced role into domains of its slices. A gang that requires a level gets domains up to
+    that level only. Without ``whole_first`` the domain of the required level, or the cluster, is divided at once. With
+    ``even``, of domains that divide into equally many those go first that leave equal shares to them.
+
+    Where no domain holds all roles, one that holds all but the easiest, and so on: a launcher never keeps the workers
+    out of a clique. The others go as near as they can.
+    """
+    search = _Search(DomainCapacity(request, snapshot), split, even=even)
+    rules = request.roles[0].rules
+    top = len(snapshot.levels) - 1 if rules.required is None else rules.required
+    if not whole_first or rules.preferred is None:
+        steps = range(0) if rules.required is None else range(top, top + 1)
+    else:
+        steps = range(min(rules.preferred, top), top + 1)
+    for at in steps:
+        yield from search.wholes(at)
+    if rules.required is None:
+        everywhere = Domain("", np.arange(len(snapshot.names)))
+        if search.chain(len(snapshot.levels)):
+            parts = yield from search.divided(None, len(snapshot.levels))
+            yield tuple(parts)
+        yield (everywhere,)
+
+
+class _Search:
+    def __init__(self, capacity: DomainCapacity, split: Split, *, even: bool) -> None:
+        self._capacity = capacity
+        self._split = split
+        self._even = even
+        self._first = capacity.roles[0]
+        self._levels = capacity.levels
+
+    def chain(self, at: int) -> tuple[int, ...]:
+        """The levels through which a domain of that level divides, the farthest first."""
+        rules = self._first.rules
+        if rules.slice_size:
+            return (rules.slice_level,) if rules.slice_level < at else ()
+        steps = dict.fromkeys((rules.preferred, 0)) if rules.preferred is not None else ()
+        return tuple(step for step in steps if step is not None and step < at)
+
+    def wholes(self, at: int) -> Iterator[Choice]:
+        """Single domains of a level, for all roles or for all but the easiest ones."""
+        capacity, roles = self._capacity, self._capacity.roles
+        holds, tries = capacity.holds(at), _TRIES if self._first.rules.required is None else _TRIES_REQUIRED
+        if not holds[0].any():
+            return
+        chain = self.chain(at)
+        needed = self._needed(at, chain[0]) if chain else None
+        for held in range(len(roles), 0, -1):
+            codes = np.flatnonzero(holds[held - 1] & capacity.allows(at, held))
+            for code in capacity.best_first(codes, at, needed)[:tries].tolist():
+                near = () if held == len(roles) else self._around(at, code)
+                parts = yield from self.divided(code, at)
+                yield (*parts, *near)
+            if held > 1:
+                yield PAUSE
+
+    def divided(self, code: int | None, at: int) -> Dividing:
+        """A domain, or without a code the whole cluster, as the domains that it divides into."""
+        count = len(self._first.room)
+        inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
+        whole = Domain("" if code is None else self._levels[at].names[code], np.flatnonzero(inside))
+        return (yield from self._divide(whole, inside, self._first.count, self.chain(at)))
+
+    def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> Dividing:
+        if not chain:
+            return [whole]
+        yield PAUSE
+        level, unit = self._levels[chain[0]], self._first.rules.slice_size or 1
+        rooms, spare = level.tally(np.where(inside, self._first.room, 0))
+        shares = self._split(rooms // unit, want // unit, spare // unit, self._capacity.preference(chain[0]))
+        parts, left = [], inside.copy()
+        for number, (code, seats) in enumerate(_as_neighbours(shares, level), 1):
+            rows = level.domain(code).rows
+            rows = rows[inside[rows]]
+            left[rows] = False
+            part, here = Domain(level.names[code], rows, seats * unit), inside
+            if len(chain) > 1:
+                here = np.zeros_like(inside)
+                here[rows] = True
+            parts += yield from self._divide(part, here, seats * unit, chain[1:])
+            if number % _DOMAINS_AT_ONCE == 0:
+                yield PAUSE
+        if len(self._capacity.roles) == 1:
+            left = left & (level.codes < 0)
+        if left.any():
+            parts.append(Domain("", np.flatnonzero(left), whole.most))
+        return parts
+
+    def _needed(self, at: int, near: int) -> Counts:
+        """How many domains of a nearer level the first role needs inside each domain of this one, at least.
+
+        Where shares are to be equal, twice as many, and one more where they cannot be.
+        """
+        level, nearer = self._levels[at], self._levels[near]
+        parents = nearer.above[at - near - 1]
+        unit = self._first.rules.slice_size or 1
+        # Nodes of a nearer domain that lack the label of this level are not inside.
+        rooms = nearer.tally(np.where(level.codes >= 0, self._first.room, 0))[0] // unit * unit
+        want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
+        needed = _needed(rooms, parents, want)
+        return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed
+
+    def _around(self, at: int, code: int) -> Iterable[Domain]:
+        """Everything outside a domain, the nearest first."""
+        taken = self._levels[at].codes == code
+        for steps, up in enumerate(self._levels[at].above, 1):
+            if up[code] >= 0:
+                ring = (self._levels[at + steps].codes == up[code]) & ~taken
+                taken = taken | ring
+                yield Domain("", np.flatnonzero(ring))
+        yield Domain("", np.flatnonzero(~taken))
+
+
+def _needed(rooms: Counts, parents: NDArray[np.intp], want: Counts) -> Counts:
+    """For each parent: how many of its domains, the roomiest first, hold what is wanted there."""
+    needed = np.where(want > 0, len(rooms), 0)
+    order = np.lexsort((-rooms, parents))
+    order = order[parents[order] >= 0]
+    owner, sums = parents[order], np.concatenate(([0], np.cumsum(rooms[order])))
+    starts = np.searchsorted(owner, owner)
+    enough = sums[1:] - sums[starts] >= want[owner]
+    # Later domains only add to what suffices already: the first that is enough counts.
+    np.minimum.at(needed, owner[enough], (np.arange(len(order)) - starts + 1)[enough])
+    return np.where(want > 0, needed, 0)
+
+
+def _uneven(rooms: Counts, parents: NDArray[np.intp], needed: Counts, want: int) -> Mask:
+    """For each parent: whether no so many of its domains can have equal shares, to within one, of what they are to
+    hold: all that is wanted, or as much as the roomiest have room for."""
+    inside, size = parents >= 0, len(needed)
+    order = np.lexsort((-rooms[inside], parents[inside]))
+    rooms, parents = rooms[inside][order], parents[inside][order]
+    roomiest = np.arange(len(parents)) - np.searchsorted(parents, parents) < needed[parents]
+    within = np.minimum(np.bincount(parents, rooms * roomiest, size).astype(np.int64), want)
+    share, larger = np.divmod(within, np.maximum(needed, 1))
+    enough = np.bincount(parents, rooms >= share[parents], size) >= needed
+    return np.asarray(~enough | (np.bincount(parents, rooms > share[parents], size) < larger), dtype=np.bool_)
+
+
+def _as_neighbours(shares: Shares, level: Level) -> Shares:
+    """Domains that are near each other one after the other, so that ranks that follow each other are near, too."""
+    if not level.above:
+        return shares
+    codes = np.array([code for code, _ in shares], dtype=np.intp)
+    keys = [np.arange(len(codes))]
+    for up in level.above:
+        _, first, which = np.unique(up[codes], return_index=True, return_inverse=True)
+        keys.append(first[which])
+    return [shares[place] for place in np.lexsort(keys).tolist()]

@@ -1,0 +1,157 @@
+"""Why a gang has no placement, in numbers that a person can check: for the cluster, and for a required level."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.model import Pod
+from policies.placement.capacity import rooms
+from policies.placement.columns import Mask
+from policies.placement.request import Role, rows_of
+from policies.placement.snapshot import Counts, Domain, Level, Snapshot, slots
+from policies.strategies.packing import kinds
+from policies.words import amount, amounts, counted, devices, listed, many
+
+
+@dataclass(frozen=True, slots=True)
+class NearestDomain:
+    """The domain that comes nearest to holding a role that requires its level; ``text`` says how near.
+
+    ``kinds``: the resources that count, so that whoever has some of them there is in the way.
+    """
+
+    text: str
+    domain: Domain
+    kinds: tuple[str, ...]
+
+
+def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
+    """What the cluster has for one such member, in numbers a person can check with kubectl."""
+    eligible = snapshot.eligible(pod.selection)
+    roomy = eligible & (snapshot.slots(pod.requests) > 0)
+    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
+    if not roomy.any() and (small := _too_small(pod, snapshot, eligible)):
+        parts.append(small)
+    if barred := int((~eligible).sum()):
+        match = counted(barred, "node", "does not match", "do not match")
+        parts.append(
+            f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"
+        )
+    if closed := int(roomy[rows_of(refused, snapshot)].sum()):
+        parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
+    return "; ".join(parts)
+
+
+def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
+    """What keeps the pod off every node that it may use even if that were empty; nothing where it would fit."""
+    if not eligible.any():
+        return ""
+    demand = snapshot.demand(pod.requests)
+    if demand is None:
+        absent = [name for name, much in pod.requests if much > 0 and name not in snapshot.resources]
+        return f"no node offers {listed(absent)}"
+    whole = snapshot.allocatable[:, eligible]
+    if (slots(whole, demand) > 0).any():
+        return ""
+    most = {name: int(whole[snapshot.resources[name]].max()) for name, much in pod.requests if much > 0}
+    short = [amount(name, most[name]) for name, much in pod.requests if much > most.get(name, much)]
+    return (
+        f"even empty, no node is large enough: at most {listed(short)}"
+        if short
+        else "even empty, no node has all of it"
+    )
+
+
+def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain | None:
+    """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other."""
+    at = role.rules.confining if role.home is None else role.home[0]
+    if at is None:
+        return None
+    level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
+    code = _roomiest(found, level) if role.home is None else role.home[1]
+    if code is None:
+        domain, near = Domain("", np.zeros(0, dtype=np.intp)), _nowhere(role, level)
+    else:
+        domain, free = level.domain(code), _free(role, int(found[code]))
+        if role.home is None:
+            near = f"{_domains(level)}, best has {free} ({domain.name})"
+        else:
+            near = f"its gang is in {domain.name}, which has {free}"
+        whole = role.rules.required is not None or not role.rules.slice_size
+        near += _short(role, want - int(found[code]), domain, snapshot) if whole else _sliced(role, found, want)
+    text = f"{_asked(role, want, at, snapshot)}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
+    return NearestDomain(text, domain, kinds(role.requests))
+
+
+def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
+    rules = role.rules
+    text = f"required {snapshot.levels[at].key} for {want} x {devices(role.requests)}"
+    if rules.slice_size:
+        text += f" in slices of {rules.slice_size}"
+        if at != rules.slice_level:
+            text += f" that share {snapshot.levels[rules.slice_level].key} each"
+    return text
+
+
+def _roomiest(found: Counts, level: Level) -> int | None:
+    """The domain with the most room; None when none has any."""
+    return int(np.lexsort((level.rank, -found))[0]) if found.any() else None
+
+
+def _nowhere(role: Role, level: Level) -> str:
+    size = role.rules.slice_size
+    wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
+    return _domains(level) + wanted
+
+
+def _free(role: Role, free: int) -> str:
+    whole = f" in whole slices of {role.rules.slice_size}" if role.rules.slice_size else ""
+    return f"{many(free, f'free {_thing(role)}')}{whole}"
+
+
+def _thing(role: Role) -> str:
+    """What takes one member."""
+    return "node" if int(role.room.max(initial=0)) <= 1 else "slot"
+
+
+def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
+    if short <= 0:
+        return "; not enough for these and the gang's other members together"
+    text = f"; {many(short, _thing(role))} short"
+    if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
+        text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"
+    return text
+
+
+def _sliced(role: Role, found: Counts, want: int) -> str:
+    size = role.rules.slice_size
+    return f"; room for {int(found.sum()) // size} of {many(-(-want // size), 'slice')} in all"
+
+
+def _domains(level: Level) -> str:
+    count = level.inhabited()
+    if not count:
+        return "no node has this label"
+    return f"{many(count, 'domain')} of {level.name}" if level.name[-1].isdigit() else many(count, level.name)
+
+
+def _unlabelled(role: Role, level: Level, snapshot: Snapshot) -> str:
+    """Nodes that would do if somebody labelled them."""
+    outside, demand = level.outside().rows, snapshot.demand(role.requests)
+    if not len(outside) or demand is None:
+        return ""
+    roomy = slots(snapshot.free[:, outside], demand) > 0
+    count = int((roomy & snapshot.eligible(role.pods[0].selection)[outside]).sum())
+    return f"; {counted(count, 'node', 'has', 'have')} room but not this label" if count else ""
+
+
+def _contradictions(level: Level) -> str:
+    """Labels that contradict nesting: whoever reads the numbers must know that they are smaller for it."""
+    if not level.torn:
+        return ""
+    contradict = "contradicts" if len(level.torn) == 1 else "contradict"
+    named = ", ".join(level.torn[:3]) + ", ..." * (len(level.torn) > 3)
+    return f"; {many(len(level.torn), 'value')} of this label {contradict} the wider levels: {named}"

@@ -1,0 +1,135 @@
+"""The cluster at one decision: what is free beside bound and assumed pods, and which domain each node is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.model import Requests, Selection
+from policies.placement.columns import Codes, Mask
+
+Amounts = NDArray[np.int64]
+"""Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
+
+Counts = NDArray[np.int64]
+"""Shape ``(nodes,)`` or ``(domains,)``."""
+
+Rows = NDArray[np.intp]
+"""Some nodes, by their rows."""
+
+PLENTY = 1 << 31
+"""Slots of a node for a pod that asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Nodes that share one value of a level; without a name when they do not.
+
+    ``most``: how many members of the first role may go there, for a policy that shares them out; None for no limit.
+    """
+
+    name: str
+    rows: Rows
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
+
+    A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
+    ``rank`` is the place of each name among all names. Levels nest: ``above[i][code]`` is the one domain of the level
+    ``i + 1`` steps farther out that the nodes of a domain are in, -1 where none of them has that label. ``torn``: label
+    values seen under two domains of a farther level. Such a value is as many domains as it has parents, each named
+    after both.
+    """
+
+    name: str
+    key: str
+    names: Sequence[str]
+    rank: Codes
+    codes: Codes
+    above: tuple[Codes, ...] = ()
+    torn: tuple[str, ...] = ()
+    _order: Rows = field(init=False, repr=False, compare=False)
+    _bounds: Rows = field(init=False, repr=False, compare=False)
+    _present: Rows = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Levels change much less often than they are asked. In the order of their domains, the nodes of the domain
+        # ``code`` stand from bounds[code + 1] to bounds[code + 2], behind those outside all domains.
+        order = np.argsort(self.codes, kind="stable")
+        bounds = np.searchsorted(self.codes[order], np.arange(-1, len(self.names) + 1))
+        present = np.flatnonzero(np.diff(bounds))
+        for name, value in (("_order", order), ("_bounds", bounds), ("_present", present)):
+            object.__setattr__(self, name, value)
+
+    def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
+        """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
+        sums = np.zeros(len(self.names) + 1, dtype=np.int64)
+        if len(self._present):
+            sums[self._present] = np.add.reduceat(per_node[self._order], self._bounds[self._present])
+        return sums[1:], int(sums[0])
+
+    def domain(self, code: int) -> Domain:
+        return Domain(self.names[code], self._order[self._bounds[code + 1] : self._bounds[code + 2]])
+
+    def outside(self) -> Domain:
+        """The nodes in no domain."""
+        return Domain("", self._order[: self._bounds[1]])
+
+    def inhabited(self) -> int:
+        """How many domains have nodes."""
+        return int((self._present > 0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Arrays over all nodes, row ``i`` for ``names[i]``. Policies read them and never write to them.
+
+    It is a view, valid during one decision: it follows whatever is charged or changed afterwards.
+    ``rank[row]`` is the place of the node's name among all names, ``resources`` maps a resource to its line in
+    ``free`` and ``allocatable``, ``levels`` are the configured ones, nearest first.
+    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart.
+    """
+
+    names: Sequence[str]
+    rows: dict[str, int]
+    rank: Rows
+    resources: dict[str, int]
+    free: Amounts
+    allocatable: Amounts
+    levels: tuple[Level, ...]
+    eligible: Callable[[Selection], Mask]
+
+    def level_called(self, name: str) -> int | None:
+        """The index of the level with that short name or label key; None when there is none."""
+        return next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
+
+    def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
+        """Line and amount of what is asked for; None when no node offers one of the resources at all."""
+        wanted = [(self.resources.get(name, -1), amount) for name, amount in requests if amount > 0]
+        return None if any(line < 0 for line, _ in wanted) else wanted
+
+    def slots(self, requests: Requests) -> Counts:
+        """How many pods of this shape each node still has room for, one beside the other."""
+        demand = self.demand(requests)
+        if demand is None:
+            return np.zeros(len(self.names), dtype=np.int64)
+        return slots(self.free, demand)
+
+    def room(self, requests: Requests, selection: Selection) -> Counts:
+        """``slots`` of the nodes that admit such a pod, 0 elsewhere."""
+        return self.slots(requests) * self.eligible(selection)
+
+
+def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
+    """Slots in any such amounts. An overcommitted node has none for what it lacks, however little is asked for."""
+    found: Counts | None = None
+    for line, amount in demand:
+        here = free[line] if amount == 1 else free[line] // amount
+        found = np.minimum(here, PLENTY if found is None else found)
+    return np.full(free.shape[1], PLENTY, dtype=np.int64) if found is None else np.maximum(found, 0, out=found)

@@ -1,0 +1,35 @@
+"""Affinity: near the members of the same gang that have a node already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policies.api import NO_OPINION, NOBODY
+from policies.model import Pod
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot
+
+
+class Affinity:
+    """How near a node is to the placed members of the gang, in the mean over those members.
+
+    A node in the nearest domain of all of them gets 100. Each level farther out counts half of the one before: of three
+    levels, a node in their next domain gets 43, and one in the farthest 15. No opinion where no node is near to any.
+    """
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
+        levels = snapshot.levels
+        near = np.zeros(len(rows))
+        for at, level in enumerate(levels):
+            near += 0.5**at * _siblings(level, rows, beside)
+        if not near.any():
+            return NO_OPINION
+        best = len(beside) * sum(0.5**at for at in range(len(levels)))
+        return np.ceil((100 * near / best).round(6)).astype(np.int64)
+
+
+def _siblings(level: Level, rows: Rows, beside: Rows) -> Counts:
+    """How many of them are in the domain of each node; none are in the domain of a node that has none."""
+    counts = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)
+    counts[0] = 0
+    found: Counts = counts[level.codes[rows] + 1]
+    return found

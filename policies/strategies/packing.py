@@ -1,0 +1,72 @@
+"""Packing: fill nodes and cliques that are broken already, so that whole ones stay whole."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.api import NOBODY
+from policies.model import Pod, Requests
+from policies.placement.snapshot import Amounts, Counts, Level, Rows, Snapshot
+
+BROKEN, BROKEN_AROUND, NODE_BROKEN, FULL, NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
+"""What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
+
+
+class Packing:
+    """Whatever is broken already goes before what is whole, and of the broken what is fuller, in what the pod asks for
+    and is scarce.
+
+    That something of the node's nearest domain is in use counts most, so that no whole clique is broken while a broken
+    one has room; then whether the node itself is broken; the levels farther out each count half of the one before. A
+    node in no domain of a level counts as one in a full domain: what runs there breaks none.
+    """
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
+        used, offered = scarce(pod.requests, snapshot)
+        if not len(used):
+            return np.zeros(len(rows), dtype=np.int64)
+        node = fullness(used[:, rows], offered[:, rows])
+        if not snapshot.levels:
+            return np.ceil(50 * (node > 0) + 50 * node).astype(np.int64)
+        total = NODE_BROKEN * (node > 0) + NODE_FULL * node
+        for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
+            # The code -1 finds the last one.
+            domains = np.append(fullness(*domain_sums(level, used, offered)), 1.0)[level.codes[rows]]
+            total += broken * (domains > 0) + full * domains
+        # Rounding errors must not lift what is in no use above 0.
+        return np.ceil(total.round(6)).astype(np.int64)
+
+
+def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each level adds when it is broken, and when it is full."""
+    halves = 0.5 ** np.arange(levels)
+    farther = halves[1:] / halves[1:].sum() * BROKEN_AROUND
+    broken = np.concatenate(([BROKEN], farther)) if levels > 1 else np.array([BROKEN + BROKEN_AROUND])
+    return broken, halves / halves.sum() * FULL
+
+
+def kinds(requests: Requests) -> tuple[str, ...]:
+    """The extended resources asked for, else cpu and memory."""
+    asked = [name for name, amount in requests if amount]
+    return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
+
+
+def scarce(requests: Requests, snapshot: Snapshot) -> tuple[Amounts, Amounts]:
+    """Used and offered, shape ``(kinds, nodes)``, of what is scarce among what is asked for."""
+    lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
+    offered = snapshot.allocatable[lines]
+    return offered - snapshot.free[lines], offered
+
+
+def domain_sums(level: Level, used: Amounts, offered: Amounts) -> tuple[Amounts, Amounts]:
+    """The same for the domains of a level: shape ``(kinds, domains)``."""
+    shape = (len(used), len(level.names))
+    sums = [np.array([level.tally(line)[0] for line in amounts]).reshape(shape) for amounts in (used, offered)]
+    return sums[0], sums[1]
+
+
+def fullness(used: Amounts, offered: Amounts) -> NDArray[np.float64]:
+    """0..1 for each place: the largest share in use of any kind."""
+    shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
+    return np.asarray(np.clip(shares.max(axis=0, initial=0.0), 0.0, 1.0), dtype=np.float64)
