@@ -1,1 +1,1 @@
-"""The core and its policies under a virtual clock, in a model of the cluster around them."""
+"""Schedulers under a virtual clock, on the jobs of a trace, a scenario or a snapshot: `muster simulate`."""

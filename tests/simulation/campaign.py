@@ -9,10 +9,10 @@ from functools import partial
 
 from extender.core.effects import Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
-from extender.simulation.model.apiserver import Change, Kind
-from extender.simulation.model.world import BEGIN_S, World
 from policies.model import Pod
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
+from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, CuriousExtender, Referee
 from tests.simulation.rest import judge_rest

@@ -11,13 +11,13 @@ from extender.core.limits import Limits
 from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
 from extender.simulation.chance import Chance
-from extender.simulation.model.cycle import Profile
-from extender.simulation.model.jobs import JobSpec, Role
-from extender.simulation.model.network import Weather
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
 from tests.builders import node, requests
 from tests.simulation.faults import FAULTS
+from tests.simulation.model.cycle import Profile
+from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.network import Weather
 from tests.simulation.terms import Terms
 
 FOREIGN_GATE = "example.com/quota"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.simulation.model.apiserver import Kind
+from tests.simulation.model.apiserver import Kind
 from tests.simulation.trouble import Trouble
 
 

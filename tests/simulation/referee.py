@@ -21,13 +21,13 @@ from extender.core.effects import (
 )
 from extender.core.events import BindArrived, Event, FilterCalled, PreemptCalled
 from extender.core.invariants import validate
-from extender.simulation.model.apiserver import Change, Kind
-from extender.simulation.model.process import Extender
-from extender.simulation.model.world import World
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.manners import Manners
+from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.process import Extender
+from tests.simulation.model.world import World
 from tests.simulation.room import judge_room
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, look, slot, take

@@ -8,9 +8,9 @@ from extender.core.effects import Evict, Nominate, PostBinding, Ungate
 from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering import SteeringMode
-from extender.simulation.model.world import World
 from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation.fairness import OURS
+from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes

@@ -9,11 +9,11 @@ from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, Node
 from extender.core.scheduler import Scheduler
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock, Timer
-from extender.simulation.model.cycle import Profile
-from extender.simulation.model.world import World
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from policies.model import GroupKey, Node, Pod, PodGroup
 from tests.scenarios.stage import BIND_TIMEOUT_S, LONGEST_BACKOFF_S, Setting
+from tests.simulation.model.cycle import Profile
+from tests.simulation.model.world import World
 from tests.simulation.virtual import VirtualStage, core_for
 
 START_S, LEASE_S = 1.0, 15.0

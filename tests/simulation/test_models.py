@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from extender.core.scheduler import Scheduler
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock, Lane, Process
-from extender.simulation.model.apiserver import CONFLICT, OK, ApiServer, Change, Kind
-from extender.simulation.model.cycle import Profile
-from extender.simulation.model.informer import Informer
-from extender.simulation.model.jobs import JobSpec, Role
-from extender.simulation.model.network import NO_ANSWER, Network, Weather
-from extender.simulation.model.world import World
 from policies.model import GANG_GATE, Node, Pod
 from tests.builders import cluster, node, requests, single
+from tests.simulation.model.apiserver import CONFLICT, OK, ApiServer, Change, Kind
+from tests.simulation.model.cycle import Profile
+from tests.simulation.model.informer import Informer
+from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.network import NO_ANSWER, Network, Weather
+from tests.simulation.model.world import World
 
 
 def world(*nodes: str, muster: bool = True, **facts: object) -> World:

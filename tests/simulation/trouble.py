@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from extender.simulation.model.jobs import Job
-from extender.simulation.model.world import World
 from policies.model import Node, Pod
+from tests.simulation.model.jobs import Job
+from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
 
 ThingT = TypeVar("ThingT")

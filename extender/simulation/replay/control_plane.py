@@ -1,8 +1,9 @@
 """Carries the core's effects out at once, and without fail: the API server and kube-scheduler, collapsed.
 
-What is left out, compared with the full model of the cluster in ``world.py``: writes and watches take no time, nothing
-fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no preemption)
-and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and then bind.
+What is left out, compared with the full model of the cluster that the tests have: writes and watches take no time,
+nothing fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no
+preemption) and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and
+then bind.
 The core and its policies are the ones that decide in production, unchanged, and see the same events in the same order.
 """
 

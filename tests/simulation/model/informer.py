@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 from extender.simulation.clock import Timer
-from extender.simulation.model.apiserver import ApiServer, Change, Kind
-from extender.simulation.model.network import Network
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.network import Network
 
 Seen = Callable[[Change, Change | None], None]
 Gone = Callable[[Change], None]

@@ -25,12 +25,12 @@ from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Action, Driver, Failed, Send, Watcher
 from extender.runtime.requests import Response
 from extender.simulation.clock import Process, Timer
-from extender.simulation.model.apiserver import ApiServer, Change, Kind
-from extender.simulation.model.cycle import BindRequest
-from extender.simulation.model.informer import Informer
-from extender.simulation.model.network import Network
-from extender.simulation.model.requests import carry_out
 from policies.model import Node, Pod, PodGroup
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.cycle import BindRequest
+from tests.simulation.model.informer import Informer
+from tests.simulation.model.network import Network
+from tests.simulation.model.requests import carry_out
 
 
 class Extender:
@@ -108,7 +108,7 @@ class Extender:
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         answer = self._ask(FilterCalled(next(self._numbers), pod, candidates))
-        assert answer is None or isinstance(answer, AnswerFilter)  # noqa: S101
+        assert answer is None or isinstance(answer, AnswerFilter)
         return answer
 
     @property
@@ -118,7 +118,7 @@ class Extender:
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
         answer = self._ask(PreemptCalled(next(self._numbers), pod, victims))
-        assert answer is None or isinstance(answer, AnswerPreempt)  # noqa: S101
+        assert answer is None or isinstance(answer, AnswerPreempt)
         return answer
 
     def bind(self, request: BindRequest) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extender.simulation.model.apiserver import ApiServer, Change, Kind
-from extender.simulation.model.backlog import Backlog, NodeCame, Place, PodCame, PodWent
-from extender.simulation.model.cache import Cache
-from extender.simulation.model.informer import Informer
-from extender.simulation.model.network import Network
 from policies.model import Node, Pod
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.backlog import Backlog, NodeCame, Place, PodCame, PodWent
+from tests.simulation.model.cache import Cache
+from tests.simulation.model.informer import Informer
+from tests.simulation.model.network import Network
 
 
 class Picture:
@@ -96,10 +96,10 @@ class Picture:
 
 
 def _pod(change: Change) -> Pod:
-    assert isinstance(change.value, Pod)  # noqa: S101
+    assert isinstance(change.value, Pod)
     return change.value
 
 
 def _node(change: Change) -> Node:
-    assert isinstance(change.value, Node)  # noqa: S101
+    assert isinstance(change.value, Node)
     return change.value

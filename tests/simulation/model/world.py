@@ -8,15 +8,15 @@ from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Watcher
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
-from extender.simulation.model.apiserver import ApiServer, Kind
-from extender.simulation.model.cache import Bars, no_bars
-from extender.simulation.model.cycle import Profile
-from extender.simulation.model.jobs import Jobs
-from extender.simulation.model.kubelet import Kubelets
-from extender.simulation.model.kubescheduler import KubeScheduler
-from extender.simulation.model.network import Network, Weather
-from extender.simulation.model.process import Extender
 from policies.model import Node
+from tests.simulation.model.apiserver import ApiServer, Kind
+from tests.simulation.model.cache import Bars, no_bars
+from tests.simulation.model.cycle import Profile
+from tests.simulation.model.jobs import Jobs
+from tests.simulation.model.kubelet import Kubelets
+from tests.simulation.model.kubescheduler import KubeScheduler
+from tests.simulation.model.network import Network, Weather
+from tests.simulation.model.process import Extender
 
 BEGIN_S = 1000.0
 
@@ -68,7 +68,7 @@ class World:
 
     def stand_by(self) -> Extender:
         """Another extender, which reads along and waits for its turn."""
-        assert self._core is not None  # noqa: S101
+        assert self._core is not None
         timeout_s = self.profile.bind_timeout_s
         return self._process(self._core(), self.api, self.network, bind_timeout_s=timeout_s, stands_by=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from extender.simulation.model.cache import FIT, Cache
 from policies.model import Pod
+from tests.simulation.model.cache import FIT, Cache
 
 Victims = dict[str, tuple[Pod, ...]]
 """Node -> the pods to be evicted there."""

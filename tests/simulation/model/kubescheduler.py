@@ -8,14 +8,14 @@ from enum import Enum
 from random import Random
 
 from extender.simulation.clock import Lane, Process, Task, Timer
-from extender.simulation.model.apiserver import OK, ApiServer
-from extender.simulation.model.backlog import Backlog, PodWent, Queued
-from extender.simulation.model.cache import Bars, Cache, no_bars
-from extender.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
-from extender.simulation.model.network import Network
-from extender.simulation.model.picture import Picture
-from extender.simulation.model.preemption import Victims, candidates, cheapest
 from policies.model import Pod
+from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.backlog import Backlog, PodWent, Queued
+from tests.simulation.model.cache import Bars, Cache, no_bars
+from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
+from tests.simulation.model.network import Network
+from tests.simulation.model.picture import Picture
+from tests.simulation.model.preemption import Victims, candidates, cheapest
 
 REQUEST_S = 5.0
 """How long a request to the API server may take."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.simulation.clock import Clock
-from extender.simulation.model.apiserver import ApiServer, Change, Kind
 from policies.model import Node, Pod
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
 
 
 class Kubelets:

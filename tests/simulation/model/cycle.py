@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from extender.simulation.clock import Process
-from extender.simulation.model.backlog import EXTENDER
-from extender.simulation.model.cache import SHAPE, Cache
-from extender.simulation.model.network import Network
 from policies.model import Pod, Selection
+from tests.simulation.model.backlog import EXTENDER
+from tests.simulation.model.cache import SHAPE, Cache
+from tests.simulation.model.network import Network
 
 AnswerT = TypeVar("AnswerT")
 
@@ -117,7 +117,7 @@ class Cycle:
 
     def ask(self, question: Callable[[Verbs], AnswerT | None]) -> Process[AnswerT | None]:
         """One call of a verb, there and back; None when there is no answer in time."""
-        assert self._find is not None  # noqa: S101
+        assert self._find is not None
         yield self._network.hop()
         extender = self._find()
         if extender is None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from extender.simulation.clock import Clock, Timer
-from extender.simulation.model.apiserver import OK, ApiServer, Change, Kind
 from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests, Selection, Topology
+from tests.simulation.model.apiserver import OK, ApiServer, Change, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Jobs:
             return
         job, number = found
         pod = change.value
-        assert isinstance(pod, Pod)  # noqa: S101
+        assert isinstance(pod, Pod)
         if change.gone or pod.deleting or pod.phase == "Failed":
             del self._members[change.uid]
             self._lost(job, number, change.uid)

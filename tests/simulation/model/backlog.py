@@ -10,9 +10,9 @@ from enum import Enum, auto
 from itertools import count
 from typing import assert_never
 
-from extender.simulation.model.cache import FACTS, FIT, SHAPE
 from policies.model import Node, Pod
 from policies.placement.matching import admits
+from tests.simulation.model.cache import FACTS, FIT, SHAPE
 
 EXTENDER = "Extender"
 """The rejector's name when the extender has refused a node that the plug-ins would have taken."""
