@@ -1,9 +1,11 @@
 """What there is to know of each controller: its module, its manifests, its command line, its webhooks.
 
-Versions are pinned by the go.mod of each, in the folder of its name.
+Versions are pinned by the go.mod of each, in the folder of its name. Two of them listen on all interfaces and have no
+option for it: mpi-operator for its health (port 8080), and training-operator for its webhooks.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,55 +13,62 @@ from typing import Any
 from devcluster.errors import ClusterError
 
 FOLDER = Path(__file__).parent
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Place:
     """Where one running controller keeps and finds things, and where it listens."""
 
-    certificates: Path
-    config: Path
+    directory: Path
+    kubeconfig: Path
     webhook_port: int
-    health_port: int
+    free_port: int
+
+    @property
+    def certificates(self) -> Path:
+        """Where controller-runtime looks for them below TMPDIR, unless it is told otherwise."""
+        return self.directory / "k8s-webhook-server" / "serving-certs"
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "config.yaml"
 
 
 @dataclass(frozen=True)
 class Webhooks:
     """Its admission webhooks, as its manifests have them before kustomize gives them their names.
 
-    `pods`: the label of the pods that its webhooks for pods are about.
+    `pods`: the label of the pods that its webhooks for pods are about. `secret`: it makes its certificate itself and
+    keeps it there, and it waits until `mounted` exists, the path where its own manifests mount that Secret.
     """
 
     manifests: str
     service: str
     validating: str
-    mutating: str
-    pods: str
+    mutating: str = ""
+    pods: str = ""
+    secret: str = ""
+    mounted: Path = Path()
 
 
 @dataclass(frozen=True)
 class Controller:
-    """One project. Patterns of files are relative to the source of its module."""
+    """One project. Patterns of files are relative to the source of its module.
+
+    `health` is the path, or the port and the path, where it tells that it is well. `needs`: other controllers.
+    """
 
     name: str
     module: str
     package: str
     namespace: str
     crds: str
-    configuration: str
-    webhooks: Webhooks
-
-    def config(self, place: Place) -> dict[str, Any]:
-        """Its configuration file: no leader election, and everything on loopback."""
-        return {
-            "apiVersion": self.configuration,
-            "kind": "Configuration",
-            "leaderElection": {"leaderElect": False},
-            "health": {"healthProbeBindAddress": f"127.0.0.1:{place.health_port}"},
-            "metrics": {"bindAddress": "0"},
-            "webhook": {"port": place.webhook_port, "host": "127.0.0.1", "certDir": str(place.certificates)},
-            "internalCertManagement": {"enable": False},
-        }
+    arguments: Callable[[Place], list[str]]
+    config: Callable[[Place], dict[str, Any]] | None = None
+    webhooks: Webhooks | None = None
+    needs: tuple[str, ...] = ()
+    health: str = "/readyz"
 
     @property
     def folder(self) -> Path:
@@ -73,6 +82,31 @@ class Controller:
             raise ClusterError(f"{self.folder / 'go.mod'} does not name {self.module}")
         return pinned[1]
 
+    def health_url(self, place: Place) -> str:
+        """Where it answers 200 when it is ready."""
+        return f"http://{LOOPBACK}" + (self.health if self.health[0] == ":" else f":{place.free_port}{self.health}")
+
+
+def _by_file(place: Place) -> list[str]:
+    return [f"--config={place.config}"]
+
+
+def _configured(api_version: str, certificates: str = "internalCertManagement") -> Callable[[Place], dict[str, Any]]:
+    """The configuration file of those that have one: no leader election, and everything on loopback."""
+
+    def config(place: Place) -> dict[str, Any]:
+        return {
+            "apiVersion": api_version,
+            "kind": "Configuration",
+            "leaderElection": {"leaderElect": False},
+            "health": {"healthProbeBindAddress": f"{LOOPBACK}:{place.free_port}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"port": place.webhook_port, "host": LOOPBACK},
+            certificates: {"enable": False},
+        }
+
+    return config
+
 
 CATALOGUE = {
     one.name: one
@@ -83,7 +117,8 @@ CATALOGUE = {
             "sigs.k8s.io/jobset",
             "jobset-system",
             "config/components/crd/bases/*.yaml",
-            "config.jobset.x-k8s.io/v1alpha1",
+            _by_file,
+            _configured("config.jobset.x-k8s.io/v1alpha1"),
             Webhooks(
                 "config/components/webhook/manifests.yaml",
                 "jobset-webhook-service",
@@ -98,7 +133,8 @@ CATALOGUE = {
             "sigs.k8s.io/lws/cmd",
             "lws-system",
             "config/crd/bases/*.yaml",
-            "config.lws.x-k8s.io/v1alpha1",
+            _by_file,
+            _configured("config.lws.x-k8s.io/v1alpha1"),
             Webhooks(
                 "config/webhook/manifests.yaml",
                 "lws-webhook-service",
@@ -106,6 +142,65 @@ CATALOGUE = {
                 "lws-mutating-webhook-configuration",
                 "leaderworkerset.sigs.k8s.io/name",
             ),
+        ),
+        Controller(
+            "training-operator",
+            "github.com/kubeflow/training-operator",
+            "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+            "kubeflow",
+            # All but MPIJob, whose version v1 has the name of mpi-operator's kind.
+            "manifests/base/crds/kubeflow.org_[!m]*.yaml",
+            lambda place: [
+                "--metrics-bind-address=0",
+                f"--health-probe-bind-address={LOOPBACK}:{place.free_port}",
+                f"--webhook-server-port={place.webhook_port}",
+                *(f"--enable-scheme={kind}" for kind in ("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob")),
+            ],
+            webhooks=Webhooks(
+                "manifests/base/webhook/manifests.yaml",
+                "training-operator",
+                "validator.training-operator.kubeflow.org",
+                secret="training-operator-webhook-cert",  # noqa: S106 - the name of a Secret
+                mounted=Path("/tmp/k8s-webhook-server/serving-certs/tls.crt"),  # noqa: S108 - it has no other
+            ),
+        ),
+        Controller(
+            "mpi-operator",
+            "github.com/kubeflow/mpi-operator",
+            "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+            "mpi-operator",
+            "manifests/base/*_mpijobs.yaml",
+            # Its own default is 5 requests a second, for all that it does.
+            lambda _: ["--kube-api-qps=50", "--kube-api-burst=100"],
+            health=":8080/healthz",
+        ),
+        Controller(
+            "kuberay",
+            "github.com/ray-project/kuberay/ray-operator",
+            "github.com/ray-project/kuberay/ray-operator",
+            "ray-system",
+            "config/crd/bases/*.yaml",
+            lambda place: [
+                "--metrics-addr=0",
+                f"--health-probe-bind-address={LOOPBACK}:{place.free_port}",
+                "--enable-leader-election=false",
+            ],
+        ),
+        Controller(
+            "trainer",
+            "github.com/kubeflow/trainer/v2",
+            "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
+            "kubeflow-system",
+            "manifests/base/crds/*.yaml",
+            _by_file,
+            _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement"),
+            Webhooks(
+                "manifests/base/webhook/manifests.yaml",
+                "kubeflow-trainer-controller-manager",
+                "validator.trainer.kubeflow.org",
+                "defaulter.trainer.kubeflow.org",
+            ),
+            needs=("jobset",),
         ),
     )
 }

@@ -17,7 +17,7 @@ from devcluster.api import Object
 from devcluster.builds import Module
 from devcluster.certificates import Authority
 from devcluster.cluster import Cluster
-from devcluster.controllers.catalogue import CATALOGUE, Controller, Place
+from devcluster.controllers.catalogue import CATALOGUE, Controller, Place, Webhooks
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.progress import Progress, silent
@@ -27,22 +27,29 @@ _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -> Process:
-    """Build, install and start it; returns when it is ready and its webhooks answer."""
+    """Build, install and start it, and before it what it needs; returns when it is ready and its webhooks answer."""
     controller = CATALOGUE[name]
+    for needed in controller.needs:
+        if all(process.name != needed for process in cluster.processes):
+            start_controller(cluster, needed, progress)
     module = Module(controller.folder, {name: controller.package})
     program = module.programs([name], progress)[name]
     source = module.source(controller.module, progress)
     progress(f"starting {name} {controller.version}")
-    directory = cluster.directory / name
-    place = Place(directory / "certificates", directory / "config.yaml", cluster.free_port(), cluster.free_port())
+    place = Place(cluster.directory / name, cluster.kubeconfig, cluster.free_port(), cluster.free_port())
     place.certificates.mkdir(parents=True)
     cluster.api.create("/api/v1/namespaces", {"metadata": {"name": controller.namespace}})
     _install_crds(cluster, source, controller.crds)
-    place.config.write_text(yaml.safe_dump(controller.config(place)))
-    _install_webhooks(cluster, source, controller, place)
-    argv = [str(program), f"--config={place.config}"]
-    process = cluster.start(name, argv, {"KUBECONFIG": str(cluster.kubeconfig)})
-    _until_ready(process, f"http://127.0.0.1:{place.health_port}/readyz")
+    if controller.config is not None:
+        place.config.write_text(yaml.safe_dump(controller.config(place)))
+    if controller.webhooks is not None:
+        _install_webhooks(cluster, source, controller, controller.webhooks, place)
+    argv = [str(program), *controller.arguments(place)]
+    # Where it writes temporary files, or looks for certificates among them, is its own directory.
+    process = cluster.start(name, argv, {"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.directory)})
+    if controller.webhooks is not None and controller.webhooks.secret:
+        _mount(cluster, controller.namespace, controller.webhooks, place)
+    _until_ready(process, controller.health_url(place))
     return process
 
 
@@ -69,27 +76,50 @@ def _established(crd: Object | None) -> bool:
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
-def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, place: Place) -> None:
-    namespace, webhooks = controller.namespace, controller.webhooks
+def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, webhooks: Webhooks, place: Place) -> None:
+    namespace = controller.namespace
     service = {"metadata": {"name": webhooks.service}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
     cluster.api.create(f"/api/v1/namespaces/{namespace}/services", service)
-    authority = Authority(cluster.directory / controller.name / "authority")
-    pair = authority.serving("tls", f"{webhooks.service}.{namespace}.svc")
-    shutil.copy(pair.certificate, place.certificates / "tls.crt")
-    shutil.copy(pair.key, place.certificates / "tls.key")
-    bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
+    client: Object = {"service": {"name": webhooks.service, "namespace": namespace, "port": place.webhook_port}}
+    if webhooks.secret:
+        webhooks.mounted.unlink(missing_ok=True)  # of a former run
+        cluster.api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": webhooks.secret}})
+    else:
+        client["caBundle"] = _certify(place, f"{webhooks.service}.{namespace}.svc")
     for document in _documents(source, webhooks.manifests):
         validating = document["kind"] == "ValidatingWebhookConfiguration"
         document["metadata"]["name"] = webhooks.validating if validating else webhooks.mutating
         for webhook in document["webhooks"]:
-            told = webhook["clientConfig"]
-            told["caBundle"] = bundle
-            told["service"] |= {"name": webhooks.service, "namespace": namespace, "port": place.webhook_port}
+            path = webhook["clientConfig"]["service"]["path"]
+            webhook["clientConfig"] = client | {"service": client["service"] | {"path": path}}
             if any("pods" in rule["resources"] for rule in webhook["rules"]):
                 # As the project's own kustomize patches have it.
                 only = {"key": webhooks.pods, "operator": "Exists"}
                 webhook["objectSelector"] = {"matchExpressions": [only]}
         cluster.api.create(f"{_ADMISSION}/{document['kind'].lower()}s", document)
+
+
+def _certify(place: Place, name: str) -> str:
+    """Make its serving certificate, of an authority of its own; returns what its clients trust."""
+    authority = Authority(place.directory / "authority")
+    pair = authority.serving("tls", name)
+    shutil.copy(pair.certificate, place.certificates / "tls.crt")
+    shutil.copy(pair.key, place.certificates / "tls.key")
+    return base64.b64encode(authority.certificate.read_bytes()).decode()
+
+
+def _mount(cluster: Cluster, namespace: str, webhooks: Webhooks, place: Place) -> None:
+    """What a kubelet does with a Secret that is a volume, once its controller has filled it."""
+    filled = cluster.api.wait_for(
+        f"/api/v1/namespaces/{namespace}/secrets/{webhooks.secret}",
+        lambda one: one is not None and "tls.crt" in (one.get("data") or {}),
+        PATIENCE_S,
+    )
+    for name in ("tls.crt", "tls.key"):
+        (place.certificates / name).write_bytes(base64.b64decode(filled["data"][name]))
+    # It only looks whether this exists. The certificate is public; the key stays in the cluster's own directory.
+    webhooks.mounted.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(place.certificates / "tls.crt", webhooks.mounted)
 
 
 def _until_ready(process: Process, url: str) -> None:

@@ -9,9 +9,12 @@ from typing import Any
 
 from devcluster import Cluster
 from devcluster.api import Object
+from tests.facts.place import conditions
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+PLAN = "muster.dev/plan"
+NODES = ("kinds-0", "kinds-1", "kinds-2")
 PATIENCE_S = 120.0
 _numbers = itertools.count(1)
 
@@ -20,12 +23,13 @@ class Kind:
     """Each object that is created has a namespace of its own, so that its pods are the only ones there."""
 
     def __init__(self, cluster: Cluster, group: str, plural: str) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._api = cluster.api
         self._group = group
         self._plural = plural
         self._namespace = ""
-        self._nodes = [] if _nodes(cluster) else cluster.add_nodes(3, prefix="kinds")
+        if not set(NODES) & set(_nodes(cluster)):
+            cluster.add_nodes(len(NODES), prefix="kinds")
 
     def create(self, manifest: Object) -> Object:
         """In a new namespace, in which everything else happens from now on."""
@@ -56,10 +60,41 @@ class Kind:
 
         return there(self.until("/api/v1", "pods", holds))
 
-    def fail(self, pod: Object) -> None:
+    def until_own(self, name: str, holds: Callable[[Object], bool]) -> Object:
+        """Wait until this holds of the object of this kind."""
+        path = f"{self._path(self._group, self._plural)}/{name}"
+        found: Object = self._api.wait_for(path, lambda one: one is not None and holds(one), PATIENCE_S)
+        return found
+
+    def until_condition(self, name: str, type: str, status: str = "True") -> Object:  # noqa: A002
+        """Wait until the object of this kind says so in its conditions."""
+        return self.until_own(name, lambda one: conditions(one).get(type) == status)
+
+    def pods(self) -> list[Object]:
+        """All pods of the namespace, those that are being deleted too."""
+        return self._api.list(self._path("/api/v1", "pods"))
+
+    def fail(self, pod: Object, exit_code: int = 1, reason: str = "Error") -> None:
         """Its containers have ended with an error, as a kubelet tells it."""
         path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}/status"
-        self._api.patch(path, {"status": {"phase": "Failed"}})
+        ended = {"terminated": {"exitCode": exit_code, "reason": reason}}
+        containers = [
+            {
+                "name": one["name"],
+                "image": one["image"],
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": ended,
+            }
+            for one in pod["spec"]["containers"]
+        ]
+        self._api.patch(path, {"status": {"phase": "Failed", "reason": reason, "containerStatuses": containers}})
+
+    def succeed(self, pod: Object) -> None:
+        """Its containers have ended well."""
+        path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}"
+        self._api.patch(path, {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}})
 
     def delete_pod(self, name: str) -> None:
         self._api.delete(f"{self._path('/api/v1', 'pods')}/{name}")
@@ -67,7 +102,7 @@ class Kind:
     @contextmanager
     def closed_nodes(self) -> Iterator[None]:
         """No node takes pods until the end of the block."""
-        names = _nodes(self._cluster)
+        names = _nodes(self.cluster)
         for name in names:
             self._api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
         try:
@@ -80,13 +115,23 @@ class Kind:
         return f"{group}/namespaces/{self._namespace}/{plural}"
 
 
-def pod_template(container: str = "main", restart: str = "Never") -> Object:
+def pod_template(container: str = "main", restart: str = "Never", grace_s: int = 0) -> Object:
     """A template with one container that asks for nothing."""
     containers = [{"name": container, "image": "busybox"}]
     return {
         "metadata": {},
-        "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": 0, "containers": containers},
+        "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": grace_s, "containers": containers},
     }
+
+
+def plans_of(pods: list[Object]) -> set[str]:
+    """The plans that the pods carry."""
+    return {(pod["metadata"].get("annotations") or {}).get(PLAN, "") for pod in pods}
+
+
+def is_running(pod: Object) -> bool:
+    """As its kubelet tells it."""
+    return bool(pod["status"].get("phase") == "Running")
 
 
 def term_for(node: str) -> Object:
