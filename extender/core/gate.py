@@ -108,7 +108,8 @@ class Gate:
             gang.final = None
         if known:
             self._promises.lose(gang, uid, now)
-        if known and releasing:
+        if known and (releasing or gang.roster.started):
+            # Nobody else may come by to judge a release of which this was the last Binding in doubt.
             self._releases.settle(gang, now)
         if known and not gang.complete and not gang.releasing and gang.partial_since is None:
             needed = gang.min_member

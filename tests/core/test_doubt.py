@@ -6,7 +6,7 @@ from extender.core.effects import PostBinding
 from extender.core.events import Outcome
 from extender.core.limits import Limits
 from extender.core.releases import RELEASE_COMPLETE
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, reborn
 from tests.core.script import Script, stamp_of
 
 
@@ -112,3 +112,41 @@ def test_the_room_of_a_lost_response_stays_promised_when_the_others_can_wait_no_
         assert charge.node == binding.node, "it may have been bound there"
     script.advance(60)
     assert not script.gang("train").doubtful
+
+
+def test_a_release_whose_member_in_doubt_is_deleted_has_broken_off() -> None:
+    """Nothing is under way any more, so nothing else would have the gang looked at."""
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings
+    script.feed_outcome(last, Outcome.UNKNOWN)
+    assert script.reason("train") != "Partial"
+    lost = script.pods[last]
+    script.gone(lost)
+    assert script.reason("train") == "Partial"
+    script.advance(Limits().partial_s - 1)
+    assert not script.evicted
+    script.advance(2)
+    assert script.evicted == [pod.name for pod in pods if pod.uid != last]
+
+
+def test_the_replacement_of_a_deleted_member_in_doubt_gets_its_room_and_completes_the_release() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings
+    script.feed_outcome(last, Outcome.UNKNOWN)
+    lost = script.pods[last]
+    script.gone(lost)
+    other = gang("other", 1)
+    script.see(*other)
+    assert not script.planned(other[0])
+    replacement = reborn(lost)
+    script.see(replacement)
+    script.run([replacement])
+    assert script.reason("train") == "Running"
+    script.advance(100)
+    assert not script.evicted
