@@ -5,66 +5,55 @@ Worked out when /metrics is asked for. What labels contradict is told beside it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from extender.core.gang import Gang
 from extender.core.state import State
+from extender.observe.gauges import gauge
+from extender.observe.quality import codes_of, gpus_of
 from policies.placement.snapshot import Level, Snapshot
 
 
-class Comparison(Collector):
+def comparison(state: State) -> Iterator[Metric]:
     """Counted when asked for, like all that the state knows."""
-
-    def __init__(self, state: Callable[[], State]) -> None:
-        self._state = state
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing in advance: it would be worked out for that."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        state = self._state()
-        gangs, view = state.gangs.values(), state.ledger.snapshot()
-        yield GaugeMetricFamily(
-            "muster_stranded_gpus",
-            "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
-            "release; so in advisory mode it is what enforcing would save.",
-            value=sum(map(stranded, gangs)),
-        )
-        domains = GaugeMetricFamily(
-            "muster_advisory_domains",
-            "In advisory mode: domains of all running gangs whose members were all advised, as they are used and as "
-            "advised.",
-            labels=["level", "placement"],
-        )
-        torn = GaugeMetricFamily(
-            "muster_topology_contradictions", "Label values that are in two domains farther out.", labels=["level"]
-        )
-        for level in view.levels:
-            for placement, count in zip(("used", "advised"), against_advice(gangs, level, view), strict=True):
-                domains.add_metric([level.name, placement], count)
-            torn.add_metric([level.name], len(level.torn))
-        yield domains
-        yield torn
+    gangs, view = state.gangs.values(), state.ledger.snapshot()
+    yield GaugeMetricFamily(
+        "muster_stranded_gpus",
+        "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
+        "release; so in advisory mode it is what enforcing would save.",
+        value=sum(map(stranded, gangs)),
+    )
+    domains = GaugeMetricFamily(
+        "muster_advisory_domains",
+        "In advisory mode: domains of all running gangs whose members were all advised, as they are used and as "
+        "advised.",
+        labels=["level", "placement"],
+    )
+    for level in view.levels:
+        for placement, count in zip(("used", "advised"), against_advice(gangs, level, view), strict=True):
+            domains.add_metric([level.name, placement], count)
+    yield domains
+    yield gauge(
+        "muster_topology_contradictions",
+        "Label values that are in two domains farther out.",
+        "level",
+        {level.name: len(level.torn) for level in view.levels},
+    )
 
 
 def stranded(gang: Gang) -> int:
     """GPUs of its bound members, as long as those are too few for it to run."""
     if gang.whole or gang.complete:
         return 0
-    return sum(amount for pod in gang.bound for name, amount in pod.requests if name.endswith("/gpu"))
+    return sum(gpus_of(pod.requests) for pod in gang.bound)
 
 
 def against_advice(gangs: Iterable[Gang], level: Level, snapshot: Snapshot) -> tuple[int, int]:
-    """Domains that gangs use which are whole and were advised for each member, and the domains of that advice.
-
-    A node in no domain counts as one of its own.
-    """
-    codes = np.where(level.codes >= 0, level.codes, len(level.names) + np.arange(len(level.codes)))
+    """Domains that gangs use which are whole and were advised for each member, and the domains of that advice."""
+    codes = codes_of(level)
     used = advised = 0
     for gang in gangs:
         if gang.advised and gang.whole:

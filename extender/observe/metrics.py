@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 
 from extender.core.effects import Turned
 from extender.core.state import State
 from extender.core.turns import DEADLINES, Cause, Turn
-from extender.observe.comparison import Comparison
-from extender.observe.quality import LevelQuality, quality
+from extender.observe.comparison import comparison
+from extender.observe.gauges import Computed, placement, standing
 from extender.runtime.observer import Observer
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
@@ -77,9 +75,9 @@ class Metrics(Observer):
         )
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
-        self._registry.register(_Gangs(state, leads, ages, now))
-        self._registry.register(_Placement(state, bandwidth_ratio))
-        self._registry.register(Comparison(state))
+        self._registry.register(Computed(lambda: standing(state(), leads=leads(), ages=ages(), now=now())))
+        self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
+        self._registry.register(Computed(lambda: comparison(state())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""
@@ -170,141 +168,3 @@ def size_of(members: int) -> str:
 
 def _deadline(cause: Cause) -> str:
     return cause.removesuffix("-deadline")
-
-
-class _Gangs(Collector):
-    """Counted when asked for: the state is the only place that knows."""
-
-    def __init__(
-        self,
-        state: Callable[[], State],
-        leads: Callable[[], bool],
-        ages: Callable[[], Mapping[str, float]],
-        now: Callable[[], float],
-    ) -> None:
-        self._state = state
-        self._leads = leads
-        self._ages = ages
-        self._now = now
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing in advance: there is no state yet."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        state = self._state()
-        by_state = GaugeMetricFamily("muster_gangs", "Gangs by the code of their current reason.", labels=["state"])
-        tally = Tally(gang.reason.code for gang in state.gangs.values())
-        for code, count in sorted(tally.items()):
-            by_state.add_metric([code], count)
-        yield by_state
-        yield GaugeMetricFamily(
-            "muster_oldest_waiting_gang_seconds",
-            "Time since the first pod without a node was created in any gang that waits for its start; 0: none waits.",
-            value=_longest_wait_s(state, self._now()),
-        )
-        yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(state.ledger.nodes))
-        yield GaugeMetricFamily("muster_pods", "Pods of the cluster.", value=len(state.pods))
-        yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.calls))
-        yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(state.synced))
-        yield GaugeMetricFamily(
-            "muster_leader", "1 while this replica acts, 0 while it stands by.", value=self._leads()
-        )
-        silent = GaugeMetricFamily(
-            "muster_watch_age_seconds",
-            "Time since the API server last said anything about a kind of object that Muster follows. Below 30 as a "
-            "rule; above 90 this replica is not ready.",
-            labels=["kind"],
-        )
-        for kind, age in sorted(self._ages().items()):
-            silent.add_metric([kind], age)
-        yield silent
-        yield _advised(state)
-
-
-class _Placement(Collector):
-    """How well the gangs are placed, and what the domains have left."""
-
-    def __init__(self, state: Callable[[], State], bandwidth_ratio: float) -> None:
-        self._state = state
-        self._bandwidth_ratio = bandwidth_ratio
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing in advance: it would be worked out for that."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        state = self._state()
-        found = quality(state.gangs.values(), state.ledger.snapshot(), self._bandwidth_ratio)
-        for name, text, of in _BY_LEVEL:
-            family = GaugeMetricFamily(name, text, labels=["level"])
-            for level, one in found.levels.items():
-                family.add_metric([level], of(one))
-            yield family
-        domains = GaugeMetricFamily(
-            "muster_domains", "Domains with GPUs, of which none, some or all are in use.", labels=["level", "state"]
-        )
-        for level, one in found.levels.items():
-            for kind in ("whole", "broken", "full"):
-                domains.add_metric([level, kind], getattr(one.domains, kind))
-        yield domains
-        gpus = GaugeMetricFamily(
-            "muster_gpus",
-            "GPUs of all nodes: used by pods or promised to them, free, or free on nodes that are closed to pods.",
-            labels=["state"],
-        )
-        for use, count in found.gpus.items():
-            gpus.add_metric([use], count)
-        yield gpus
-        largest = GaugeMetricFamily(
-            "muster_largest_gang_nodes",
-            "Whole nodes of the most common kind with GPUs that a gang could have now inside one domain.",
-            labels=["level"],
-        )
-        for level, nodes in found.largest.items():
-            largest.add_metric([level], nodes)
-        yield largest
-        yield GaugeMetricFamily(
-            "muster_modelled_allreduce_slowdown_ratio",
-            "MODELLED, not measured: time of a ring all-reduce over the least possible, in the mean over gangs, from "
-            "the slowest link alone; the setting allreduce_bandwidth_ratio is its parameter.",
-            value=found.slowdown,
-        )
-
-
-_BY_LEVEL: tuple[tuple[str, str, Callable[[LevelQuality], float]], ...] = (
-    (
-        "muster_placement_spread_ratio",
-        "Domains that a gang uses over the fewest that could hold it, in the mean over gangs.",
-        lambda level: level.spread,
-    ),
-    (
-        "muster_placement_pairs_together_ratio",
-        "Share of the pairs of GPUs of one gang that are in one domain, over all gangs.",
-        lambda level: level.together,
-    ),
-    (
-        "muster_placement_balance_ratio",
-        "Smallest over largest share of a gang in a domain, in the mean over gangs in several domains.",
-        lambda level: level.balance,
-    ),
-)
-
-
-def _longest_wait_s(state: State, now: float) -> float:
-    """Not from when Muster first saw the gang: that is later after every restart."""
-    waiting = (gang for gang in state.gangs.values() if not gang.complete)
-    since = (pod.created for gang in waiting for pod in gang.live if not pod.node)
-    return max(0.0, now - min(since, default=now))
-
-
-def _advised(state: State) -> CounterMetricFamily:
-    family = CounterMetricFamily(
-        "muster_advisory_verdicts",
-        "In advisory mode: filter calls of gangs' pods that enforcing would have rejected or passed, and binds that it "
-        "would have held.",
-        labels=["verdict"],
-    )
-    for verdict in ("would_reject", "would_hold", "would_pass"):
-        family.add_metric([verdict], state.advised[verdict])
-    return family

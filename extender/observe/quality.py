@@ -100,7 +100,7 @@ def quality(gangs: Iterable[Gang], snapshot: Snapshot, bandwidth_ratio: float) -
     vacant = _vacant(offered, free) & usable
     levels, largest, slowdown = {}, {}, 1.0
     for at, level in enumerate(snapshot.levels):
-        codes = _codes(level)
+        codes = codes_of(level)
         shares = _shares(members, codes, offered)
         if at == 0:
             leaves = (shares.used > 1) & (shares.least == 1)
@@ -125,7 +125,7 @@ def _members(gangs: Iterable[Gang], snapshot: Snapshot) -> _Members:
         before = len(found)
         for pod in gang.bound:
             if (gpus := known.get(pod.requests)) is None:
-                gpus = known[pod.requests] = sum(amount for name, amount in pod.requests if name.endswith(_GPU))
+                gpus = known[pod.requests] = gpus_of(pod.requests)
             row = snapshot.rows.get(pod.node or "")
             if gpus and row is not None:
                 found.append((number, row, gpus))
@@ -134,7 +134,12 @@ def _members(gangs: Iterable[Gang], snapshot: Snapshot) -> _Members:
     return _Members(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2], number)
 
 
-def _codes(level: Level) -> Codes:
+def gpus_of(requests: Requests) -> int:
+    """GPUs that one pod asks for."""
+    return sum(amount for name, amount in requests if name.endswith(_GPU))
+
+
+def codes_of(level: Level) -> Codes:
     """The domain of each node; one outside all of them is a domain of its own."""
     return np.where(level.codes >= 0, level.codes, len(level.names) + np.arange(len(level.codes)))
 
