@@ -46,18 +46,9 @@ from extender.core.releases import RELEASE_COMPLETE
 from extender.core.scheduler import Scheduler
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.observer import Observer
-from extender.runtime.requests import OK, Asked, Pause, Response
+from extender.runtime.requests import OK, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send this request, and give the answer to ``Driver.answered`` with the ticket."""
-
-    ticket: int
-    asked: Asked
-    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +180,16 @@ class Driver:
             case Nominate():
                 self._nominate(effect)
             case Ungate(uid):
-                self._start(Lane.UNGATE, effect.group, self._writes.ungate(effect), lambda end: self._ungated(uid, end))
+                ungating = self._writes.persist(effect, "ungate")
+                self._start(Lane.UNGATE, effect.group, ungating, lambda detail: self._ungated(uid, detail))
             case Wake():
-                self._start(Lane.OTHER, "wake", self._writes.wake(effect), self._noted("wake"))
+                self._persist(effect, "wake", "wake")
+            case Confirm():
+                self._persist(effect, "confirmation", effect.group)
+            case Evict():
+                self._persist(effect, "eviction", "eviction")
             case Hint():
                 self._start(Lane.NEWS, "hint", self._writes.report(effect), self._noted("hint"))
-            case Confirm():
-                self._start(Lane.OTHER, effect.group, self._writes.confirm(effect), self._noted("confirmation"))
-            case Evict():
-                self._start(Lane.OTHER, "eviction", self._writes.evict(effect), self._noted("eviction"))
             case _:
                 assert_never(effect)
 
@@ -263,6 +255,9 @@ class Driver:
             return None
         del self._reports[key]
         return (yield from self._writes.report(effect))
+
+    def _persist(self, effect: Wake | Confirm | Evict, kind: str, gang: Hashable) -> None:
+        self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), self._noted(kind))
 
     def _noted(self, kind: str) -> Callable[[str | None], None]:
         """For a write whose end the core does not wait for; None: nothing was written."""

@@ -29,6 +29,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """Send this request, and give the answer to ``Driver.answered`` with the ticket."""
+
+    ticket: int
+    asked: Asked
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Go on after so many seconds."""
 

@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar, assert_never
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
 from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
 from extender.core.scheduler import Scheduler
-from extender.runtime.driver import Action, Driver, Failed, Send
+from extender.runtime.driver import Action, Driver, Failed
 from extender.runtime.lines import log_report, log_turn
 from extender.runtime.observer import Observer
-from extender.runtime.requests import Asked, Response
+from extender.runtime.requests import Asked, Response, Send
 from policies.model import Pod
 
 log = logging.getLogger("muster")

@@ -64,25 +64,9 @@ class Writes:
     def nominate(self, effect: Nominate) -> Procedure[str]:
         """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
         # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
-        if effect.renew and effect.node and (detail := (yield from self._persist(_cleared(effect), "nomination"))):
+        if effect.renew and effect.node and (detail := (yield from self.persist(_cleared(effect), "nomination"))):
             return detail
-        return (yield from self._persist(replace(effect, renew=False), "nomination"))
-
-    def ungate(self, effect: Ungate) -> Procedure[str]:
-        """Take our gate off. Empty when done, or the pod is gone; else the error."""
-        return (yield from self._persist(effect, "ungate"))
-
-    def wake(self, effect: Wake) -> Procedure[str]:
-        """Change a condition that nobody reads. Empty when done or pointless, else the error."""
-        return (yield from self._persist(effect, "wake"))
-
-    def confirm(self, effect: Confirm) -> Procedure[str]:
-        """Write on the pod that its release is whole. Empty when done or the pod is gone, else the error."""
-        return (yield from self._persist(effect, "confirmation"))
-
-    def evict(self, effect: Evict) -> Procedure[str]:
-        """Evict the pod. Empty when done or the pod is gone; an error at once in an outage: nobody is evicted then."""
-        return (yield from self._persist(effect, "eviction", through_outages=False))
+        return (yield from self.persist(replace(effect, renew=False), "nomination"))
 
     def report(self, effect: Report | Hint) -> Procedure[str]:
         """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""
@@ -112,8 +96,11 @@ class Writes:
             return (Outcome.REFUSED, failed.detail) if failed.status == 409 else None
         return Outcome.UNKNOWN, failed.detail
 
-    def _persist(self, effect: Simple, kind: str, *, through_outages: bool = True) -> Procedure[str]:
-        """Repeat the write while it may go better; empty when it is done, or pointless for the pod as it is now."""
+    def persist(self, effect: Simple, kind: str) -> Procedure[str]:
+        """Repeat the write while it may go better; empty when it is done, or pointless for the pod as it is now.
+
+        An eviction is not repeated in an outage: nobody is evicted then.
+        """
         deadline = self._now() + PATIENCE_S
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
@@ -123,7 +110,7 @@ class Writes:
                 return ""
             if not (answer.passing or answer.status == 409) or self._now() >= deadline:
                 return answer.detail
-            if answer.outage and not through_outages:
+            if answer.outage and isinstance(effect, Evict):
                 return answer.detail
             self._retried(kind)
             yield self._pause(answer, attempt, deadline)

@@ -239,7 +239,7 @@ def test_a_nomination_is_given_up_with_the_last_error() -> None:
 def test_a_wake_changes_the_pod_every_time() -> None:
     async def twice(writer: Writer) -> None:
         for _ in range(2):
-            assert await writer.run(writer.writes.wake(Wake("u", "team", "p"))) == ""
+            assert await writer.run(writer.writes.persist(Wake("u", "team", "p"), "wake")) == ""
 
     _, api, _ = written(lambda api: api.on("PATCH", STATUS, OK), twice)
     one, two = (body["status"]["conditions"] for body in api.bodies("PATCH"))
@@ -250,7 +250,7 @@ def test_a_wake_changes_the_pod_every_time() -> None:
 def test_an_eviction_is_of_that_very_pod() -> None:
     result, api, _ = written(
         lambda api: api.on("POST", EVICTION, refused(429), OK),
-        lambda writer: writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole"))),
+        lambda writer: writer.run(writer.writes.persist(Evict("u", "team", "p", "never whole"), "eviction")),
     )
     assert result == ""
     assert [body.get("deleteOptions") for body in api.bodies("POST")[:2]] == [{"preconditions": {"uid": "u"}}] * 2
@@ -259,7 +259,10 @@ def test_an_eviction_is_of_that_very_pod() -> None:
 @pytest.mark.parametrize("outage", [CUT, refused(503)])
 def test_nobody_is_evicted_through_an_outage_nor_right_after_it(outage: Answer) -> None:
     async def twice(writer: Writer) -> list[str]:
-        return [await writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole"))) for _ in range(2)]
+        return [
+            await writer.run(writer.writes.persist(Evict("u", "team", "p", "never whole"), "eviction"))
+            for _ in range(2)
+        ]
 
     (through, after), api, _ = written(lambda api: api.on("POST", EVICTION, outage, OK), twice)
     assert through
@@ -294,7 +297,7 @@ def test_whoever_is_evicted_is_told_why_and_evicted_even_if_nobody_can_be_told()
             api.on("POST", EVENTS, answer)
 
         result, api, _ = written(
-            setup, lambda writer: writer.run(writer.writes.evict(Evict("u", "team", "p", "never whole")))
+            setup, lambda writer: writer.run(writer.writes.persist(Evict("u", "team", "p", "never whole"), "eviction"))
         )
         assert result == ""
         event = api.bodies("POST")[-1]

@@ -9,8 +9,8 @@ import pytest
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Report, Ungate
 from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, Outcome, Tick
 from extender.core.scheduler import Scheduler
-from extender.runtime.driver import Action, Driver, Send
-from extender.runtime.requests import OK, LookAtPod, Response
+from extender.runtime.driver import Action, Driver
+from extender.runtime.requests import OK, LookAtPod, Response, Send
 from policies.model import GroupKey
 
 DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")

@@ -22,8 +22,8 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.scheduler import Scheduler
-from extender.runtime.driver import Action, Driver, Failed, Send, Watcher
-from extender.runtime.requests import Response
+from extender.runtime.driver import Action, Driver, Failed, Watcher
+from extender.runtime.requests import Response, Send
 from extender.simulation.clock import Process, Timer
 from policies.model import Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind
