@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender.core.events import ClaimGone, ClaimSeen, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.core.events import ClaimGone, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.kube.convert import claim_from, group_from, node_from, pod_from
 from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, PodObject
-from policies.model import Node, Pod, PodGroup
 
+ObjectT = TypeVar("ObjectT", PodObject, NodeObject, GroupObject, ClaimObject)
 ValueT = TypeVar("ValueT")
 
 
@@ -31,42 +31,28 @@ class Resource(Generic[ValueT]):
     patched: bool = False
 
 
-_pods, _nodes = msgspec.json.Decoder(PodObject), msgspec.json.Decoder(NodeObject)
-_groups, _claims = msgspec.json.Decoder(GroupObject), msgspec.json.Decoder(ClaimObject)
+def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callable[[msgspec.Raw], tuple[Meta, ValueT]]:
+    decoder = msgspec.json.Decoder(kind)
+
+    def read(raw: msgspec.Raw) -> tuple[Meta, ValueT]:
+        obj = decoder.decode(raw)
+        return obj.metadata or Meta(), convert(obj)
+
+    return read
 
 
-def _read_pod(raw: msgspec.Raw) -> tuple[Meta, Pod]:
-    obj = _pods.decode(raw)
-    return obj.metadata or Meta(), pod_from(obj)
-
-
-def _read_node(raw: msgspec.Raw) -> tuple[Meta, Node]:
-    obj = _nodes.decode(raw)
-    return obj.metadata or Meta(), node_from(obj)
-
-
-def _read_group(raw: msgspec.Raw) -> tuple[Meta, PodGroup]:
-    obj = _groups.decode(raw)
-    return obj.metadata or Meta(), group_from(obj)
-
-
-def _read_claim(raw: msgspec.Raw) -> tuple[Meta, ClaimSeen]:
-    obj = _claims.decode(raw)
-    return obj.metadata or Meta(), claim_from(obj)
-
-
-NODES = Resource("/api/v1/nodes", _read_node, NodeSeen, lambda node: NodeGone(node.name))
-PODS = Resource("/api/v1/pods", _read_pod, PodSeen, lambda pod: PodGone(pod.uid), patched=True)
+NODES = Resource("/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name))
+PODS = Resource("/api/v1/pods", _reader(PodObject, pod_from), PodSeen, lambda pod: PodGone(pod.uid), patched=True)
 GROUPS = Resource(
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
-    _read_group,
+    _reader(GroupObject, group_from),
     GroupSeen,
     lambda group: GroupGone(group.key, group.uid),
     optional=True,
 )
 CLAIMS = Resource(
     "/api/v1/persistentvolumeclaims",
-    _read_claim,
+    _reader(ClaimObject, claim_from),
     lambda claim: claim,
     lambda claim: ClaimGone(claim.namespace, claim.name),
 )
