@@ -24,6 +24,7 @@ from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load
 from yaml import YAMLError
 
 from extender.kube.objects import UNDECODABLE
+from extender.runtime.requests import Ended
 
 REQUEST_TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 10.0
@@ -37,7 +38,7 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,ap
 """For writes whose answer nobody reads: the API server need not encode the whole object."""
 
 
-class ApiError(Exception):
+class ApiError(Ended, Exception):
     """The API server said no. ``retry_after_s`` is what it asked for, if it did, up to LONGEST_RETRY_AFTER_S."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
@@ -46,16 +47,6 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.retry_after_s = retry_after_s
-
-    @property
-    def outage(self) -> bool:
-        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
-        return self.status == 0 or self.status >= 500
-
-    @property
-    def passing(self) -> bool:
-        """It may go better a moment later: overload, or an outage."""
-        return self.outage or self.status == 429
 
 
 class UnreachableError(ApiError):

@@ -44,8 +44,25 @@ class Pause:
     seconds: float
 
 
+class Ended:
+    """How a request went, as its ``status`` tells: that of HTTP, 0 when nobody answered."""
+
+    __slots__ = ()
+    status: int
+
+    @property
+    def outage(self) -> bool:
+        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
+        return self.status == 0 or self.status >= 500
+
+    @property
+    def passing(self) -> bool:
+        """It may go better a moment later: overload, or an outage."""
+        return self.outage or self.status == 429
+
+
 @dataclass(frozen=True, slots=True)
-class Response:
+class Response(Ended):
     """How a request ended. ``status`` is HTTP's; 0 when nobody answered: it may or may not have been carried out.
 
     ``node``, of a pod that was looked at: empty while it has none, None when it is gone or another one has its name.
@@ -59,16 +76,6 @@ class Response:
     @property
     def done(self) -> bool:
         return 200 <= self.status < 300
-
-    @property
-    def outage(self) -> bool:
-        """Nobody has answered, or only somebody on the way, or the API server is not itself."""
-        return self.status == 0 or self.status >= 500
-
-    @property
-    def passing(self) -> bool:
-        """It may go better a moment later: overload, or an outage."""
-        return self.outage or self.status == 429
 
 
 OK = Response(200)
