@@ -30,43 +30,28 @@ _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 def group_of(meta: Meta) -> GroupRef | None:
     """The gang that the pod names, or None. The result carries a problem where the pod contradicts itself."""
-    annotated, labelled = _both(meta, POD_GROUP)
-    own = annotated if annotated is not None else labelled
-    foreign_annotated, foreign_labelled = _both(meta, COSCHEDULING_POD_GROUP)
-    foreign = foreign_labelled if foreign_labelled is not None else foreign_annotated
-    name = foreign if own is None else own
-    if name is None:
+    own, foreign = meta.said(POD_GROUP), meta.said(COSCHEDULING_POD_GROUP)
+    if not own and not foreign:
         return None
-    dialect = Dialect.ANNOTATION if foreign is None else Dialect.COSCHEDULING
+    dialect = Dialect.COSCHEDULING if foreign else Dialect.ANNOTATION
+    name = own[0] if own else foreign[-1]
     if not is_name(name):
         return GroupRef(quoted(name), dialect, problem=BAD_NAME)
-    if _differ(annotated, labelled) or _differ(foreign_annotated, foreign_labelled):
+    if _differ(own) or _differ(foreign):
         return GroupRef(name, dialect, problem=TWO_NAMES)
-    if _differ(own, foreign):
+    if _differ(own + foreign):
         return GroupRef(name, dialect, problem=TWO_DIALECTS)
     if (problem := topology_problem(meta)) is not None:
         return GroupRef(name, dialect, problem=problem)
     if dialect is Dialect.COSCHEDULING:
         return GroupRef(name, dialect)
-    return _sized(meta, name)
+    sizes = meta.said(MIN_MEMBER)
+    if _differ(sizes):
+        return GroupRef(name, dialect, problem=TWO_SIZES)
+    if sizes and not _POSITIVE.fullmatch(sizes[0]):
+        return GroupRef(name, dialect, problem=BAD_SIZE.format(quoted(sizes[0])))
+    return GroupRef(name, dialect, min_member=int(sizes[0]) if sizes else None)
 
 
-def _sized(meta: Meta, name: str) -> GroupRef:
-    annotated, labelled = _both(meta, MIN_MEMBER)
-    text = annotated if annotated is not None else labelled
-    if _differ(annotated, labelled):
-        return GroupRef(name, Dialect.ANNOTATION, problem=TWO_SIZES)
-    if text is None:
-        return GroupRef(name, Dialect.ANNOTATION)
-    if not _POSITIVE.fullmatch(text):
-        return GroupRef(name, Dialect.ANNOTATION, problem=BAD_SIZE.format(quoted(text)))
-    return GroupRef(name, Dialect.ANNOTATION, min_member=int(text))
-
-
-def _both(meta: Meta, key: str) -> tuple[str | None, str | None]:
-    """The annotation and the label of that key."""
-    return (meta.annotations or {}).get(key), (meta.labels or {}).get(key)
-
-
-def _differ(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
+def _differ(said: list[str]) -> bool:
+    return len(set(said)) > 1

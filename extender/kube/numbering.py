@@ -40,16 +40,12 @@ def series_of(meta: Meta) -> str:
     for key in (JOBSET_JOB, LWS_GROUP):
         if (number := _number(meta, key)) is not None:
             return f"{number:09d}"
-    if (role := _said(meta, REPLICA_TYPE)) and _number(meta, REPLICA_INDEX) is not None:
-        return f"{_ROLES.get(role.lower(), 1)}-{role.lower()}"
+    role = next(iter(meta.said(REPLICA_TYPE)), "").lower()
+    if role and _number(meta, REPLICA_INDEX) is not None:
+        return f"{_ROLES.get(role, 1)}-{role}"
     return ""
 
 
 def _number(meta: Meta, key: str) -> int | None:
-    text = _said(meta, key)
-    return int(text) if text is not None and _INDEX.fullmatch(text) else None
-
-
-def _said(meta: Meta, key: str) -> str | None:
-    """The annotation, else the label."""
-    return next((said[key] for said in (meta.annotations, meta.labels) if said and key in said), None)
+    text = next(iter(meta.said(key)), "")
+    return int(text) if _INDEX.fullmatch(text) else None

@@ -30,6 +30,10 @@ class Meta(Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
 
+    def said(self, key: str) -> list[str]:
+        """The annotation of that key, then the label."""
+        return [values[key] for values in (self.annotations, self.labels) if values and key in values]
+
 
 class AnyObject(Struct):
     """What every object has: enough to find out which one it is."""

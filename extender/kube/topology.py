@@ -37,7 +37,7 @@ def topology_problem(meta: Meta) -> str | None:
 
 
 def _read(meta: Meta) -> tuple[Topology, str | None]:
-    said = {key: _said(meta, key) for key in (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)}
+    said = {key: meta.said(key) for key in (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)}
     problem = next((one for key, values in said.items() if (one := _problem(key, values)) is not None), None)
     required, preferred, size, level = (next(iter(values), None) for values in said.values())
     if problem is None and level is not None:
@@ -45,11 +45,6 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
     if problem is not None or not any(said.values()):
         return Topology(), problem
     return Topology(required, preferred, None if size is None else int(size), level), None
-
-
-def _said(meta: Meta, key: str) -> list[str]:
-    """The annotation, then the label."""
-    return [values[key] for values in (meta.annotations, meta.labels) if values and key in values]
 
 
 def _problem(key: str, values: list[str]) -> str | None:
