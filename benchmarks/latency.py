@@ -20,7 +20,7 @@ from benchmarks.sightings import GANG, PODS
 from benchmarks.stage import GPUS_PER_NODE, Mode, Stage, gang, gangs, pod
 from devcluster.api import Object
 from devcluster.progress import Progress
-from extender.cli.loadtest import Call, Load, Verb, bind_call, figures, fire, node_call
+from extender.cli.load import Call, Load, Verb, bind_call, figures, fire, node_call
 
 SIZE = 8
 SETTLE_S = 120.0

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks import contention, core, gang, latency, levels, memory, throughput, waiting, writes
 from benchmarks.benchmark import Benchmark
 from benchmarks.stage import Mode
-from extender.cli.loadtest import Verb
+from extender.cli.load import Verb
 
 RESULTS = Path(__file__).parent / "results"
 MODES = tuple(Mode)

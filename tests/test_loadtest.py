@@ -16,7 +16,8 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 import extender.cli.main as cli
-from extender.cli.loadtest import Call, Load, Verb, calls, figures, fire, main
+from extender.cli.load import Call, Load, Verb, calls, figures, fire
+from extender.cli.loadtest import main
 
 
 class Extender:

@@ -1,9 +1,4 @@
-"""Load for a running extender: calls at a chosen rate, timed as the client sees them. `muster bench latency --url`.
-
-The client is open loop: calls are due at even instants, whatever became of the ones before. A call that has to wait
-because all connections are busy counts from the instant at which it was due, so a slow extender cannot hide its delay.
-aiohttp, not httpx: a call through httpx costs the client more processor time than most calls cost the extender.
-"""
+"""`muster bench latency --url`: what to send to a running extender, and when to stop."""
 
 from __future__ import annotations
 
@@ -11,18 +6,16 @@ import asyncio
 import json
 import math
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
-import aiohttp
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from extender.cli.load import Load, Verb, calls, figures, fire
 from extender.cli.output import Output, OutputError
 from policies.words import many
 
@@ -44,138 +37,6 @@ CONSEQUENCE = (
 )
 _SAFE_VERBS, _SAFE_RATE, _SAFE_CONCURRENCY, _SAFE_CALLS, _SAFE_NODES = ("filter", "prioritize"), 10.0, 4, 100, 1000
 _OWN_RATE, _OWN_CONCURRENCY, _OWN_CALLS, _OWN_NODES = 200.0, 512, 1000, 5000
-
-
-class Verb(StrEnum):
-    FILTER = "filter"
-    PRIORITIZE = "prioritize"
-    BIND = "bind"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request: the path below the extender's URL, and its JSON."""
-
-    path: str
-    body: bytes
-
-
-@dataclass(slots=True)
-class Load:
-    """What became of the calls. ``latencies_ms``: of every call that was answered, in order of answers.
-
-    ``refused``: answers with an error in them. ``failed``: no answer that kube-scheduler could use, by reason.
-    ``stopped_ms``: the latency that was above the limit and ended the load, None if none was.
-    """
-
-    seconds: float = 0.0
-    latencies_ms: list[float] = field(default_factory=list)
-    refused: int = 0
-    failed: dict[str, int] = field(default_factory=dict)
-    stopped_ms: float | None = None
-
-    def percentile(self, share: float) -> float:
-        """Nearest rank, in ms. Raises IndexError when nothing was answered."""
-        ordered = sorted(self.latencies_ms)
-        return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
-Observer = Callable[[int, float], None]
-"""Is told the number of each answered call, and its latency in ms."""
-
-
-async def fire(
-    url: str,
-    calls: Sequence[Call],
-    rate: float,
-    concurrency: int,
-    timeout_s: float = 60.0,
-    observe: Observer = lambda _number, _latency_ms: None,
-    limit_ms: float = math.inf,
-) -> Load:
-    """Send every call, ``rate`` a second and at most ``concurrency`` at once, and wait for all answers.
-
-    After an answer that took longer than ``limit_ms``, or none in that time, no further call is sent.
-    """
-    load = Load()
-    connector = aiohttp.TCPConnector(limit=concurrency)
-    timeout = aiohttp.ClientTimeout(total=timeout_s)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
-        began = time.perf_counter()
-        todo = enumerate(calls)
-
-        async def work() -> None:
-            for number, call in todo:
-                if load.stopped_ms is not None:
-                    return
-                due = began + number / rate
-                if (early := due - time.perf_counter()) > 0:
-                    await asyncio.sleep(early)
-                    due = time.perf_counter()  # the timer's own delay is not the extender's
-                answered = await _send(session, url, call, load)
-                latency_ms = ((answered or time.perf_counter()) - due) * 1000
-                if latency_ms > limit_ms and load.stopped_ms is None:
-                    load.stopped_ms = latency_ms
-                if answered is not None:
-                    load.latencies_ms.append(latency_ms)
-                    observe(number, latency_ms)
-
-        await asyncio.gather(*(work() for _ in range(min(concurrency, len(calls)))))
-        load.seconds = time.perf_counter() - began
-    return load
-
-
-async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load) -> float | None:
-    """The instant of the answer, if it is one that kube-scheduler can use: status 200 and JSON."""
-    headers = {"Content-Type": "application/json"}
-    try:
-        async with session.post(f"{url}/{call.path}", data=call.body, headers=headers) as answer:
-            content = await answer.read()
-            answered = time.perf_counter()
-            if answer.status != 200:
-                raise ValueError(f"status {answer.status}")
-            result = json.loads(content)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        why = str(error) or type(error).__name__
-        load.failed[why] = load.failed.get(why, 0) + 1
-        return None
-    if isinstance(result, dict) and result.get("Error"):
-        load.refused += 1
-    return answered
-
-
-def calls(verb: Verb, count: int, candidates: int) -> list[Call]:
-    """Requests as kube-scheduler sends them, for pods and nodes that do not exist."""
-    nodes = [f"node-{number}" for number in range(candidates)]
-    return [_call(verb, f"load-{number}", nodes) for number in range(count)]
-
-
-def _call(verb: Verb, name: str, nodes: list[str]) -> Call:
-    if verb is Verb.BIND:
-        return bind_call(f"uid-{name}", name, nodes[0] if nodes else "node-0")
-    containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]
-    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    return node_call(verb, {"metadata": meta, "spec": {"schedulerName": "muster", "containers": containers}}, nodes)
-
-
-def node_call(verb: Verb, pod: dict[str, Any], nodes: Sequence[str]) -> Call:
-    """A filter or prioritize request for the pod with these candidates, as with ``nodeCacheCapable``."""
-    return Call(verb.value, json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}).encode())
-
-
-def bind_call(uid: str, name: str, node: str, namespace: str = "default") -> Call:
-    return Call("bind", json.dumps({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node}).encode())
-
-
-def figures(load: Load) -> dict[str, float]:
-    """What is told of a load: counts, the rate that was reached, and latencies in ms if there are any."""
-    answered = len(load.latencies_ms)
-    told: dict[str, float] = {"answered": answered, "refused": load.refused, "failed": sum(load.failed.values())}
-    if answered:
-        told |= {"per_s": round(answered / load.seconds, 1)} if load.seconds else {}
-        told |= {f"p{share}_ms": round(load.percentile(share / 100), 2) for share in (50, 95, 99)}
-        told["max_ms"] = round(max(load.latencies_ms), 2)
-    return told
 
 
 @main.callback()

@@ -281,10 +281,7 @@ def _victim_uid(victim: _Victim) -> str:
 
 
 def _filter_result(
-    passed: list[str],
-    nodes: dict[str, Any] | None,
-    refused: Mapping[str, str] | None = None,
-    error: str = "",
+    passed: list[str], nodes: dict[str, Any] | None, refused: Mapping[str, str] | None = None, error: str = ""
 ) -> bytes:
     return msgspec.json.encode(
         {
