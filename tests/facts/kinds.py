@@ -39,7 +39,11 @@ class Kind:
         return self._api.create(self._path(self._group, self._plural), manifest)
 
     def patch(self, name: str, patch: Any, type: str = MERGE_PATCH) -> Object:  # noqa: A002
-        return self._api.patch(f"{self._path(self._group, self._plural)}/{name}", patch, type)
+        return self.patch_in(self._group, self._plural, name, patch, type)
+
+    def patch_in(self, group: str, plural: str, name: str, patch: Any, type: str = MERGE_PATCH) -> Object:  # noqa: A002
+        """The same for an object of another kind in the namespace."""
+        return self._api.patch(f"{self._path(group, plural)}/{name}", patch, type)
 
     def get(self, group: str, plural: str, name: str) -> Object:
         return self._api.get(f"{self._path(group, plural)}/{name}")
@@ -72,7 +76,11 @@ class Kind:
 
     def pods(self) -> list[Object]:
         """All pods of the namespace, those that are being deleted too."""
-        return self._api.list(self._path("/api/v1", "pods"))
+        return self.list_of("/api/v1", "pods")
+
+    def list_of(self, group: str, plural: str) -> list[Object]:
+        """The objects of that kind in the namespace."""
+        return self._api.list(self._path(group, plural))
 
     def fail(self, pod: Object, exit_code: int = 1, reason: str = "Error") -> None:
         """Its containers have ended with an error, as a kubelet tells it."""
