@@ -11,7 +11,7 @@ from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.controllers import start_controller
 from tests.facts.fact import fact
-from tests.facts.kinds import JSON_PATCH, Kind, finish, pod_template, term_for
+from tests.facts.kinds import JSON_PATCH, Kind, finish, plans_of, pod_template, term_for
 
 PODS = ("leader", "workers")
 
@@ -79,6 +79,43 @@ def test_annotations_reach_every_pod(kind: Kind) -> None:
 
 
 @fact(
+    "jobset.slots",
+    "A JobSet is created with `spec.suspend: true` and unsuspended.",
+    result="Suspended: Suspended=True. The podsets are `spec.replicatedJobs`, `replicas` times the Job's `parallelism` "
+    "or `completions`, whichever is less. Pods are labelled `jobset.sigs.k8s.io/jobset-name`, `replicatedjob-name`, "
+    "`job-index` and `batch.kubernetes.io/job-completion-index`. Completed=True when all Jobs are.",
+    consequence="Slot i of a replicated job with Jobs of n pods is the pod with `job-index` i / n and completion index "
+    "i mod n.",
+    slow=True,
+)
+def test_slots(kind: Kind) -> None:
+    shape = jobset("slots")
+    shape["spec"]["replicatedJobs"][1]["replicas"] = 2
+    kind.create(shape)
+    kind.until_condition("slots", "Suspended")
+    assert not kind.pods()
+    kind.patch("slots", plan("node-1"), JSON_PATCH)
+    pods = kind.until_pods(5)
+    prefix = "jobset.sigs.k8s.io"
+    slots = sorted(
+        tuple(
+            pod["metadata"]["labels"][name]
+            for name in (
+                f"{prefix}/replicatedjob-name",
+                f"{prefix}/job-index",
+                "batch.kubernetes.io/job-completion-index",
+            )
+        )
+        for pod in pods
+    )
+    assert slots == [("leader", "0", "0"), *(("workers", job, index) for job in "01" for index in "01")]
+    assert {pod["metadata"]["labels"][f"{prefix}/jobset-name"] for pod in pods} == {"slots"}
+    for pod in pods:
+        kind.succeed(pod)
+    kind.until_condition("slots", "Completed")
+
+
+@fact(
     "jobset.affinity",
     "Node affinity is written into the templates of a suspended JobSet, with the unsuspension or before it.",
     result="Refused by JobSet's webhook, 422.",
@@ -115,7 +152,8 @@ def test_a_running_template_is_frozen(kind: Kind) -> None:
     "A running JobSet is suspended, its annotations are taken off, and it is unsuspended with others.",
     result="The pods are deleted, nothing counts as a failure, the templates are as they were, "
     "and the new pods carry the new annotations.",
-    consequence="A JobSet is planned anew by suspension, and given back to its user as it was written.",
+    consequence="A JobSet is planned anew by suspension. Its manifest is given back as it was written, its Jobs are "
+    "not (jobset.restore).",
     slow=True,
 )
 def test_suspended_again_and_restored(kind: Kind) -> None:
@@ -134,6 +172,32 @@ def test_suspended_again_and_restored(kind: Kind) -> None:
     kind.patch("again", plan("node-2"), JSON_PATCH)
     pods = kind.until_pods(3)
     assert {pod["metadata"]["annotations"]["muster.dev/plan"] for pod in pods} == {"node-2"}
+
+
+@fact(
+    "jobset.restore",
+    "A JobSet that has run is suspended, its annotations are taken off, and it is unsuspended without any; then the "
+    "same with an empty plan.",
+    result="The pods carry the old plan: the JobSet's controller merges annotations into its Jobs, which exist still, "
+    "and never removes one. An empty value replaces the old one.",
+    consequence="A JobSet is given back with an empty plan in place of its plan. A pod with a plan that the JobSet's "
+    "template does not have is not to be led by it.",
+    slow=True,
+)
+def test_a_plan_that_was_taken_off_stays(kind: Kind) -> None:
+    kind.create(jobset("restored"))
+    kind.patch("restored", plan("node-1"), JSON_PATCH)
+    kind.until_pods(3)
+    off = [
+        {"op": "remove", "path": f"/spec/replicatedJobs/{at}/template/spec/template/metadata/annotations"}
+        for at in (0, 1)
+    ]
+    for operations, found in ((off, {"node-1"}), (plan("")[1:], {""})):
+        kind.patch("restored", {"spec": {"suspend": True}})
+        kind.until("/api/v1", "pods", lambda pods: not pods)
+        kind.patch("restored", operations, JSON_PATCH)
+        kind.patch("restored", {"spec": {"suspend": False}})
+        assert plans_of(kind.until_pods(3)) == found
 
 
 @fact(
