@@ -104,6 +104,10 @@ class Kind:
         path = f"{self._path('/api/v1', 'pods')}/{pod['metadata']['name']}"
         self._api.patch(path, {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}})
 
+    def remove(self, pod: Object) -> None:
+        """Somebody else than its controller deletes it."""
+        self.delete_pod(pod["metadata"]["name"])
+
     def delete_pod(self, name: str) -> None:
         self._api.delete(f"{self._path('/api/v1', 'pods')}/{name}")
 
