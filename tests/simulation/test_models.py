@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extender.core.scheduler import Scheduler
 from extender.simulation.chance import Chance
-from extender.simulation.clock import Clock, Lane, Process
+from extender.simulation.clock import Clock
 from policies.model import GANG_GATE, Node, Pod
 from tests.builders import cluster, node, requests, single
 from tests.simulation.model.apiserver import CONFLICT, OK, ApiServer, Change, Kind
@@ -14,6 +14,7 @@ from tests.simulation.model.cycle import Profile
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import NO_ANSWER, Network, Weather
+from tests.simulation.model.tasks import Lane, Process, spawn
 from tests.simulation.model.world import World
 
 
@@ -209,7 +210,7 @@ def test_a_lost_answer_does_not_undo_what_was_written() -> None:
         status = yield from network.request(lambda: api.bind(pod.uid, ("default", "pod"), "a", {}), 5.0)
         heard.append(status)
 
-    clock.spawn(client())
+    spawn(clock, client())
     clock.run(10)
     assert heard == [NO_ANSWER]
     assert api.pods[pod.uid].node == "a"

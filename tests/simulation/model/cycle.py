@@ -8,11 +8,11 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from extender.core.effects import AnswerFilter, AnswerPreempt
-from extender.simulation.clock import Process
 from policies.model import Pod, Selection
 from tests.simulation.model.backlog import EXTENDER
 from tests.simulation.model.cache import SHAPE, Cache
 from tests.simulation.model.network import Network
+from tests.simulation.model.tasks import Process
 
 AnswerT = TypeVar("AnswerT")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from extender.simulation.clock import Lane, Process, Task, Timer
+from extender.simulation.clock import Timer
 from policies.model import Pod
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.backlog import Backlog, PodWent, Queued
@@ -16,6 +16,7 @@ from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Pro
 from tests.simulation.model.network import Network
 from tests.simulation.model.picture import Picture
 from tests.simulation.model.preemption import Victims, candidates, cheapest
+from tests.simulation.model.tasks import Lane, Process, Task
 
 REQUEST_S = 5.0
 """How long a request to the API server may take."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from extender.simulation.clock import Clock, Process
+from extender.simulation.clock import Clock
+from tests.simulation.model.tasks import Process
 
 NO_ANSWER = 0
 """The status of a request that nobody answered: it may or may not have been carried out."""

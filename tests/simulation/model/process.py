@@ -24,13 +24,14 @@ from extender.core.events import (
 from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Action, Driver, Failed, Watcher
 from extender.runtime.requests import Response, Send
-from extender.simulation.clock import Process, Timer
+from extender.simulation.clock import Timer
 from policies.model import Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 from tests.simulation.model.requests import carry_out
+from tests.simulation.model.tasks import Process, spawn
 
 
 class Extender:
@@ -204,7 +205,7 @@ class Extender:
         for action in actions:
             match action:
                 case Send():
-                    self._clock.spawn(self._send(action))
+                    spawn(self._clock, self._send(action))
                 case AnswerBind(call, error):
                     self._answer(call, error)
                 case AnswerFilter() | AnswerPreempt() | Report() | Turned() | Failed():

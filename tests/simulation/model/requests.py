@@ -6,9 +6,9 @@ from typing import assert_never
 
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.runtime.requests import Asked, LookAtPod, Response
-from extender.simulation.clock import Process
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.network import Network
+from tests.simulation.model.tasks import Process
 
 
 def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
