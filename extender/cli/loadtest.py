@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from extender.cli.load import Load, Verb, calls, figures, fire
 from extender.cli.output import Output, OutputError
+from extender.cli.stop import stop
 from policies.words import many
 
 main = typer.Typer(
@@ -93,7 +94,7 @@ def latency_command(
     try:
         file = Output(output) if output is not None else None
     except OutputError as error:
-        _stop(str(error))
+        stop(str(error))
     results = test.run(verb or [Verb(name) for name in _SAFE_VERBS])
     _show(results)
     if file is not None:
@@ -117,7 +118,7 @@ class LoadTest:
     def run(self, verbs: Sequence[Verb]) -> dict[str, Load]:
         """Verb by verb, until a limit is passed."""
         if not self.url.startswith(("http://", "https://")):
-            _stop(f"{self.url} is not a URL of Muster: write one like http://127.0.0.1:10290")
+            stop(f"{self.url} is not a URL of Muster: write one like http://127.0.0.1:10290")
         terminal = Console(stderr=True)
         terminal.print(WARNING.format(url=self.url, limit_ms=self.limit_ms), style="yellow", markup=False)
         results: dict[str, Load] = {}
@@ -134,7 +135,7 @@ class LoadTest:
         limit_ms = math.inf if verb is Verb.BIND else self.limit_ms
         first = await fire(self.url, calls(verb, 1, self.candidates), self.rate, 1, limit_ms=limit_ms)
         for why in first.failed:
-            _stop(f"no usable answer from {self.url}/{verb.value}: {why}")
+            stop(f"no usable answer from {self.url}/{verb.value}: {why}")
         if first.stopped_ms is not None:
             return first
         return await fire(
@@ -157,8 +158,3 @@ def _show(results: dict[str, Load]) -> None:
                 f"{name}: stopped after {many(len(load.latencies_ms), 'answer')}: one took {load.stopped_ms:.0f} ms. "
                 "Try a lower --rate, or fewer --nodes.", style="red", markup=False,
             )  # fmt: skip
-
-
-def _stop(message: str) -> NoReturn:
-    typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from extender.cli.stop import stop
 
 if TYPE_CHECKING:
     from extender.config.settings import Settings
@@ -125,7 +127,7 @@ def serve(
     try:
         code = app.run(settings)
     except app.StartError as error:
-        _stop(str(error))
+        stop(str(error))
     raise typer.Exit(code)
 
 
@@ -152,7 +154,7 @@ def check(
     try:
         well, said = ask(listener, ready=ready)
     except ProbeError as error:
-        _stop(str(error))
+        stop(str(error))
     typer.echo(said)
     raise typer.Exit(0 if well else 1)
 
@@ -166,7 +168,7 @@ def demo(context: typer.Context) -> None:
     try:
         from devcluster.demo import __main__ as devcluster_demo
     except ImportError:
-        _stop("the demo needs a source checkout: git clone the project and run `make demo` there")
+        stop("the demo needs a source checkout: git clone the project and run `make demo` there")
     devcluster_demo.main(context.args)
 
 
@@ -190,7 +192,7 @@ def snapshot(
     try:
         told = capture(output, kubeconfig, settings, anonymous=anonymise)
     except (SnapshotError, OutputError) as error:
-        _stop(str(error))
+        stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     typer.echo(told, err=output == STANDARD_OUTPUT)
@@ -207,9 +209,4 @@ def _settings(config: Path | None, **flags: object) -> Settings:
     try:
         return load(config, **flags)
     except SettingsError as error:
-        _stop(f"the settings cannot be used:\n{error}")
-
-
-def _stop(message: str) -> NoReturn:
-    typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2)
+        stop(f"the settings cannot be used:\n{error}")

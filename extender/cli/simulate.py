@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 from extender.cli.case import ONE_INPUT, amended, case_of, from_scenario, from_trace, settings_of
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
 from extender.cli.progress import progress
+from extender.cli.stop import stop
 from extender.config.settings import Settings, SettingsError
 from extender.simulation.replay.arrivals import LONGEST_S
 from extender.simulation.replay.contest import run
@@ -134,7 +135,7 @@ def simulate(
         if picture is not None:
             picture.write(page(about, outcomes, price).encode())
     except (InputError, OutputError, SettingsError) as error:
-        _stop(str(error))
+        stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -210,8 +211,3 @@ def _terminal(*, aside: bool) -> Console:
 
 def _encoded(values: dict[str, object]) -> bytes:
     return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _stop(message: str) -> NoReturn:
-    typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
+from extender.cli.stop import stop
 from extender.kube.connection import Connection
 from extender.kube.tokens import SHORTEST_S, Account, keep_fresh
 from extender.observe import logs
@@ -33,8 +34,7 @@ def token(
     try:
         asyncio.run(_run(Account(namespace, name), directory, lifetime, kubeconfig))
     except (ValueError, OSError) as error:
-        typer.secho(str(error), err=True, fg="red")
-        raise typer.Exit(2) from None
+        stop(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

@@ -14,10 +14,11 @@ from rich.console import Console
 from extender.cli.doctor.examination import Report, examine
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import Severity, error, skipped
-from extender.cli.inspection.commands import show, stop
+from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
 from extender.cli.inspection.tables import plain
+from extender.cli.stop import stop
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
 

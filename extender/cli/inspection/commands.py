@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -15,6 +15,7 @@ from extender.cli.inspection import tables
 from extender.cli.inspection.objects import told_by_objects
 from extender.cli.inspection.options import As, Output, reaching
 from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
+from extender.cli.stop import stop
 
 
 @reaching
@@ -74,12 +75,6 @@ def domains(
         stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
     found = [one for one in every if level in (None, one["level"])]
     show(found, output, lambda out: tables.show_domains(found, out))
-
-
-def stop(message: str) -> NoReturn:
-    """End with a sentence and exit code 2: the question could not be answered."""
-    typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2)
 
 
 def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
