@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 from policies.model import Requests
 
-_NAMED = 5
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str], most: int = 5) -> str:
     """``"a, b, c, d, e and 37 more"``; empty for none."""
     known = list(words)
-    return ", ".join(known[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def many(count: int, thing: str) -> str:

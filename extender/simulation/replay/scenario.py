@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -152,9 +153,4 @@ def _copies(part: _JobPart) -> list[Arrival]:
 
 
 def _twice(names: list[str]) -> str | None:
-    seen: dict[str, None] = {}
-    for name in names:
-        if name in seen:
-            return name
-        seen[name] = None
-    return None
+    return next((name for name, times in Counter(names).items() if times > 1), None)

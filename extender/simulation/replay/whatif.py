@@ -15,6 +15,7 @@ from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
 from policies.model import Node, Pod, PodGroup
+from policies.words import listed
 
 SETTLED_S = 120.0
 """By then everything has been decided that can be, and gangs that were found bound in part have lost their patience."""
@@ -118,14 +119,9 @@ def _domains(core: Scheduler, nodes: dict[str, str]) -> tuple[str, ...]:
 
 
 def _where(one: Answer) -> tuple[str, str, str]:
-    nodes = list(dict.fromkeys(one.nodes.values()))
-    return f"{len(one.nodes)} of {one.members}", _some(one.domains), _some(nodes)
+    nodes = listed(dict.fromkeys(one.nodes.values()), _SHOWN)
+    return f"{len(one.nodes)} of {one.members}", listed(one.domains, _SHOWN), nodes
 
 
 def _told(one: Answer) -> str:
-    return f"starts on {_some(list(dict.fromkeys(one.nodes.values())))}" if one.starts else f"waits: {one.code}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return f"starts on {listed(dict.fromkeys(one.nodes.values()), _SHOWN)}" if one.starts else f"waits: {one.code}"
