@@ -37,8 +37,8 @@ from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLO
 from policies.model import Node, Pod, PodGroup
 
 _NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)
-_WISHES = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-_READ = (*_NAMES, *STAMPED, *_WISHES)
+_TOPOLOGY = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
+_READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
 """Every annotation or label of a pod or a PodGroup that a decision reads; no other one is written."""
 _BOUND = "bound"
 

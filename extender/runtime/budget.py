@@ -20,7 +20,7 @@ class Lane(IntEnum):
     BINDING = 1
     UNGATE = 2
     OTHER = 3
-    NEWS = 4
+    REPORT = 4
 
 
 class Budget:

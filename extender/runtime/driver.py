@@ -96,7 +96,7 @@ class Driver:
         self._pauses: list[tuple[float, int]] = []
         self._calls: dict[int, None] = {}
         """Bind calls that somebody waits for."""
-        self._wishes: dict[str, Nominate | None] = {}
+        self._nominations: dict[str, Nominate | None] = {}
         """Pod UID -> the newest nomination asked for; None while it is being written."""
         self._reports: dict[GroupKey, Report] = {}
         """The newest report of each gang that is still to be written."""
@@ -189,7 +189,7 @@ class Driver:
             case Evict():
                 self._persist(effect, "eviction", "eviction")
             case Hint():
-                self._start(Lane.NEWS, "hint", self._writes.report(effect), self._noted("hint"))
+                self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
             case _:
                 assert_never(effect)
 
@@ -206,32 +206,32 @@ class Driver:
         self._start(lane, effect.group or effect.uid, posting, ended)
 
     def _nominate(self, effect: Nominate) -> None:
-        """One write per pod at a time, and only the newest wish counts: a set and a clear never overtake each other."""
-        running = effect.uid in self._wishes
-        self._wishes[effect.uid] = effect
+        """One write per pod at a time, and only the newest counts: a set and a clear never overtake each other."""
+        running = effect.uid in self._nominations
+        self._nominations[effect.uid] = effect
         if not running:
-            self._next_wish(effect.uid)
+            self._next_nomination(effect.uid)
 
-    def _next_wish(self, uid: str) -> None:
-        effect = self._wishes[uid]
+    def _next_nomination(self, uid: str) -> None:
+        effect = self._nominations[uid]
         if effect is None:
-            del self._wishes[uid]
+            del self._nominations[uid]
             return
 
         def ended(written: tuple[str | None, str]) -> None:
             node, detail = written
             self._observer.wrote("nomination", "failed" if detail else "done")
-            if node is not None and self._wishes[uid] is None:
+            if node is not None and self._nominations[uid] is None:
                 self._feed(Nominated(uid, node, detail))
-            self._next_wish(uid)
+            self._next_nomination(uid)
 
-        self._start(Lane.OTHER, effect.group, self._newest_wish(uid), ended)
+        self._start(Lane.OTHER, effect.group, self._newest_nomination(uid), ended)
 
-    def _newest_wish(self, uid: str) -> Procedure[tuple[str | None, str]]:
-        """Write what is wished for when its turn has come. Returns that node, and the error if there is one."""
-        effect = self._wishes[uid]
+    def _newest_nomination(self, uid: str) -> Procedure[tuple[str | None, str]]:
+        """Write the newest when its turn has come. Returns that node, and the error if there is one."""
+        effect = self._nominations[uid]
         assert effect is not None  # noqa: S101
-        self._wishes[uid] = None
+        self._nominations[uid] = None
         detail = yield from self._writes.nominate(effect)
         return effect.node, detail
 
@@ -244,7 +244,7 @@ class Driver:
         place = effect.key, effect.warning
         if place not in self._reporting:
             self._reporting[place] = None
-            lane = Lane.OTHER if effect.warning else Lane.NEWS
+            lane = Lane.OTHER if effect.warning else Lane.REPORT
             self._start(lane, "report", self._newest_report(*place), self._noted("report"))
 
     def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
@@ -287,13 +287,13 @@ class Driver:
         """One step of a write. Returns the ticket of the write that can begin for it, if this one has ended."""
         write = self._under_way[ticket]
         try:
-            wish = next(write.procedure) if response is None else write.procedure.send(response)
+            asked = next(write.procedure) if response is None else write.procedure.send(response)
         except StopIteration as end:
             del self._under_way[ticket]
             write.ended(end.value)
             return self._budget.give_back()
-        if isinstance(wish, Pause):
-            heapq.heappush(self._pauses, (self.now + wish.seconds, ticket))
+        if isinstance(asked, Pause):
+            heapq.heappush(self._pauses, (self.now + asked.seconds, ticket))
         else:
-            self._actions.append(Send(ticket, wish.asked, wish.timeout_s))
+            self._actions.append(Send(ticket, asked.asked, asked.timeout_s))
         return None

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from extender.core.gang import Gang
 from extender.core.state import State
 from extender.observe.explain.holders import holders
-from extender.observe.explain.inquiry import Inquiry, inquiry, wishes
+from extender.observe.explain.inquiry import Inquiry, inquiry, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.views import GangView, view
 from policies.placement.snapshot import Domain
@@ -78,8 +78,8 @@ def _asks(gang: Gang) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
     for pod in gang.live:
         one = gang.asking(pod)
-        roles[devices(one.requests), wishes(one)] += 1
-    return [f"{count} x {what}{', ' * bool(wish)}{wish}" for (what, wish), count in roles.items()]
+        roles[devices(one.requests), topology_of(one)] += 1
+    return [f"{count} x {what}{', ' * bool(topology)}{topology}" for (what, topology), count in roles.items()]
 
 
 def _places(state: State, gang: Gang) -> list[PlaceView]:

@@ -106,7 +106,7 @@ def inquiry(state: State, gang: Gang) -> Inquiry | None:
     return Inquiry(gang, members, role, want, level, at is not None, view, usable)
 
 
-def wishes(pod: Pod) -> str:
+def topology_of(pod: Pod) -> str:
     """What one member asks of the topology, or nothing."""
     said = pod.topology
     return "" if said.required in (None, NO_LEVEL) and said.slice_size is None and said.preferred is None else str(said)

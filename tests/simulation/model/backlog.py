@@ -43,7 +43,7 @@ class OwnChange:
     """The waiting pod itself has changed."""
 
 
-News = PodCame | PodWent | NodeCame | OwnChange
+ClusterEvent = PodCame | PodWent | NodeCame | OwnChange
 
 
 class Place(Enum):
@@ -59,7 +59,7 @@ class Place(Enum):
 
 @dataclass(slots=True)
 class Queued:
-    """One pod. ``rejectors``: who refused it last. ``news``: what happened while it was flying."""
+    """One pod. ``rejectors``: who refused it last. ``events``: what happened while it was flying."""
 
     pod: Pod
     place: Place = Place.FLYING
@@ -68,7 +68,7 @@ class Queued:
     errors: int = 0
     rejectors: tuple[str, ...] = ()
     ready_at: float = 0.0
-    news: list[News] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
 
 
 class Backlog:
@@ -97,7 +97,7 @@ class Backlog:
         if queued.place is Place.GATED and not pod.gates:
             self._move(queued, Place.ACTIVE)
         elif queued.place is Place.FLYING:
-            queued.news.append(OwnChange())
+            queued.events.append(OwnChange())
         elif queued.place is Place.PARKED:
             self._wake(queued, OwnChange())
         return None
@@ -117,7 +117,7 @@ class Backlog:
                 _, ticket, queued = heapq.heappop(heap)
                 if queued.ticket == ticket:
                     self._move(queued, Place.FLYING)
-                    queued.news.clear()
+                    queued.events.clear()
                     self._flying = queued
                     return queued
         return None
@@ -131,7 +131,7 @@ class Backlog:
         self._back_off(queued, queued.refusals)
         if not rejectors:
             self._move(queued, Place.FAILED)
-        elif any(_helps(news, queued) for news in queued.news):
+        elif any(_helps(event, queued) for event in queued.events):
             self._move(queued, Place.BACKING_OFF)
         else:
             self._move(queued, Place.PARKED)
@@ -145,21 +145,21 @@ class Backlog:
         self._back_off(queued, queued.errors)
         self._move(queued, Place.FAILED)
 
-    def tell(self, news: News) -> None:
+    def tell(self, event: ClusterEvent) -> None:
         """Wake every parked pod that this may help."""
         if self._flying is not None:
-            self._flying.news.append(news)
+            self._flying.events.append(event)
         for queued in list(self._parked.values()):
-            self._wake(queued, news)
+            self._wake(queued, event)
 
     def next_ready(self) -> float | None:
-        """When to try ``pop`` again if it finds nobody now; None if only news can help."""
+        """When to try ``pop`` again if it finds nobody now; None if only an event can help."""
         while self._failed and self._failed[0][2].ticket != self._failed[0][1]:
             heapq.heappop(self._failed)
         return self._failed[0][0] if self._failed else None
 
-    def _wake(self, queued: Queued, news: News) -> None:
-        if _helps(news, queued):
+    def _wake(self, queued: Queued, event: ClusterEvent) -> None:
+        if _helps(event, queued):
             self._move(queued, Place.BACKING_OFF if self._now() < queued.ready_at else Place.ACTIVE)
 
     def _flush(self) -> None:
@@ -193,10 +193,10 @@ class Backlog:
                 pass
 
 
-def _helps(news: News, queued: Queued) -> bool:
+def _helps(event: ClusterEvent, queued: Queued) -> bool:
     """Whoever rejected the pod decides: its queueing hint, or for the extender everything."""
     rejectors = queued.rejectors
-    match news:
+    match event:
         case PodCame():
             return EXTENDER in rejectors or FACTS in rejectors
         case PodWent(priority):
@@ -206,7 +206,7 @@ def _helps(news: News, queued: Queued) -> bool:
         case OwnChange():
             return EXTENDER in rejectors
         case _:
-            assert_never(news)
+            assert_never(event)
 
 
 def _node_helps(pod: Pod, node: Node, before: Node | None, rejectors: tuple[str, ...]) -> bool:

@@ -13,7 +13,7 @@ from tests.simulation.model.network import Network
 
 
 class Picture:
-    """``name``: whose pods are queued. ``changed`` is called after every piece of news."""
+    """``name``: whose pods are queued. ``changed`` is called after every event."""
 
     def __init__(
         self, api: ApiServer, network: Network, name: str, cache: Cache, backlog: Backlog, changed: Callable[[], None]
