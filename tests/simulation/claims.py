@@ -21,10 +21,11 @@ from extender.core.events import (
     Outcome,
     PodGone,
     PodSeen,
+    Tick,
 )
 from extender.core.turns import Turn
 from policies.model import GroupKey, Pod, Requests
-from tests.simulation.shown import Shown
+from tests.simulation.shown import RELEASE, Shown
 from tests.simulation.sight import Room, take
 
 DOUBT_S = 20.0
@@ -52,8 +53,8 @@ class Claims:
         self.kept: dict[str, Claim] = {}
         """Lost member -> the room that is kept for its replacement."""
         self.doubtful: dict[str, Claim] = {}
-        self.unsure: dict[str, GroupKey] = {}
-        """Members whose Binding may have been written in the release of their gang that is under way."""
+        self.unsure: dict[str, PostBinding] = {}
+        """Bindings that may have been written, by member, in the release of a gang that is under way."""
         self.posting: dict[str, PostBinding] = {}
         self.calls: dict[int, str] = {}
         """Open bind requests -> pod UID."""
@@ -67,6 +68,7 @@ class Claims:
         self._grace_s = grace_s
         self._now = 0.0
         self._new: dict[str, None] = {}
+        self._just_posted: dict[str, None] = {}
 
     # What happens.
 
@@ -74,6 +76,7 @@ class Claims:
         """``shown`` knows of it already."""
         self._now = now
         self._new.clear()
+        self._just_posted.clear()
         self._lapse()
         match event:
             case BindArrived(call, uid):
@@ -118,6 +121,17 @@ class Claims:
         """Whether this life of the extender has posted its first Binding: it cannot doubt what became of the others."""
         return key in self._released
 
+    def goes_on(self, binding: PostBinding) -> bool:
+        """Whether its release was under way before the last event: a Binding of it was, or may have been written.
+
+        It goes on whoever is lost meanwhile. What one event has posted together has begun together.
+        """
+        earlier = [one for uid, one in self.posting.items() if uid not in self._just_posted]
+        return any(
+            one.group == binding.group and one.annotations[RELEASE] == binding.annotations[RELEASE]
+            for one in (*earlier, *self.unsure.values())
+        )
+
     def broken(self, key: GroupKey) -> bool:
         """Whether its release has bound a part of it, and it was never whole."""
         if not self.began(key) or key in self.whole:
@@ -137,7 +151,7 @@ class Claims:
         room = {node: self._shown.free(node) for node in nodes}
         for uid, binding in self.posting.items():
             pod = self._shown.pods.get(uid)
-            if binding.node in room and pod is not None and not pod.node:
+            if binding.node in room and pod is not None and not pod.node and (but is None or uid != but.uid):
                 take(room[binding.node], pod.requests)
         claims = [claim for claim in self.kept.values() if but is None or claim.gang != but.group_key]
         for uid, claim in (self.promised | self.doubtful).items():
@@ -169,18 +183,20 @@ class Claims:
     def _answered(self, call: int, error: str, event: Event) -> None:
         uid = self.calls.pop(call, "")
         # A newer request of the same pod may have taken its place, and a Binding that has ended was seen to already.
-        if error and not isinstance(event, BindArrived | BindingPosted):
+        # When time has run out, the promise ends if its gang is told to be forgotten: else its bind may come again.
+        if error and not isinstance(event, BindArrived | BindingPosted | Tick):
             self._end(self.promised, uid)
 
     def _posted(self, binding: PostBinding) -> None:
         self.posting[binding.uid] = binding
+        self._just_posted[binding.uid] = None
         self._end(self.doubtful, binding.uid)
         sight = self._shown.sight(binding.group) if binding.group is not None else None
         if binding.group is not None and (sight is None or not sight.bound):
             self._released[binding.group] = None
 
     def _forgotten(self, key: GroupKey) -> None:
-        self.unsure = {uid: gang for uid, gang in self.unsure.items() if gang != key}
+        self.unsure = {uid: binding for uid, binding in self.unsure.items() if binding.group != key}
         for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
             if uid not in self.posting and uid not in self.doubtful:
                 self._end(self.promised, uid)
@@ -218,7 +234,7 @@ class Claims:
             self._lose(uid, binding.group)
             self.freed_at = self._now
         elif binding.group is not None and binding.group == pod.group_key and not pod.node:
-            self.unsure[uid] = binding.group
+            self.unsure[uid] = binding
             self.doubtful[uid] = Claim(binding.group, binding.node, pod.requests, self._now + DOUBT_S)
 
     def _weigh(self, key: GroupKey | None) -> None:

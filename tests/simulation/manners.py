@@ -46,8 +46,11 @@ class Manners:
         match effect:
             case AnswerBind(call):
                 self._calls.pop(call, None)
-            case PostBinding() if effect.group is not None:
-                self._started[effect.group] = now
+            case PostBinding():
+                for call in effect.calls:
+                    self._calls.pop(call, None)  # held no longer, whatever the pod's gang is by now
+                if effect.group is not None:
+                    self._started[effect.group] = now
             case Nominate(uid, node=str(node)):
                 self._unwritten[uid] = node
                 pod = shown.get(uid)
@@ -55,8 +58,8 @@ class Manners:
                     return f"{uid} is nominated for {node} as it reads already: that wakes nobody"
             case Nominate(uid):
                 self._unwritten.pop(uid, None)
-            case Ungate(uid) if uid in pods:
-                return self._ungated(pods[uid], pods)
+            case Ungate(uid) if uid in shown:
+                return self._ungated(shown[uid], pods, shown)
             case _:
                 pass
         return None
@@ -70,9 +73,11 @@ class Manners:
             return None
         return f"{asked} was held until kube-scheduler gave it up"
 
-    def _ungated(self, pod: Pod, pods: Mapping[str, Pod]) -> str | None:
-        others = [pods[uid] for uid in self._unwritten if uid in pods]
-        early = [other for other in others if other.group_key == pod.group_key and other.live and not other.node]
+    def _ungated(self, pod: Pod, pods: Mapping[str, Pod], shown: Mapping[str, Pod]) -> str | None:
+        """Whose gang it is, the watch may have yet to show: an edited annotation brings a pod into another one."""
+        others = [shown[uid] for uid in self._unwritten if uid in shown and uid in pods]
+        fellows = [pods[other.uid] for other in others if other.group_key == pod.group_key]
+        early = [other for other in fellows if other.live and not other.node]
         if not early or pod.group_key is None:
             return None
         return f"the gate of {pod.uid} is to come off before the nomination of {early[0].uid} is known to be written"

@@ -31,7 +31,7 @@ from tests.simulation.model.world import World
 from tests.simulation.room import judge_room
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, look, slot, take
-from tests.simulation.stamps import judge_confirmation, judge_stamp
+from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
 
 _PATIENCE_S = 5.0
@@ -166,7 +166,7 @@ class Referee:
         if uid not in pods:
             raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
         if pods[uid].group_key is not None:
-            started = self._judge_quorum(pods, uid)
+            started = self._judge_quorum(effect, pods)
             # Of a release that is under way, whoever writes the Bindings leaves out those that are too late.
             if not started and self._world.clock.now > effect.deadline:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
@@ -174,17 +174,16 @@ class Referee:
             self._judge_topology(effect)
             _complain(judge_stamp(effect, self._shown, self._claims))
 
-    def _judge_quorum(self, pods: Mapping[str, Pod], uid: str) -> bool:
-        """The first Binding of a gang goes out when minMember members ask for theirs. True if it is not the first."""
+    def _judge_quorum(self, effect: PostBinding, pods: Mapping[str, Pod]) -> bool:
+        """A release begins when minMember members ask for their Binding. True if it has begun before."""
+        uid = effect.uid
         key = pods[uid].group_key
         assert key is not None
         sight = self._shown.sight(key)
         assert sight is not None
-        if sight.bound:
+        if sight.bound or self._claims.goes_on(effect):
             return True
         asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in self._extender.calls)}
-        # Of a release that is under way, some may be bound by now without anybody knowing.
-        asking.update(self._claims.unsure)
         there = sight.count(pod for pod in sight.live if pod.uid in asking)
         if sight.needed is None or there < sight.needed:
             raise BrokenPromiseError(f"{uid} is to be bound when {there} of {sight.needed} members of {key} are there")
@@ -246,7 +245,7 @@ class Referee:
 
     def _judge_eviction(self, uid: str) -> None:
         key = self._gang_of.get(uid)
-        if key in self._whole:
+        if key in self._whole and could_know(uid, self._members[key], self._shown, self._claims):
             raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
 
     # What becomes of the objects.

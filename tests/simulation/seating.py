@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from policies.model import CLIQUE, Node, Pod, Requests
 from tests.simulation.sight import Room, fits, lets_in, take
@@ -23,17 +23,22 @@ def seats(
 ) -> int:
     """How many members find room at once on nodes of ``room``, the largest first; it stops looking at ``enough``.
 
-    ``bound``: those that have a node already. A required clique is kept.
+    ``bound``: those that have a node already. Members that require a clique share one, and are seated first; others,
+    that an edited annotation has brought in, go anywhere.
     """
-    if pods[0].topology.required is None:
-        return _seated(nodes, room, pods, list(room))
+    confined = [pod for pod in pods if pod.topology.required is not None]
+    others = [pod for pod in pods if pod.topology.required is None]
+    if not confined:
+        return _seated(nodes, _copy(room), others)
     clique = {name: node.labels.get(CLIQUE) for name, node in nodes.items()}
-    taken = {clique.get(pod.node or "") for pod in bound}
+    taken = {clique.get(pod.node or "") for pod in bound if pod.topology.required is not None}
     if len(taken) > 1:
         return 0
     most = 0
     for one in taken or dict.fromkeys(name for name in clique.values() if name):
-        most = max(most, _seated(nodes, room, pods, [node for node in room if clique[node] == one]))
+        left = _copy(room)
+        inside = {name: left[name] for name in room if clique[name] == one}
+        most = max(most, _seated(nodes, inside, confined) + _seated(nodes, left, others))
         if enough is not None and most >= enough:
             break
     return most
@@ -43,8 +48,12 @@ def takes(nodes: Mapping[str, Node], room: Room, pod: Pod, node: str) -> bool:
     return fits(room[node], pod.requests) and lets_in(nodes[node], pod.selection)
 
 
-def _seated(nodes: Mapping[str, Node], room: Room, pods: Sequence[Pod], where: Collection[str]) -> int:
-    left = {name: dict(room[name]) for name in where}
+def _copy(room: Room) -> Room:
+    return {name: dict(left) for name, left in room.items()}
+
+
+def _seated(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod]) -> int:
+    """What they take is taken from ``left``."""
     count = 0
     for pod in sorted(pods, key=lambda pod: _bulk(pod.requests), reverse=True):
         node = next((name for name in left if takes(nodes, left, pod, name)), None)

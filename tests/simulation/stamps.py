@@ -1,8 +1,11 @@
-"""What a Binding of a gang's member says of its release: that it is whole when it is, and not before."""
+"""What a Binding of a gang's member says of its release: that it is whole when it is, and who can know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.effects import Confirm, PostBinding
+from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE_COMPLETE, Shown
 
@@ -32,3 +35,18 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     if key is not None and sight is not None and claims.broken(key):
         return f"{effect.uid} is to say that its release is whole, and {len(sight.bound)} of {sight.needed} are bound"
     return None
+
+
+def could_know(uid: str, members: Mapping[str, Pod], shown: Shown, claims: Claims) -> bool:
+    """Whether the extender could know that the gang of this bound pod was whole, as it was. ``members``: all of it.
+
+    A watch that lags behind for longer than a half-released gang has to be completed may have yet to show the last
+    Binding of a release to whoever has taken over since.
+    """
+    pod = shown.pods.get(uid)
+    if pod is None or pod.group_key is None or pod.stamp is None:
+        return True  # nobody may evict it, whatever is known
+    known = shown.members[pod.group_key]
+    facts, told = ({one.uid: (one.node, one.phase, one.stamp) for one in of.values()} for of in (members, known))
+    said = any(one.stamp.complete for one in known.values() if one.stamp and one.stamp.release == pod.stamp.release)
+    return facts == told or said or pod.group_key in claims.whole
