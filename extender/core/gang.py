@@ -56,6 +56,8 @@ class Gang:
     """Gated members whose nomination is written, and that the watch has yet to show so."""
     ungating: dict[str, bool] = field(default_factory=dict)
     """Members whose gate was asked to come off -> whether that is known to be written."""
+    unled: dict[str, str] = field(default_factory=dict)
+    """Members that kube-scheduler could not be told of while it was being released -> why: looked at afterwards."""
     confirming: dict[str, None] = field(default_factory=dict)
     """Bound members on which it was asked to be written that their release is whole."""
     promising: bool = False
@@ -73,7 +75,7 @@ class Gang:
     """It has been whole once: a replacement needs no new quorum."""
     partial_since: float | None = None
     unsettled: dict[str, None] = field(default_factory=dict)
-    """Nodes that changed while it was being released: its promises there are looked at again afterwards."""
+    """Nodes that changed while it was being released or in doubt: its promises there are looked at again afterwards."""
     demand: Demand | None = None
     """None when something has changed since the planner last worked it out."""
     plan_deadline: float = 0.0
@@ -235,6 +237,7 @@ class Gang:
 
     def unpromise(self, uid: str) -> str | None:
         node = self._placement.pop(uid, None)
+        self.unled.pop(uid, None)
         self._advance(uid)
         return node
 

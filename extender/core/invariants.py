@@ -103,6 +103,9 @@ def _holds(state: State, gang: Gang) -> Iterator[str]:
 def _release(state: State, gang: Gang) -> Iterator[str]:
     if gang.final is not None and gang.final not in gang.holds:
         yield f"the last member of the release, {gang.final}, is not held"
+    for uid in gang.unled:
+        if not gang.releasing and uid not in gang.doubtful:
+            yield f"{uid} keeps its promise, and nobody tells kube-scheduler of it"
     for uid, node in gang.posting.items():
         posting = state.posting.get(uid)
         if posting is None or posting.node != node or posting.group != gang.key:

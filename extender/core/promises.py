@@ -73,7 +73,7 @@ class Promises:
                 continue
             if not state.ledger.overcommitted(node, pod.requests):
                 continue
-            if gang.releasing:
+            if gang.releasing or uid in gang.doubtful:
                 gang.unsettled[node] = None
             else:
                 self.forget(gang, f"the room planned on node {node} was taken by another pod", now, Cause.ROOM_TAKEN)

@@ -237,7 +237,7 @@ class Scheduler:
             gang = state.gang_of(pod) if pod else None
             if gang is None or pod is None or uid not in gang.placement or state.ledger.admits(node, pod.selection):
                 continue
-            if gang.releasing:
+            if gang.releasing or uid in gang.doubtful:
                 gang.unsettled[node] = None
             else:
                 self._promises.forget(
@@ -283,8 +283,12 @@ class Scheduler:
 
     def _written(self, event: Nominated | Ungated, failed: Gang | None, what: str, now: float) -> None:
         """``failed``: the gang that cannot be led any further without this write."""
-        if failed is not None and not failed.releasing:
-            why = f"pod {failed.members[event.uid].name} could not be {what}: {event.detail}"
+        if failed is None:
+            return
+        why = f"pod {failed.members[event.uid].name} could not be {what}: {event.detail}"
+        if failed.releasing:
+            self._steering.unled(failed, event.uid, why)
+        else:
             self._promises.forget(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     @staticmethod

@@ -98,6 +98,17 @@ class Steering:
         gang.plan_deadline = now + self._state.limits.plan_s
         return None
 
+    def unled(self, gang: Gang, uid: str, why: str) -> None:
+        """A write could not be made while the gang is being released, when no promise is taken back."""
+        if uid not in gang.holds and uid not in gang.posting and uid not in gang.doubtful:
+            gang.unled[uid] = why
+            return
+        # kube-scheduler has taken this member up without it.
+        gang.unconfirmed.pop(uid, None)
+        if uid in gang.ungating:
+            gang.ungating[uid] = True
+        self.ungate(gang)
+
     def ungate(self, gang: Gang) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
         if gang.unconfirmed or gang.unshown or gang.promising:

@@ -22,6 +22,7 @@ class Stock:
 
     def take(self, gang: Gang, now: float, released_at: float | None = None) -> None:
         """Find out how the gang stands, and say so. ``released_at``, after a restart: when its release began."""
+        self._drop_unled(gang, now)
         if self._is_shared(gang):
             if (why := foreign(gang, self._state.schedulers)) is not None:
                 self._state.explain(gang, why, now)
@@ -58,8 +59,14 @@ class Stock:
         """Not ours to judge: what another scheduler has bound is never evicted."""
         return any(name not in self._state.schedulers for name in gang.roster.schedulers)
 
+    def _drop_unled(self, gang: Gang, now: float) -> None:
+        """Whom nobody leads to his node would keep it for ever."""
+        why = next((why for uid, why in gang.unled.items() if uid not in gang.doubtful), None)
+        if why is not None:
+            self._promises.forget(gang, why, now, Cause.WRITE_FAILED, penalty=True)
+
     def _drop_unfit(self, gang: Gang, now: float) -> None:
-        """No promise is taken back while a release is under way: what became of its nodes meanwhile counts now."""
+        """No promise is taken back while a release is under way or in doubt: what became of its nodes counts now."""
         if not gang.unsettled:
             return
         for uid, node in gang.placement.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.core.effects import PostBinding
 from extender.core.events import Outcome
 from extender.core.limits import Limits
 from extender.core.releases import RELEASE_COMPLETE
-from tests.builders import cluster, gang, reborn
+from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
 
@@ -150,3 +152,25 @@ def test_the_replacement_of_a_deleted_member_in_doubt_gets_its_room_and_complete
     assert script.reason("train") == "Running"
     script.advance(100)
     assert not script.evicted
+
+
+def test_room_in_doubt_that_somebody_else_takes_or_closes_is_given_up_when_the_doubt_ends() -> None:
+    """Even while a nomination of the gang is still being written."""
+    for taken in (True, False):
+        pods = gang("train", 3)
+        nodes = cluster("a: 4x8")
+        script = Script(*nodes, *pods, nominates=False)
+        calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+        sure, doubtful = script.bindings
+        final = next(pod for pod in pods if pod.uid not in script.bindings)
+        script.post(script.pods[sure])
+        there = script.bindings[doubtful].node
+        script.feed_outcome(doubtful, Outcome.UNKNOWN)
+        script.disconnect(calls[final.uid])
+        if taken:
+            script.see(single("foreign", gpus=8, node=there, scheduler="another"))
+        else:
+            script.see(replace(next(one for one in nodes if one.name == there), unschedulable=True))
+        assert script.planned(script.pods[doubtful]) == there, "it may have been bound there"
+        script.advance(50)
+        assert script.planned(script.pods[doubtful]) != there

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Nominated, PodSeen, Synced, Tick, Ungated
+from extender.core.events import Nominated, Outcome, PodSeen, Synced, Tick, Ungated
 from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Node, Requirement, Selection, Topology
@@ -64,6 +64,50 @@ def test_a_member_refused_in_the_middle_of_a_release_keeps_no_room_by_its_nomina
     wishes = [effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == second.uid]
     assert node
     assert wishes[:1] == [None]
+
+
+def test_a_member_that_could_not_be_nominated_in_the_middle_of_a_release_is_planned_anew() -> None:
+    pods = gang("train", 3, min_member=2)
+    script = Script(*cluster("a: 3x8"), *pods, nominates=False)
+    spare = pods[2]
+    script.bind_all(pods[:2])
+    assert script.bindings
+    script.feed(Nominated(spare.uid, script.planned(spare), "the API server gave no answer"))
+    script.effects.clear()
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+    script.advance(5)
+    assert nominations(script) == [spare.name]
+    script.feed(Nominated(spare.uid, script.planned(spare)))
+    script.run([spare])
+    assert len(script.bound(pods)) == 3
+
+
+def test_a_member_that_could_not_be_ungated_in_the_middle_of_a_release_is_planned_anew() -> None:
+    first, second = gang("train", 2, min_member=1)[0], gang("train", 2, min_member=1, **GATED)[1]
+    script = Script(*cluster("a: 2x8"), first, second)
+    assert [effect.uid for effect in ungates(script)] == [second.uid]
+    script.bind(first)
+    script.feed(Ungated(second.uid, "the API server gave no answer"))
+    script.post_all()
+    script.advance(5)
+    assert [effect.uid for effect in ungates(script)] == [second.uid] * 2
+
+
+def test_a_member_in_doubt_that_could_not_be_nominated_is_planned_anew_when_it_does_not_come_back() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods, nominates=False)
+    script.bind_all(pods)
+    sure, doubtful = script.bindings
+    script.feed(Nominated(doubtful, script.bindings[doubtful].node, "the API server gave no answer"))
+    script.post(script.pods[sure])
+    script.feed_outcome(doubtful, Outcome.UNKNOWN)
+    script.effects.clear()
+    script.advance(25)
+    script.post_all()
+    script.advance(25)
+    assert script.pods[doubtful].name in nominations(script)
+    assert not script.evicted
 
 
 def test_a_nomination_that_kube_scheduler_leaves_on_a_failed_bind_is_taken_back() -> None:
