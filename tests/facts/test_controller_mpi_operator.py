@@ -69,9 +69,9 @@ def running(kind: Kind, name: str, **how: Any) -> tuple[Object, dict[str, Object
     "mpi.slots",
     "An MPIJob is created with `spec.runPolicy.suspend: true`, and unsuspended; with `runLauncherAsWorker`, too.",
     result="Suspended: no pod, Suspended=True, and the launcher's Job exists, suspended. The podsets are the roles in "
-    "`mpiReplicaSpecs`. All pods are labelled `training.kubeflow.org/job-name` and `job-role` (`launcher` or "
-    "`worker`); a worker has `replica-index` from 0. The launcher has none, unless it is a worker too: then it is 0 "
-    "and the workers begin with 1. The launcher is owned by its Job, a worker by the MPIJob.",
+    "`mpiReplicaSpecs`. All pods are labelled `training.kubeflow.org/job-name` and `training.kubeflow.org/job-role` "
+    "(`launcher` or `worker`); a worker has `replica-index` from 0. The launcher has none, unless it is a worker too: "
+    "then it is 0 and the workers begin with 1. The launcher is owned by its Job, a worker by the MPIJob.",
     consequence="A slot is the role and the index, less 1 for the workers of `runLauncherAsWorker`. The gang is named "
     "by the label, not by the owner.",
     slow=True,
