@@ -1,0 +1,21 @@
+"""The page on Kubernetes' facts against the controllers of other projects that are pinned."""
+
+import re
+
+import pytest
+
+from devcluster.controllers import CATALOGUE, Controller
+from tests.documents.pages import ROOT
+
+FACTS = (ROOT / "docs" / "kubernetes-facts.md").read_text()
+
+
+def test_every_controller_is_listed_and_no_other() -> None:
+    table = FACTS.partition("### Real controllers")[2].partition("\n\n#")[0]
+    assert set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("controller", CATALOGUE.values(), ids=CATALOGUE)
+def test_the_versions_are_those_that_are_pinned(controller: Controller) -> None:
+    assert f"| `{controller.name}` | {controller.version}" in FACTS
+    assert any(controller.version in heading for heading in re.findall(r"^## .*$", FACTS, re.MULTILINE))
