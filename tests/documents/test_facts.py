@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
+import pytest
+
+from tests.facts import recorder
 from tests.facts.document import NOT_MEASURED, PAGE, document
 from tests.facts.fact import sections
 from tests.facts.results import load
@@ -27,3 +31,17 @@ def test_every_slow_fact_has_been_run_and_every_figure_measured() -> None:
 def test_no_run_is_of_a_fact_that_is_gone() -> None:
     for section in sections():
         assert set(load(section.module)) <= {one.id for one in section.facts}
+
+
+@pytest.mark.parametrize("outcomes", [["passed", "failed"], ["failed", "passed"], ["passed", "passed"]])
+def test_a_fact_is_recorded_when_it_holds_with_every_parameter(
+    outcomes: list[Literal["passed", "failed"]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: dict[str, object] = {}
+    monkeypatch.setattr(recorder, "store", lambda module, runs: stored.update({module: runs}))
+    known = next(one for section in sections() for one in section.facts if one.slow)
+    keeper = recorder.Recorder()
+    for outcome in outcomes:
+        keeper.saw(known, pytest.TestReport("", ("", 0, ""), {}, outcome, None, "call"))
+    keeper.store()
+    assert (known.module in stored) == ("failed" not in outcomes)

@@ -17,20 +17,28 @@ class Recorder:
 
     def __init__(self) -> None:
         self.figures: dict[str, Figures] = {}
+        self._failed: set[str] = set()
         self._runs: defaultdict[str, dict[str, Run]] = defaultdict(dict)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
         report = yield
-        known = fact_of(item)
-        if known and report.when == "call" and report.passed and (known.slow or known.id in self.figures):
-            self._runs[known.module][known.id] = run_now(self.figures.get(known.id, {}))
+        if known := fact_of(item):
+            self.saw(known, report)
         return report
 
+    def saw(self, known: Fact, report: pytest.TestReport) -> None:
+        """A test of this fact, which may have several, by its parameters, has come so far."""
+        if report.when == "call" and report.passed and (known.slow or known.id in self.figures):
+            self._runs[known.module][known.id] = run_now(self.figures.get(known.id, {}))
+        elif report.failed:
+            self._failed.add(known.id)
+
     def store(self) -> None:
-        """Write down what has run."""
+        """Write down what has run, and holds with every parameter."""
         for module, runs in self._runs.items():
-            store(module, runs)
+            if held := {name: run for name, run in runs.items() if name not in self._failed}:
+                store(module, held)
 
 
 def fact_of(item: pytest.Item) -> Fact | None:
