@@ -12,7 +12,7 @@ from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation.claims import Claim, Claims
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, Sight
+from tests.simulation.sight import Room, Sight, beside, nominated
 
 OURS = "muster"
 PATIENCE_S = 5.0
@@ -153,19 +153,17 @@ class Fairness:
 
     def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:
         """Whether there is room for it when these claims are given back."""
-        for claim in (given := list(back)):
-            _give(room, claim, 1)
-        found = seats(self._shown.nodes, room, wanted.waiting, wanted.bound, wanted.needed)
-        for claim in given:
-            _give(room, claim, -1)
-        return found >= wanted.needed
+        left = beside(room, nominated(self._shown.pods.values()), wanted.priority)
+        for claim in back:
+            _give(left, claim)
+        return seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed) >= wanted.needed
 
     def _excuse(self, key: GroupKey | None, now: float) -> None:
         if key is not None:
             self._excused[key] = now + _BACKOFF_S
 
 
-def _give(room: Room, claim: Claim, sign: int) -> None:
+def _give(room: Room, claim: Claim) -> None:
     if (left := room.get(claim.node)) is not None:
         for name, amount in claim.requests:
-            left[name] = left.get(name, 0) + sign * amount
+            left[name] = left.get(name, 0) + amount

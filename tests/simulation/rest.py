@@ -14,7 +14,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes
-from tests.simulation.sight import Room, Sight, by_gang, left_over, look
+from tests.simulation.sight import Room, Sight, beside, by_gang, left_over, look, nominated
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
@@ -47,7 +47,8 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         if pod.group_key is None and idle and nodes:
             yield f"pod {pod.name} waits, and has room on {nodes[0]}"
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
-    if not restless and _crowd(world) <= plan.limits.waiting:
+    # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
+    if not restless and not nominated(world.api.pods.values()) and _crowd(world) <= plan.limits.waiting:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, room, key, pods, plan)
@@ -124,5 +125,6 @@ def _crowd(world: World) -> int:
 
 def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Pod], plan: Plan) -> int:
     """How many members find room at once. What is barred to one member is left out for all."""
-    open_room = {node: left for node, left in room.items() if not any(plan.bars(pod, node) for pod in pods)}
+    free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
+    open_room = {node: left for node, left in free.items() if not any(plan.bars(pod, node) for pod in pods)}
     return seats(world.api.nodes, open_room, pods, bound)

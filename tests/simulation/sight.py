@@ -105,6 +105,23 @@ def take(room: dict[str, int], requests: Requests) -> None:
         room[name] = room.get(name, 0) - amount
 
 
+def nominated(pods: Iterable[Pod]) -> list[Pod]:
+    """Those of no gang that kube-scheduler keeps room for: whoever has no higher priority finds none there.
+
+    It is left over when victims were found, an extender has spared them, and the node is full by now.
+    """
+    return [pod for pod in pods if pod.nominated_node and pod.group_key is None and pod.live and not pod.node]
+
+
+def beside(room: Room, keepers: Iterable[Pod], priority: int) -> Room:
+    """What is left for pods of that priority."""
+    left = {name: dict(amounts) for name, amounts in room.items()}
+    for pod in keepers:
+        if pod.priority >= priority and pod.nominated_node in left:
+            take(left[pod.nominated_node], pod.requests)
+    return left
+
+
 def fits(room: Mapping[str, int], requests: Requests) -> bool:
     return all(amount <= room.get(name, 0) for name, amount in requests)
 
