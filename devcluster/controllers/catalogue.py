@@ -91,8 +91,13 @@ def _by_file(place: Place) -> list[str]:
     return [f"--config={place.config}"]
 
 
-def _configured(api_version: str, certificates: str = "internalCertManagement") -> Callable[[Place], dict[str, Any]]:
-    """The configuration file of those that have one: no leader election, and everything on loopback."""
+def _configured(
+    api_version: str, management: str = "internalCertManagement", *, told: bool = True
+) -> Callable[[Place], dict[str, Any]]:
+    """The configuration file of those that have one: no leader election, and everything on loopback.
+
+    `management`: its field for certificates that it would make itself. `told`: it has a field for their directory.
+    """
 
     def config(place: Place) -> dict[str, Any]:
         return {
@@ -101,8 +106,9 @@ def _configured(api_version: str, certificates: str = "internalCertManagement") 
             "leaderElection": {"leaderElect": False},
             "health": {"healthProbeBindAddress": f"{LOOPBACK}:{place.free_port}"},
             "metrics": {"bindAddress": "0"},
-            "webhook": {"port": place.webhook_port, "host": LOOPBACK},
-            certificates: {"enable": False},
+            "webhook": {"port": place.webhook_port, "host": LOOPBACK}
+            | ({"certDir": str(place.certificates)} if told else {}),
+            management: {"enable": False},
         }
 
     return config
@@ -193,7 +199,7 @@ CATALOGUE = {
             "kubeflow-system",
             "manifests/base/crds/*.yaml",
             _by_file,
-            _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement"),
+            _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement", told=False),
             Webhooks(
                 "manifests/base/webhook/manifests.yaml",
                 "kubeflow-trainer-controller-manager",

@@ -65,11 +65,17 @@ OFF = {"template": {"metadata": {"annotations": None}, "spec": {"affinity": None
 
 
 def running(kind: Kind, name: str, **how: Any) -> dict[str, Object]:
-    """Create it and unsuspend it; its pods by name when the operator has seen them run."""
+    """Create it and unsuspend it; its pods by name when the operator has seen all of them run."""
     kind.create(job(name, **how))
     kind.patch(name, plan(FIRST))
-    kind.until_condition(name, "Running")
-    return {pod["metadata"]["name"]: pod for pod in kind.until_pods(3)}
+    kind.until_own(name, lambda one: active(one) == 3)
+    return {pod["metadata"]["name"]: pod for pod in kind.until_pods(3, is_running)}
+
+
+def active(job: Object) -> int:
+    """How many of its pods run, as the operator counts them."""
+    counts = job.get("status", {}).get("replicaStatuses", {}).values()
+    return sum(one.get("active", 0) for one in counts)
 
 
 @fact(
@@ -186,7 +192,6 @@ def test_a_pod_that_others_delete(kind: Kind, restart: str) -> None:
 )
 def test_a_pod_fails(kind: Kind, restart: str, code: int, survives: bool) -> None:
     before = running(kind, "failing", restart=restart)
-    kind.until_pods(3, is_running)
     victim = before["failing-worker-0"]
     kind.fail(victim, code)
     if survives:
@@ -211,7 +216,7 @@ def test_a_pod_fails(kind: Kind, restart: str, code: int, survives: bool) -> Non
 def test_suspended_again_and_restored(kind: Kind, policy: str) -> None:
     written = kind.create(job("again", grace_s=30, cleanPodPolicy=policy))["spec"]
     kind.patch("again", plan(FIRST))
-    kind.until_condition("again", "Running")
+    kind.until_own("again", lambda one: active(one) == 3)
     with paused(kind.cluster, "kwok"):
         kind.patch("again", SUSPEND)
         status = kind.until_condition("again", "Suspended")["status"]
@@ -275,7 +280,6 @@ def test_elastic(kind: Kind) -> None:
 )
 def test_finished(kind: Kind) -> None:
     pods = running(kind, "done")
-    kind.until_pods(3, is_running)
     kind.succeed(pods["done-master-0"])
     kind.until_condition("done", "Succeeded")
     left = {pod["metadata"]["name"] for pod in kind.pods() if is_running(pod)}
