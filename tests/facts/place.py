@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from devcluster import Cluster
-from devcluster.api import ApiError, Object
+from devcluster.api import Object
 
 PATIENCE_S = 60.0
+PAGE = 250
 T = TypeVar("T")
 _numbers = itertools.count(1)
 
@@ -51,14 +52,12 @@ class Place:
             self.api.delete(f"/api/v1/nodes/{node}")
 
     def _delete_pods(self) -> None:
-        """The API server ends a request after 60 s, and thousands of pods may take longer: the next one goes on."""
+        """The API server ends a request after 60 s, and thousands of pods may take longer: page by page."""
+        rest: dict[str, str | int] = {}
         while True:
-            try:
-                self.api.delete(self.pods, {"gracePeriodSeconds": 0})
-            except ApiError as refused:
-                if refused.code != 504:
-                    raise
-            else:
+            page = self.api.delete(self.pods, {"gracePeriodSeconds": 0}, limit=PAGE, **rest)
+            rest = {"continue": page["metadata"].get("continue", "")}
+            if not rest["continue"]:
                 return
 
     def afterwards(self, undo: Callable[[], object]) -> None:
