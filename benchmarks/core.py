@@ -20,8 +20,8 @@ from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import memory_mib
 from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, domains_of
 from devcluster.progress import Progress
+from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
-from extender.core.scheduler import Scheduler
 from policies.api import TopologyPolicy
 from policies.chosen import OURS, Policies
 from policies.model import Dialect, GroupRef, Node, Pod, Requests, Topology
@@ -86,7 +86,7 @@ class Core:
     """A core under a clock of its own, whose work is timed."""
 
     def __init__(self, policies: Policies = OURS) -> None:
-        self._core = Scheduler(policies=policies, levels=levels_from(LEVELS))
+        self._core = Engine(policies=policies, levels=levels_from(LEVELS))
         self._now = 0.0
 
     def feed(self, events: Iterable[Event]) -> float:
@@ -108,7 +108,7 @@ class Core:
 
     def placed(self) -> int:
         """How many members of gangs have a node now and are not bound."""
-        return sum(len(gang.placement) for gang in self._core.state.gangs.values())
+        return sum(len(gang.placement) for gang in self._core.state.workloads.values())
 
 
 def measure(nodes: int, gangs: int, progress: Progress) -> Run:

@@ -17,6 +17,7 @@ Object = dict[str, Any]
 __all__ = ["Api", "ApiError", "Object"]
 
 PATIENCE_S = 60.0
+TIMEOUT_S = 90.0  # longer than the 60 s after which the API server ends a request, so that its answer is seen
 
 
 class Api:
@@ -25,7 +26,7 @@ class Api:
     def __init__(self, server: str, authority: Path, pair: KeyPair) -> None:
         self.server = server
         self._tls = client_context(authority, pair)
-        self._client = httpx.Client(base_url=server, verify=self._tls, timeout=PATIENCE_S, trust_env=False)
+        self._client = httpx.Client(base_url=server, verify=self._tls, timeout=TIMEOUT_S, trust_env=False)
 
     def get(self, path: str, **params: str | int) -> Object:
         return self._call("GET", path, params=params)

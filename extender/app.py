@@ -16,7 +16,7 @@ import uvicorn
 import uvloop
 
 from extender.config.settings import Settings, TlsFiles
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.http.connections import BACKLOG, Connections, http_config
 from extender.http.hosts import Hosts
 from extender.http.scrape import metrics_page
@@ -112,9 +112,9 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
     return 1 if runner.failed.is_set() else 0
 
 
-def new_core(settings: Settings) -> Scheduler:
+def new_core(settings: Settings) -> Engine:
     """The core that these settings ask for, which knows of nothing yet."""
-    return Scheduler(
+    return Engine(
         settings.scheduler_names,
         settings.limits,
         settings.policies,

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.kube.client import Kube
 from extender.kube.lease import follow
 from extender.kube.reflector import reflectors
@@ -34,7 +34,7 @@ class Replica:
         self,
         kube: Kube,
         runner: Runner,
-        new_core: Callable[[], Scheduler],
+        new_core: Callable[[], Engine],
         new_api: Callable[[], Api],
         sight: Sight,
     ) -> None:
@@ -83,8 +83,8 @@ class Replica:
 
     def _tell_what_was_read(self) -> None:
         state = self._runner.core.state
-        log.info("read %d nodes, %d pods, %d gangs", len(state.ledger.nodes), len(state.pods), len(state.gangs))
-        levels = topology(state.ledger.snapshot(), configured=state.ledger.configured)
+        log.info("read %d nodes, %d pods, %d gangs", len(state.claims.nodes), len(state.pods), len(state.workloads))
+        levels = topology(state.claims.snapshot(), configured=state.claims.configured)
         torn = any(level.contradictions for level in levels.levels)
         log.log(logging.WARNING if torn else logging.INFO, told(levels))
 

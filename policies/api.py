@@ -25,6 +25,7 @@ __all__ = [
     "Level",
     "PlacementRequest",
     "Pod",
+    "PolicyError",
     "QueuePolicy",
     "Role",
     "Rows",
@@ -49,6 +50,14 @@ NOBODY: Rows = np.zeros(0, dtype=np.intp)
 
 NO_OPINION: Counts = np.zeros(0, dtype=np.int64)
 """What a score policy returns that has nothing to say about a pod: its weight does not count then."""
+
+
+class PolicyError(Exception):
+    """A policy has raised something, or has returned what it must not. The message names it."""
+
+    def __init__(self, policy: object, detail: str) -> None:
+        self.policy = type(policy).__name__
+        super().__init__(f"the policy {self.policy} has failed: {detail}")
 
 
 class WaitingGang(Protocol):

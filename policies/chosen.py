@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policies.api import QueuePolicy, ScorePolicy, TopologyPolicy
+from policies.guard import GuardedQueue, GuardedScore, GuardedTopology
 from policies.order import PriorityThenAge
 from policies.strategies.affinity import Affinity
 from policies.strategies.best_fit import BestFit
@@ -19,6 +20,10 @@ class Policies:
     queue: QueuePolicy
     topology: TopologyPolicy
     scoring: ScorePolicy
+
+    def guarded(self) -> Policies:
+        """The same, and whoever fails is named in a PolicyError."""
+        return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), GuardedScore(self.scoring))
 
 
 OURS = Policies(PriorityThenAge(), BestFit(), WeightedSum([(Affinity(), 2), (Packing(), 1)]))

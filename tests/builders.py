@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from policies.model import CLIQUE, Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
 from policies.placement.snapshot import Snapshot
 
@@ -36,13 +36,13 @@ def cluster(*cliques: str) -> list[Node]:
 
 def snapshot(nodes: list[Node], *bound: Pod) -> Snapshot:
     """What a policy sees of these nodes with these pods on them."""
-    ledger = Ledger()
+    claims = Claims()
     for one in nodes:
-        ledger.set_node(one)
+        claims.set_node(one)
     for pod in bound:
         assert pod.node is not None, f"{pod} is not bound"
-        ledger.charge(pod.uid, pod.node, pod.requests, assumed=False)
-    return ledger.snapshot()
+        claims.confirm(pod)
+    return claims.snapshot()
 
 
 def busy(nodes: str, gpus: int) -> list[Pod]:

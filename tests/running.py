@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 
 from extender.core.effects import Nominate, PostBinding, Report
+from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodSeen, Synced
-from extender.core.scheduler import Scheduler
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.requests import OK, Asked, Response
@@ -55,7 +55,7 @@ class Extender:
     """A running extender without a cluster, and a client of it."""
 
     def __init__(self) -> None:
-        self.core = Scheduler()
+        self.core = Engine()
         self.written = Written()
         self.runner = Runner(self.core, self.written)
         app = create_app(self.runner, Metrics(lambda: self.core.state), bind_timeout_s=30, max_body=4 << 20)

@@ -21,7 +21,7 @@ CLIQUE_ONLY = Topology(required="clique")
 
 def explained(name: str, *facts: Node | Pod | PodGroup) -> Explanation:
     script = Script(*facts)
-    return explain(script.core.state, script.core.state.gangs[key(name)], script.now)
+    return explain(script.core.state, script.core.state.workloads[key(name)], script.now)
 
 
 def running(name: str, nodes: str) -> list[Pod]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-from extender.core import releases
+from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
 from extender.kube.reports import CONTROLLER
@@ -75,16 +75,16 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-STAMPS = {value for value in vars(releases).values() if isinstance(value, str) and value.startswith("muster.dev/")}
+STAMPS = {value for value in vars(stamps).values() if isinstance(value, str) and value.startswith("muster.dev/")}
 """What a Binding may carry: a new one is refused until the policy has it, too."""
 
 
 def test_the_names_are_those_of_the_code() -> None:
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-bindings"))) == STAMPS
-    assert f"key == '{releases.RELEASE_COMPLETE}'" in text("muster-extender-pods")
+    assert f"key == '{stamps.RELEASE_COMPLETE}'" in text("muster-extender-pods")
     assert f"gate.name != '{GANG_GATE}'" in text("muster-extender-pods")
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
-        *(releases.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
+        *(stamps.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
     }
     assert f"object.reportingController == '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")

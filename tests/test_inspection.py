@@ -19,8 +19,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from extender.cli.main import main
+from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
-from extender.core.scheduler import Scheduler
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
@@ -38,7 +38,7 @@ def asked(*args: str, **env: str) -> Result:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """An extender with a gang that runs, one that waits for a clique, and one with a name that is none."""
-    core = Scheduler()
+    core = Engine()
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
     waiting = gang("wait", 2, topology=Topology(required="clique"))
     (odd,) = gang("odd", 1)

@@ -23,7 +23,7 @@ def placed(pods: list[Pod], nodes: str) -> list[Pod]:
 
 def measured(*facts: Node | Pod) -> Quality:
     state = Script(*facts).core.state
-    return quality(state.gangs.values(), state.ledger.snapshot(), RATIO)
+    return quality(state.workloads.values(), state.claims.snapshot(), RATIO)
 
 
 def test_a_gang_in_one_clique_is_as_good_as_can_be() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.http.server import create_app
 from extender.kube.client import Kube
 from extender.kube.connection import StandbyError
@@ -52,12 +52,12 @@ class Played:
         self.now = 5.0
         self.leadership = Leadership("us", wall=lambda: self.wall)
         kube._may_write = self.leadership.holds
-        self.runner = Runner(Scheduler(), KubeApi(kube))
+        self.runner = Runner(Engine(), KubeApi(kube))
         self.sight = Sight(lambda: self.now)
         metrics = Metrics(lambda: self.runner.core.state, leads=self.runner.acting.is_set)
         app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=1 << 20, sight=self.sight)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
-        self.replica = Replica(kube, self.runner, Scheduler, lambda: KubeApi(kube), self.sight)
+        self.replica = Replica(kube, self.runner, Engine, lambda: KubeApi(kube), self.sight)
         self.election = LeaderElection(enabled=True)
 
     def elect(self, holder: str) -> None:
@@ -154,7 +154,7 @@ async def test_whoever_loses_the_lease_fails_what_it_holds_and_writes_no_more() 
         one.elect("us_1")
         await one.writes("PATCH", 2)
         held = asyncio.create_task(one.bind("p0"))
-        await eventually(lambda: bool(one.runner.core.state.calls))
+        await eventually(lambda: bool(one.runner.core.state.binds.held))
         one.elect("them_1")
         assert "does not lead any more" in await asyncio.wait_for(held, 10)
         await one.until(acting=False)

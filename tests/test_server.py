@@ -70,7 +70,7 @@ async def test_a_pod_that_nobody_has_seen_is_not_bound(extender: Extender) -> No
 async def test_the_first_member_is_held_until_the_second_one_asks(extender: Extender) -> None:
     first, second = extender.member("a"), extender.member("b")
     await extender.planned()
-    nodes = extender.core.state.gangs[GroupKey("ns", "gang")].placement
+    nodes = extender.core.state.workloads[GroupKey("ns", "gang")].placement
     asks = [
         asyncio.create_task(
             extender.post(

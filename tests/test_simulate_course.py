@@ -14,8 +14,8 @@ from benchmarks import replay
 from benchmarks.record import Content, read_runs
 from extender.cli.case import core
 from extender.config.settings import load
+from extender.core.engine import Engine
 from extender.core.invariants import validate
-from extender.core.scheduler import Scheduler
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load
 from extender.simulation.replay.contest import Baseline, Case, run
 from extender.simulation.replay.course import Course, Terms
@@ -82,12 +82,12 @@ def test_pinned_gangs_run_as_nominated_ones_do(steering: str) -> None:
 
 def test_the_core_is_in_order_while_and_after_it_replays() -> None:
     arrivals, nodes = busy(5)
-    scheduler: Scheduler = core(load(None))
+    scheduler: Engine = core(load(None))
     course = Course(arrivals, Terms(), lambda over: validate(scheduler.state) if over % 10 == 0 else None)
     course.play(Muster(course, nodes, scheduler))
     validate(scheduler.state)
     assert not scheduler.state.pods
-    assert not scheduler.state.ledger.charges
+    assert not len(scheduler.state.claims)
     assert all(len(life.seats) >= life.arrival.needed for life in course.lives)
 
 

@@ -13,8 +13,8 @@ import yaml
 
 from extender.config.reading import NOT_YAML
 from extender.config.settings import Settings, load
+from extender.core.engine import Engine
 from extender.core.limits import Limits
-from extender.core.scheduler import Scheduler
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load, window_s
 from extender.simulation.replay.contest import Case, misfits
 from extender.simulation.replay.course import Terms
@@ -37,11 +37,11 @@ class Jobs:
     terms: Terms
 
 
-def core(settings: Settings) -> Scheduler:
+def core(settings: Settings) -> Engine:
     """Muster with these settings. Nobody reads reasons in the middle of a replay: they are not kept up to date."""
     limits: Limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
     # The pods of a replay say that they are Muster's, whatever its profiles are called.
-    return Scheduler(("muster",), limits, settings.policies, settings.steering, settings.levels)
+    return Engine(("muster",), limits, settings.policies, settings.steering, settings.levels)
 
 
 def settings_of(config: Path | None, changes: list[str], names: list[str] | None) -> dict[str, Settings]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extender.cli.output import Output
 from extender.config.settings import Settings
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.kube.client import Kube
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
@@ -54,8 +54,8 @@ def as_values(found: list[Verdict]) -> dict[str, object]:
     return {"verdicts": [asdict(one) for one in found]}
 
 
-def _core(one: Settings) -> Scheduler:
-    return Scheduler(one.scheduler_names, one.limits, one.policies, one.steering, one.levels)
+def _core(one: Settings) -> Engine:
+    return Engine(one.scheduler_names, one.limits, one.policies, one.steering, one.levels)
 
 
 async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:

@@ -15,7 +15,7 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
 from extender.config.reading import UnreadableYamlError, read_yaml
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from extender.runtime.election import LeaderElection

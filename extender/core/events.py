@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import GroupKey, Node, Pod, PodGroup
+from policies.model import GroupKey, Node, Pod, PodGroup, PodSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,20 @@ class GroupSeen:
 class GroupGone:
     key: GroupKey
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetsSeen:
+    """A workload is to be planned before its pods exist, or asks for something else now."""
+
+    podsets: PodSets
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetsGone:
+    """Nothing of the workload will come any more beside the pods that are there."""
+
+    key: GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,8 @@ Event = (
     | NodeGone
     | GroupSeen
     | GroupGone
+    | PodSetsSeen
+    | PodSetsGone
     | ClaimSeen
     | ClaimGone
     | Synced

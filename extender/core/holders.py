@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from extender.core.gang import kept_for
+from extender.core.claims import Owner
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
 from policies.placement.shortfall import NearestDomain
@@ -49,14 +49,14 @@ class Holders:
         Nothing when nobody has room there. Gangs of another namespace are named with it. Who has most goes first.
         ``names``: of the nodes, by the rows of the miss.
         """
-        ledger, domain = self._state.ledger, nearest.domain
-        if self._as_of != ledger.changes:
-            self._as_of = ledger.changes
+        changes, domain = self._state.claims.changes, nearest.domain
+        if self._as_of != changes:
+            self._as_of = changes
             self._known.clear()
         place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, nearest.kinds)
         if (there := self._known.get(place)) is None:
             there = yield from self._present(nearest, names)
-            if self._as_of == ledger.changes:
+            if self._as_of == self._state.claims.changes:
                 self._known[place] = there
         said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
         if there.more:
@@ -89,23 +89,16 @@ class Holders:
         self, node: str, kinds: tuple[str, ...], amounts: dict[Requests, int]
     ) -> list[tuple[GroupKey | None, Pod | None, int]]:
         """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
-        ledger, found = self._state.ledger, []
-        for uid in ledger.charges_on(node):
-            requests = ledger.charges[uid].requests
-            if (amount := amounts.get(requests)) is None:
-                amount = amounts[requests] = sum(much for name, much in requests if name in kinds)
+        found = []
+        for owner, claim in self._state.claims.on(node):
+            if (amount := amounts.get(claim.requests)) is None:
+                amount = amounts[claim.requests] = sum(much for name, much in claim.requests if name in kinds)
             if amount:
-                found.append((*owner(self._state, uid), amount))
+                found.append((claim.workload, self._pod(owner), amount))
         return found
 
-
-def owner(state: State, uid: str) -> tuple[GroupKey | None, Pod | None]:
-    """Whose room is charged under that name: the gang if any, and the pod unless it is lost."""
-    pod = state.pods.get(uid)
-    if pod is not None:
-        return pod.group_key, pod
-    keepers = (gang.key for gang in state.gangs.values() if any(kept_for(lost) == uid for lost in gang.kept))
-    return next(keepers, None), None
+    def _pod(self, owner: Owner) -> Pod | None:
+        return self._state.pods.get(owner) if isinstance(owner, str) else None
 
 
 def _name(key: GroupKey, namespace: str) -> str:

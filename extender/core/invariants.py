@@ -4,160 +4,163 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.core.gang import Gang, kept_for
-from extender.core.ledger import Charge
+from extender.core.claims import ClaimState, SlotOf
+from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
 from extender.core.recount import differences
-from extender.core.roster import Stage
 from extender.core.state import State
+from extender.core.workload import Workload
 
 
 def validate(state: State) -> None:
     """Assert each promise of docs/proof.md that can be seen in the state. Read-only; for tests, O(everything)."""
-    state.ledger.validate()
-    for gang in state.gangs.values():
-        for problem in _wrong_with(state, gang):
-            raise AssertionError(f"{problem}\n{told(gang)}")
-    for problem in _wrong_with_charges(state):
-        raise AssertionError(problem)
-    for problem in _wrong_with_indexes(state):
+    state.claims.validate()
+    for workload in state.workloads.values():
+        for problem in _wrong_with(state, workload):
+            raise AssertionError(f"{problem}\n{told(workload)}")
+    for problem in (*_wrong_with_claims(state), *_wrong_with_indexes(state)):
         raise AssertionError(problem)
 
 
-def told(gang: Gang) -> str:
-    """The gang's story, for the reader of a failure."""
+def told(workload: Workload) -> str:
+    """Its story, for the reader of a failure."""
+    members, release = workload.members, workload.release
+    states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
     head = (
-        f"gang {gang.key}: minMember {gang.min_member}, members {sorted(gang.members)}, "
-        f"bound {sorted(pod.uid for pod in gang.bound)}, placement {gang.placement}, holds {sorted(gang.holds)}, "
-        f"posting {gang.posting}, final {gang.final}, kept {sorted(gang.kept)}, complete {gang.complete}, "
-        f"partial since {gang.partial_since}, reason {gang.reason}"
+        f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
+        f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
+        f"reason {workload.telling.reason}"
     )
-    return "\n".join([head, *(f"  {at:.3f} {text}" for at, text in gang.story)])
+    return "\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)])
 
 
-def _wrong_with(state: State, gang: Gang) -> Iterator[str]:
-    yield from _members(state, gang)
-    yield from _placement(state, gang)
-    yield from _holds(state, gang)
-    yield from _release(state, gang)
-    yield from _quorum(state, gang)
+def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
+    members = workload.members
+    if not len(members) and not members.slots.templates:
+        yield "an empty workload is still known"
+    for member in members:
+        if state.pods.get(member.uid) is not member.pod or member.pod.group_key != workload.key:
+            yield f"member {member.uid} differs from the pod of that UID, or belongs to another gang"
+        yield from _member(state, workload, member)
+    yield from differences(workload)
+    yield from _slots(state, workload)
+    waits, lacking = workload.key in state.waiting.keys, members.slots.lacking
+    if waits is not bool(lacking):
+        yield f"waiting is {waits}, but the slots that lack a node are {lacking}"
+    if state.synced and waits and not workload.releasing and workload.key not in state.waiting.stale:
+        yield from _demand(state, workload)
+    yield from _quorum(state, workload)
 
 
-def _members(state: State, gang: Gang) -> Iterator[str]:
-    if not gang.members and not gang.posting:
-        yield "an empty gang is still known"
-    for uid, pod in gang.members.items():
-        if state.pods.get(uid) is not pod or pod.group_key != gang.key:
-            yield f"member {uid} differs from the pod of that UID, or belongs to another gang"
-    yield from differences(gang)
-    if (gang.key in state.waiting) != gang.roster.lacks:
-        unplaced = sorted(pod.uid for pod in gang.roster.unplaced())
-        yield f"waiting is {gang.key in state.waiting}, but the members without node or promise are {unplaced}"
-    if state.synced and gang.key in state.waiting and gang.key not in state.stale and not gang.releasing:
-        yield from _demand(state, gang)
-
-
-def _demand(state: State, gang: Gang) -> Iterator[str]:
-    """What the planner has worked out for a waiting gang is right until it is marked as stale."""
-    if gang.demand is None:
-        yield "it waits, and nobody is going to look at it"
-    elif any(name in state.schedulers for name in gang.roster.schedulers):
-        lacking = [gang.asking(pod) for pod in gang.roster.unplaced() if not pod.foreign_gates]
-        shapes = [(pod.requests, pod.selection, pod.topology) for pod in lacking]
-        trouble = trouble_of(gang, state) or (too_many_shapes(shapes, state) if len(lacking) >= gang.lacking else None)
-        if gang.demand.trouble != trouble:
-            yield f"its trouble is taken for {gang.demand.trouble}, and is {trouble}"
-        free = tuple(pod.uid for pod in lacking)
-        if gang.demand.shape is not None and gang.demand.members != free:
-            yield f"nodes are wanted for {gang.demand.members}, and lacking for {free}"
-
-
-def _placement(state: State, gang: Gang) -> Iterator[str]:
-    for uid, node in gang.placement.items():
-        pod = gang.members.get(uid)
-        if uid not in gang.posting:
-            if pod is None or not pod.live:
-                yield f"room on {node} is promised to {uid}, which is gone or going"
-            elif pod.node:
-                yield f"room on {node} is promised to {uid}, which is bound to {pod.node}"
-        charge = state.ledger.charges.get(uid)
-        if pod is not None and not pod.node and (charge is None or (charge.node, charge.assumed) != (node, True)):
-            yield f"the promise of {node} to {uid} is charged as {charge}"
-        settled = not gang.releasing and uid not in gang.doubtful
-        if charge is not None and settled and state.ledger.overcommitted(node, charge.requests):
+def _member(state: State, workload: Workload, member: Member) -> Iterator[str]:
+    pod, uid, node = member.pod, member.uid, member.node
+    claim, binding = state.claims.get(uid), state.binds.writing.get(uid)
+    if member.placed and member.state is not MemberState.BINDING and (not pod.live or pod.node):
+        yield f"room on {node} is promised to {uid}, which is bound, gone or going"
+    if member.placed and not pod.terminal:
+        if claim is None or (claim.node, claim.state) != (node, ClaimState.ASSUMED):
+            yield f"the promise of {node} to {uid} is claimed as {claim}"
+        settled = not workload.releasing and member.state is not MemberState.UNKNOWN
+        if claim is not None and settled and state.claims.overcommitted(node, claim.requests):
             yield f"node {node} is overcommitted by the promise to {uid}"
-    for uid, kept in gang.kept.items():
-        if state.ledger.charges.get(kept_for(uid)) != Charge(kept.node, kept.requests, assumed=True):
-            yield f"room kept on {kept.node} in place of {uid} is not charged"
+    yield from _hold(state, member)
+    if member.state is MemberState.BINDING and (binding is None or binding.node != node):
+        yield f"the Binding of {uid} to {node} is not under way: {binding}"
+    if member.step is Step.FAILED and not workload.releasing and member.state is not MemberState.UNKNOWN:
+        yield f"{uid} keeps its promise, and nobody tells kube-scheduler of it"
+    if workload.release.last == uid and member.hold is None:
+        yield f"the last member of the release, {uid}, is not held"
 
 
-def _holds(state: State, gang: Gang) -> Iterator[str]:
-    for uid, hold in gang.holds.items():
-        if gang.placement.get(uid) != hold.node:
-            yield f"{uid} is held for {hold.node}, but its promise is {gang.placement.get(uid)}"
-        if state.calls.get(hold.call) != uid:
-            yield f"call {hold.call} of the held {uid} is indexed as {state.calls.get(hold.call)}"
+def _hold(state: State, member: Member) -> Iterator[str]:
+    uid, hold = member.uid, member.hold
+    if member.state is MemberState.HELD and hold is None:
+        yield f"{uid} is held, and no call waits"
+    if hold is not None and hold.node != member.node:
+        yield f"{uid} is held for {hold.node}, but its promise is {member.node}"
+    if hold is not None and state.binds.held.get(hold.call) != uid:
+        yield f"call {hold.call} of the held {uid} is indexed as {state.binds.held.get(hold.call)}"
 
 
-def _release(state: State, gang: Gang) -> Iterator[str]:
-    if gang.final is not None and gang.final not in gang.holds:
-        yield f"the last member of the release, {gang.final}, is not held"
-    for uid in gang.unled:
-        if not gang.releasing and uid not in gang.doubtful:
-            yield f"{uid} keeps its promise, and nobody tells kube-scheduler of it"
-    for uid, node in gang.posting.items():
-        posting = state.posting.get(uid)
-        if posting is None or posting.node != node or posting.group != gang.key:
-            yield f"the Binding of {uid} to {node} is not under way: {posting}"
-        pod = gang.members.get(uid)
-        if pod is not None and not pod.terminal and uid not in state.ledger.charges:
-            yield f"{uid} is being bound to {node}, and is not charged"
+def _slots(state: State, workload: Workload) -> Iterator[str]:
+    for slot in workload.reserved:
+        claim = state.claims.get(SlotOf(workload.key, slot))
+        if claim is None or claim.state is not ClaimState.RESERVED:
+            yield f"room reserved for slot {slot} is claimed as {claim}"
+    for slot, node in workload.members.slots.planned.items():
+        claim = state.claims.get(SlotOf(workload.key, slot))
+        if claim is None or (claim.node, claim.state) != (node, ClaimState.ASSUMED):
+            yield f"the promise of {node} to slot {slot} is claimed as {claim}"
 
 
-def _quorum(state: State, gang: Gang) -> Iterator[str]:
+def _demand(state: State, workload: Workload) -> Iterator[str]:
+    """What the planner has worked out for a waiting workload is right until it is marked as stale."""
+    demand = workload.asked
+    if demand is None:
+        yield "it waits, and nobody is going to look at it"
+    elif any(name in state.schedulers for name in workload.members.schedulers):
+        lacking = [workload.asking(pod) for pod in workload.members.unplaced() if not pod.foreign_gates]
+        shapes = [(pod.requests, pod.selection, pod.topology) for pod in lacking]
+        enough = len(lacking) >= workload.lacking
+        trouble = trouble_of(workload, state) or (too_many_shapes(shapes, state) if enough else None)
+        if demand.trouble != trouble:
+            yield f"its trouble is taken for {demand.trouble}, and is {trouble}"
+        free = tuple(pod.identity for pod in lacking)
+        if demand.shape is not None and demand.slots != free:
+            yield f"nodes are wanted for {demand.slots}, and lacking for {free}"
+
+
+def _quorum(state: State, workload: Workload) -> Iterator[str]:
     """Bound members are 0 or minMember at least, save for what is under way or known to be broken."""
-    ours = all(pod.scheduler in state.schedulers for pod in gang.live)
-    needed = gang.min_member
-    if not state.recovered or not ours or needed is None or gang.complete or gang.releasing:
+    members, release, needed = workload.members, workload.release, workload.min_member
+    ours = all(pod.scheduler in state.schedulers for pod in workload.live)
+    if not state.recovered or not ours or needed is None or release.complete or workload.releasing:
         return
-    broken = gang.roster.started and gang.reached(Stage.BOUND) < needed and not gang.doubtful
-    if broken and gang.partial_since is None:
-        yield f"bound in part ({len(gang.bound)} of {needed}), and nobody minds"
-    if gang.holds and gang.reached(Stage.ARRIVED) >= needed:
+    broken = members.started and workload.reached(Stage.BOUND) < needed and not workload.doubtful
+    if broken and release.partial_since is None:
+        yield f"bound in part ({len(members.bound)} of {needed}), and nobody minds"
+    if members.holds and workload.reached(Stage.ARRIVED) >= needed:
         yield "its quorum has arrived, and its binds are still held"
-    if not gang.roster.started and gang.partial_since is not None:
+    if not members.started and release.partial_since is not None:
         yield "marked as bound in part, but we have bound nothing of it"
 
 
-def _wrong_with_charges(state: State) -> Iterator[str]:
+def _wrong_with_claims(state: State) -> Iterator[str]:
     """Every promise is somebody's, and every bound pod is counted where it is."""
-    kept = {kept_for(uid) for gang in state.gangs.values() for uid in gang.kept}
-    for uid, charge in state.ledger.charges.items():
-        pod = state.pods.get(uid)
-        if uid in kept:
+    for owner, claim in state.claims:
+        if isinstance(owner, SlotOf):
+            workload = state.workloads.get(owner.workload)
+            planned = workload.members.slots.planned if workload is not None else {}
+            if workload is None or (owner.slot not in workload.reserved and owner.slot not in planned):
+                yield f"{claim} is claimed for {owner}, which is promised nothing"
             continue
+        pod = state.pods.get(owner)
         if pod is None:
-            yield f"{charge} is charged to {uid}, which nobody knows"
+            yield f"{claim} is claimed for {owner}, which nobody knows"
             return
-        gang = state.gang_of(pod)
-        promised = gang is None or uid in gang.placement or uid in gang.posting or uid in state.posting
-        if not charge.assumed and (pod.terminal or pod.node != charge.node):
-            yield f"{charge} is charged as bound, but {uid} is on {pod.node}"
-        if charge.assumed and not promised:
-            yield f"{charge} is assumed for {uid}, which was promised nothing\n{told(gang) if gang else ''}"
+        found = state.member(owner)
+        promised = owner in state.binds.writing or found is None or found[1].placed
+        if not claim.promised and (pod.terminal or pod.node != claim.node):
+            yield f"{claim} is claimed as bound, but {owner} is on {pod.node}"
+        if claim.promised and not promised:
+            yield f"{claim} is assumed for {owner}, which was promised nothing"
+        if claim.workload != pod.group_key:
+            yield f"{claim} of {owner} is another workload's than {pod.group_key}"
     for uid, pod in state.pods.items():
-        known = state.ledger.charges.get(uid)
-        if pod.node and not pod.terminal and (known is None or (known.node, known.assumed) != (pod.node, False)):
-            yield f"{uid} is bound to {pod.node}, but charged as {known}"
+        known = state.claims.get(uid)
+        if pod.node and not pod.terminal and (known is None or known.node != pod.node or known.promised):
+            yield f"{uid} is bound to {pod.node}, but claimed as {known}"
 
 
 def _wrong_with_indexes(state: State) -> Iterator[str]:
-    held = {hold.call: uid for gang in state.gangs.values() for uid, hold in gang.holds.items()}
-    if state.calls != held:
-        yield f"the calls on file are {state.calls}, those held are {held}"
-    for key in state.waiting:
-        if key not in state.gangs:
+    if state.touched:
+        yield f"{[*state.touched]} have not been settled"
+    held = {hold.call: uid for one in state.workloads.values() for uid, hold in one.members.holds.items()}
+    if state.binds.held != held:
+        yield f"the calls on file are {state.binds.held}, those held are {held}"
+    for key in state.waiting.keys:
+        if key not in state.workloads:
             yield f"{key} waits, but is unknown"
     for uid, done in state.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from extender.core.shape import Shape
 from policies.model import Requests
 from policies.placement.matching import cost
@@ -38,18 +38,18 @@ class News:
         """Somebody may fit who did not fit before."""
         return self.nodes or bool(self.freed)
 
-    def will_free(self, node: str, ledger: Ledger) -> None:
+    def will_free(self, node: str, claims: Claims) -> None:
         """A node is about to get room back. A verdict may be of any moment since: the least there was counts."""
-        room, known = ledger.room(node), self.freed.get(node)
+        room, known = claims.room(node), self.freed.get(node)
         self.freed[node] = room if known is None else {name: min(room[name], known.get(name, 0)) for name in room}
 
-    def in_the_end(self, ledger: Ledger) -> list[Freed]:
+    def in_the_end(self, claims: Claims) -> list[Freed]:
         """Where there is more room now than before; what was freed and taken again is no news."""
-        pairs = [Freed(node, before, ledger.room(node)) for node, before in self.freed.items()]
+        pairs = [Freed(node, before, claims.room(node)) for node, before in self.freed.items()]
         return [freed for freed in pairs if _rises(freed, freed.now)]
 
 
-def concerns(freed: Sequence[Freed], shape: Shape, ledger: Ledger) -> Steps[bool]:
+def concerns(freed: Sequence[Freed], shape: Shape, claims: Claims) -> Steps[bool]:
     """Whether some node takes more members of that shape than before, or may take another mix of them."""
     for (requests, selection, _), _ in shape.roles:
         admitted = None
@@ -60,7 +60,7 @@ def concerns(freed: Sequence[Freed], shape: Shape, ledger: Ledger) -> Steps[bool
                 else:
                     more = _rises(node, (name for name, _ in requests))
                 if more:
-                    admitted = ledger.admitting(selection) if admitted is None else admitted
+                    admitted = claims.admitting(selection) if admitted is None else admitted
                     if admitted(node.node):
                         return True
             yield 1 + len(freed[at : at + AT_ONCE]) // 4 + (cost(selection) if admitted is not None else 0)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from extender.core.gang import Gang
+from extender.core.member import Stage
 from extender.core.reasons import Reason
-from extender.core.roster import Stage
 from extender.core.state import State
+from extender.core.workload import Workload
 from policies.model import Dialect, Pod, Requests, Selection, Topology
 from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
 
-def problem(gang: Gang, state: State) -> Reason | None:
+def problem(workload: Workload, state: State) -> Reason | None:
     """The first thing that somebody has to fix or that has to happen; None when the gang can be planned."""
     return (
-        foreign(gang, state.schedulers)
-        or _contradiction(gang, state.schedulers)
-        or _no_quorum_stated(gang)
-        or _too_many(gang, state)
-        or _unsupported(gang, state.unbound_claim)
-        or _gated(gang)
-        or _too_few(gang)
+        foreign(workload, state.schedulers)
+        or _contradiction(workload, state.schedulers)
+        or _no_quorum_stated(workload)
+        or _too_many(workload, state)
+        or _unsupported(workload, state.unbound_volume)
+        or _gated(workload)
+        or too_few(workload)
     )
 
 
-def foreign(gang: Gang, schedulers: Sequence[str]) -> Reason | None:
+def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
     """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
-    names = sorted(gang.roster.schedulers)
+    names = sorted(workload.members.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
-    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in gang.roster.said.dialects
+    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in workload.members.said.dialects
     text = (
         f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
         f"set schedulerName: {schedulers[0]} in the pod template"
@@ -39,36 +39,36 @@ def foreign(gang: Gang, schedulers: Sequence[str]) -> Reason | None:
     return Reason("OtherScheduler", text, quiet=quiet)
 
 
-def running(gang: Gang) -> Reason:
+def running(workload: Workload) -> Reason:
     """What is bound of a gang that has its quorum, and why the others wait."""
-    text = f"{counted(gang.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
-    waiting = gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED)
-    if waiting and gang.surplus is not None:
-        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {gang.surplus.message}"
+    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
+    waiting = workload.reached(Stage.THERE) - workload.reached(Stage.PROMISED)
+    if waiting and workload.telling.surplus is not None:
+        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
     return Reason("Running", text, warning=False)
 
 
-def _contradiction(gang: Gang, schedulers: Collection[str]) -> Reason | None:
+def _contradiction(workload: Workload, schedulers: Collection[str]) -> Reason | None:
     """Among the members that have no node. What those say that run, a rolling update may have changed since."""
-    roster, wanted = gang.roster, gang.roster.wanted
-    for pod in roster.odd.values():
+    members, wanted = workload.members, workload.members.wanted
+    for pod in _odd(workload):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
             return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
-    if any(name not in schedulers for name in roster.schedulers):
-        return _disagreement("schedulers", roster.schedulers)
-    if gang.group is None and len(wanted.sizes) > 1:
+    if any(name not in schedulers for name in members.schedulers):
+        return _disagreement("schedulers", members.schedulers)
+    if workload.group is None and len(wanted.sizes) > 1:
         return _disagreement("minMembers", wanted.sizes)
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
     if len(wanted.dialects) > 1:
         return _disagreement("dialects", wanted.dialects)
-    return _topologies(gang) if len(wanted.topologies) > 1 else None
+    return _topologies(workload) if len(wanted.topologies) > 1 else None
 
 
-def _topologies(gang: Gang) -> Reason | None:
+def _topologies(workload: Workload) -> Reason | None:
     """Members of one shape are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
-    for pod in gang.live:
+    for pod in workload.live:
         if pod.node:
             continue
         wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
@@ -76,35 +76,35 @@ def _topologies(gang: Gang) -> Reason | None:
     return None if different is None else _disagreement("topologies for one role", different)
 
 
-def _no_quorum_stated(gang: Gang) -> Reason | None:
-    if gang.group is not None and gang.group.deleting:
+def _no_quorum_stated(workload: Workload) -> Reason | None:
+    if workload.group is not None and workload.group.deleting:
         return Reason("PodGroupDeleted", "its PodGroup is being deleted")
-    if gang.group is not None and gang.group.min_member < 1:
+    if workload.group is not None and workload.group.min_member < 1:
         return Reason(
-            "InvalidPodGroup", f"the minMember of its PodGroup is {gang.group.min_member}, not a positive number"
+            "InvalidPodGroup", f"the minMember of its PodGroup is {workload.group.min_member}, not a positive number"
         )
-    if gang.group is not None and gang.group.problem is not None:
-        return Reason("InvalidPodGroup", f"its PodGroup: {gang.group.problem}")
-    if gang.min_member is not None:
+    if workload.group is not None and workload.group.problem is not None:
+        return Reason("InvalidPodGroup", f"its PodGroup: {workload.group.problem}")
+    if workload.min_member is not None:
         return None
-    if Dialect.COSCHEDULING.value in gang.roster.said.dialects:
+    if Dialect.COSCHEDULING.value in workload.members.said.dialects:
         return Reason(
-            "PodGroupMissing", f"there is no PodGroup named {gang.key.name} in namespace {gang.key.namespace}"
+            "PodGroupMissing", f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
         )
     return Reason("MinMemberMissing", "no member says muster.dev/min-member: the size of the gang is never guessed")
 
 
-def _too_many(gang: Gang, state: State) -> Reason | None:
+def _too_many(workload: Workload, state: State) -> Reason | None:
     """More than the settings allow. What has started goes on."""
-    if gang.complete or gang.roster.started:
+    if workload.release.complete or workload.members.started:
         return None
-    most, size = state.limits.members, max(len(gang.live), gang.min_member or 0)
+    most, size = state.limits.members, max(len(workload.live), workload.min_member or 0)
     if size > most:
-        said = f"it has {many(len(gang.live), 'member')} and minMember {gang.min_member or 'unknown'}"
+        said = f"it has {many(len(workload.live), 'member')} and minMember {workload.min_member or 'unknown'}"
         return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
-    if state.crowd.keeps_out(gang.key):
+    if state.waiting.keeps_out(workload.key):
         waiting = counted(state.limits.waiting, "earlier gang", "waits", "wait")
-        text = f"{waiting} in namespace {gang.key.namespace}, the most that are looked at (max_waiting_gangs)"
+        text = f"{waiting} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
         return Reason("TooManyGangs", text)
     return None
 
@@ -124,9 +124,9 @@ def too_many_shapes(members: Iterable[tuple[Requests, Selection, Topology]], sta
     return Reason("TooManyShapes", text)
 
 
-def _unsupported(gang: Gang, claim_bound: Callable[[Pod], str | None]) -> Reason | None:
+def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None]) -> Reason | None:
     """``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None."""
-    for pod in gang.roster.odd.values():
+    for pod in _odd(workload):
         if pod.node:
             continue
         if pod.device_claims:
@@ -138,25 +138,26 @@ def _unsupported(gang: Gang, claim_bound: Callable[[Pod], str | None]) -> Reason
     return None
 
 
-def _gated(gang: Gang) -> Reason | None:
+def _gated(workload: Workload) -> Reason | None:
     """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
-    found = [pod for pod in gang.roster.odd.values() if pod.foreign_gates]
-    if not found or (gang.complete and any(not pod.foreign_gates for pod in gang.roster.unplaced())):
+    found = [pod for pod in _odd(workload) if pod.foreign_gates]
+    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in workload.members.unplaced())):
         return None
     gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
-    return Reason("Gated", f"{_of(len(found), len(gang.live), 'is', 'are')} gated by {gates}", warning=False)
+    return Reason("Gated", f"{_of(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
 
 
-def _too_few(gang: Gang) -> Reason | None:
-    needed, there = gang.min_member or 0, gang.reached(Stage.THERE)
-    if gang.complete or there >= needed:
+def too_few(workload: Workload) -> Reason | None:
+    """Fewer members exist than it needs."""
+    needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
+    if workload.release.complete or there >= needed:
         return None
-    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}{_in_order(gang)}", warning=False)
+    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
 
 
-def _in_order(gang: Gang) -> str:
+def _in_order(workload: Workload) -> str:
     """Whether the missing members may be created only when those that wait are ready, which they never are."""
-    maker = gang.roster.first.controller if gang.roster.first is not None else None
+    maker = workload.members.first.controller if workload.members.first is not None else None
     if maker is None or maker.kind != "StatefulSet":
         return ""
     order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
@@ -171,3 +172,7 @@ def _of(count: int, total: int, one: str, several: str) -> str:
 def _disagreement(what: str, values: Iterable[object]) -> Reason:
     named = listed(sorted("none" if value is None else str(value) for value in values))
     return Reason("Contradiction", f"its members have different {what}: {named}")
+
+
+def _odd(workload: Workload) -> list[Pod]:
+    return [member.pod for member in workload.members.odd.values()]

@@ -1,8 +1,9 @@
-"""Why a gang is where it is, and when that is worth a report: once it has lasted, and new numbers ever less often."""
+"""Why a workload is where it is, and when that is worth a report: once it has lasted, new numbers ever less often."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from extender.core.backoff import pause_s
 
@@ -38,14 +39,46 @@ class Told:
         return Told(reason, now, self.times + 1 if reason.code == self.reason.code else 1)
 
 
-NOTHING = Told(Reason("", ""), 0.0, 0)
+@dataclass(slots=True)
+class Telling:
+    """The one current reason of a workload, what was reported of it, and what has happened to it.
 
+    ``surplus``: why members beyond the quorum of a running gang wait, as found last. ``story``: the last turns of its
+    life, with their instants.
+    """
 
-def when_to_tell(reason: Reason, since: float, told: Told, lasts_s: float) -> float | None:
-    """The instant for a report of a reason whose code has stood ``since``; None when there is nothing to tell."""
-    if reason.quiet or reason.code in _PASSING or reason == told.reason:
-        return None
-    at = since + lasts_s
-    if reason.code != told.reason.code:
-        return at
-    return max(at, told.at + pause_s(told.times, _AGAIN_S, _AGAIN_MAX_S))
+    reason: Reason = NEW
+    since: float = 0.0
+    surplus: Reason | None = None
+    told: Told = Told(Reason("", ""), 0.0, 0)
+    story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
+
+    def note(self, now: float, text: str) -> None:
+        self.story.append((now, text))
+
+    def explain(self, reason: Reason, now: float) -> bool:
+        """Make this the reason. Returns whether it is another one."""
+        if reason is self.reason or reason == self.reason:
+            return False
+        if reason.code != self.reason.code:
+            self.note(now, f"{reason.code}: {reason.message}")
+            self.since = now
+        self.reason = reason
+        return True
+
+    def explain_surplus(self, reason: Reason | None) -> None:
+        self.surplus = reason
+
+    def reported(self, now: float) -> None:
+        """Somebody was told, or knows already."""
+        self.told = self.told.then(self.reason, now)
+
+    def when(self, lasts_s: float) -> float | None:
+        """The instant at which the reason is to be reported; None when there is nothing to tell."""
+        reason, told = self.reason, self.told
+        if reason.quiet or reason.code in _PASSING or reason == told.reason:
+            return None
+        at = self.since + lasts_s
+        if reason.code != told.reason.code:
+            return at
+        return max(at, told.at + pause_s(told.times, _AGAIN_S, _AGAIN_MAX_S))

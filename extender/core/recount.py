@@ -1,46 +1,65 @@
-"""The slow twin of what is counted event by event: everything about one gang, worked out anew from its members."""
+"""The slow twin of what is counted event by event: everything about one workload, worked out anew from its members."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from extender.core.gang import Gang
-from extender.core.roster import Said, Stage
-from extender.core.starts import Identity
-from policies.model import Pod
+from extender.core.member import PLACED, Member, MemberState, Stage
+from extender.core.said import Said
+from extender.core.workload import Workload
+from policies.model import Pod, SlotKey
 
 
-def differences(gang: Gang) -> Iterator[str]:
+def differences(workload: Workload) -> Iterator[str]:
     """Where the counts kept up to date disagree with a fresh count."""
-    roster, stages = gang.roster, _stages(gang)
+    members, stages = workload.members, _stages(workload)
     for stage in list(Stage)[1:]:
         fresh = sum(reached >= stage for reached in stages.values())
-        if gang.reached(stage) != fresh:
-            yield f"{gang.reached(stage)} identities are counted as {stage.name}, but they are {fresh}: {stages}"
-    live = [pod for pod in gang.members.values() if _counts(gang, pod) and pod.live]
+        if workload.reached(stage) != fresh:
+            yield f"{workload.reached(stage)} slots are counted as {stage.name}, but they are {fresh}: {stages}"
+    live = [member for member in members if _counts(workload, member.pod) and member.pod.live]
+    pods = [member.pod for member in live]
+    held = [member for member in members if member.hold is not None]
     indexes: dict[str, tuple[object, object]] = {
-        "live": (dict(roster.live), {pod.uid: pod for pod in live}),
-        "bound": (dict(roster.bound), {pod.uid: pod for pod in live if pod.node}),
+        "live": (set(members.live), {pod.uid for pod in pods}),
+        "bound": (set(members.bound), {pod.uid for pod in pods if pod.node}),
         "confirmed": (
-            dict(roster.confirmed),
-            {pod.uid: pod for pod in live if pod.node and pod.stamp is not None and pod.stamp.complete},
+            set(members.confirmed),
+            {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
-        "odd": (dict(roster.odd), {pod.uid: pod for pod in live if _odd(pod)}),
-        "schedulers": (dict(roster.schedulers), Counter(pod.scheduler for pod in live)),
-        "said": (_told(roster.said), _said(live)),
-        "wanted": (_told(roster.wanted), _said([pod for pod in live if not pod.node])),
-        "started": (roster.started, any(pod.stamp is not None for pod in live)),
-        "first": (roster.first, min(live, key=lambda pod: (pod.created, pod.uid), default=None)),
-        "unplaced": (roster.unplaced(), _unplaced(live, stages)),
+        "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
+        "schedulers": (dict(members.schedulers), Counter(pod.scheduler for pod in pods)),
+        "said": (_told(members.said), _said(pods)),
+        "wanted": (_told(members.wanted), _said([pod for pod in pods if not pod.node])),
+        "started": (members.started, any(pod.stamp is not None for pod in pods)),
+        "first": (members.first, min(pods, key=lambda pod: (pod.created, pod.uid), default=None)),
+        "lacking": (set(members.slots.lacking), {slot for slot, stage in stages.items() if stage is Stage.THERE}),
+        "placed": (set(members.placed), {member.uid for member in members if member.state in PLACED}),
+        "steps": (+members.steps, Counter(member.step for member in members)),
+        "holds": (dict(members.holds), {member.uid: member.hold for member in held}),
     }
+    for state, index in ((MemberState.BINDING, members.binding), (MemberState.UNKNOWN, members.unknown)):
+        indexes[state.value] = set(index), {member.uid for member in members if member.state is state}
     for name, (kept, found) in indexes.items():
         if kept != found:
             yield f"{name} is kept as {kept}, but a fresh look finds {found}"
-    if gang.holds:
-        first = min(hold.expires for hold in gang.holds.values()), min(hold.arrived for hold in gang.holds.values())
-        if (gang.holds.first_to_expire(), gang.holds.first_arrived()) != first:
+    for member in members:
+        if (shown := _shown(member)) is not None and shown is not member.state:
+            yield f"{member.uid} is taken for {member.state.value}, and the API server shows {shown.value}"
+    if held:
+        first = min(hold.expires for hold in members.holds.values()), min(one.arrived for one in members.holds.values())
+        if (members.holds.first_to_expire(), members.holds.first_arrived()) != first:
             yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
+
+
+def _shown(member: Member) -> MemberState | None:
+    pod = member.pod
+    if not pod.live:
+        return None if member.state is MemberState.BINDING else MemberState.DONE
+    if pod.node:
+        return MemberState.BOUND
+    return MemberState.WAITING if member.state in (MemberState.BOUND, MemberState.DONE) else None
 
 
 def _told(kept: Said) -> list[object]:
@@ -57,36 +76,40 @@ def _said(pods: list[Pod]) -> list[object]:
     ]
 
 
-def _counts(gang: Gang, pod: Pod) -> bool:
-    """A PodGroup made anew under the same name is another gang: pods stamped by the old one do not count."""
-    return gang.group is None or pod.stamp is None or pod.stamp.gang == gang.group.uid
+def _counts(workload: Workload, pod: Pod) -> bool:
+    """A PodGroup made anew under the same name is another workload: pods stamped by the old one do not count."""
+    return workload.group is None or pod.stamp is None or pod.stamp.gang == workload.group.uid
 
 
-def _stages(gang: Gang) -> dict[Identity, Stage]:
-    stages: dict[Identity, Stage] = {}
-    for pod in gang.members.values():
-        if not _counts(gang, pod):
+def _stages(workload: Workload) -> dict[SlotKey, Stage]:
+    stages: dict[SlotKey, Stage] = {}
+    for member in workload.members:
+        pod = member.pod
+        if not _counts(workload, pod):
             continue
-        stage = _stage(gang, pod) if pod.live else Stage.BOUND if finished_here(gang, pod) else Stage.ABSENT
+        stage = _stage(member) if pod.live else Stage.BOUND if finished_here(workload, pod) else Stage.ABSENT
         if stage is not Stage.ABSENT:
             stages[pod.identity] = max(stage, stages.get(pod.identity, stage))
+    slots = workload.members.slots
+    for slot in slots.templates:
+        stages.setdefault(slot, Stage.PROMISED if slot in slots.planned else Stage.THERE)
     return stages
 
 
-def _stage(gang: Gang, pod: Pod) -> Stage:
-    if pod.node:
+def _stage(member: Member) -> Stage:
+    if member.pod.node:
         return Stage.BOUND
-    if pod.uid in gang.holds or pod.uid in gang.posting:
+    if member.hold is not None or member.state is MemberState.BINDING:
         return Stage.ARRIVED
-    return Stage.PROMISED if pod.uid in gang.placement else Stage.THERE
+    return Stage.PROMISED if member.state in PLACED else Stage.THERE
 
 
-def finished_here(gang: Gang, pod: Pod) -> bool:
+def finished_here(workload: Workload, pod: Pod) -> bool:
     """It succeeded in a start that goes on: a member of its release is bound, or, when nobody is, its release is the
     last one, has lost a slot, and a controller of its members has made another pod."""
     if pod.phase != "Succeeded" or pod.stamp is None:
         return False
-    ours = [other for other in gang.members.values() if _counts(gang, other)]
+    ours = [member.pod for member in workload.members if _counts(workload, member.pod)]
     bound = {other.stamp.release for other in ours if other.live and other.stamp is not None}
     if bound:
         return pod.stamp.release in bound
@@ -96,14 +119,6 @@ def finished_here(gang: Gang, pod: Pod) -> bool:
     lost = len({other.identity for other, _ in start}) < max(stamp.size for _, stamp in start)
     owners = {other.owner for other in ours if other.live and other.owner}
     return pod.stamp.release == last and lost and any(other.owner in owners for other, _ in start)
-
-
-def _unplaced(live: list[Pod], stages: dict[Identity, Stage]) -> list[Pod]:
-    found: dict[Identity, Pod] = {}
-    for pod in sorted(live, key=lambda pod: pod.rank):
-        if stages[pod.identity] is Stage.THERE:
-            found.setdefault(pod.identity, pod)
-    return list(found.values())
 
 
 def _odd(pod: Pod) -> bool:

@@ -1,8 +1,14 @@
-"""What kube-scheduler's own plugins say of a pod that they refuse."""
+"""What kube-scheduler's own plugins refuse: what they say, which nodes are planned around, and who rests."""
 
 from __future__ import annotations
 
-from extender.core.gang import Gang
+from extender.core.member import Member, MemberState, Step
+from extender.core.reasons import Reason
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.telling import explain
+from extender.core.turns import Cause
+from extender.core.workload import Workload
 from policies.model import Pod
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
@@ -19,11 +25,61 @@ def words_of(pod: Pod) -> str:
     return text.rstrip(". ")
 
 
-def refused_by_plugins(gang: Gang, old: Pod, pod: Pod) -> bool:
+def refused_by_plugins(member: Member, old: Pod) -> bool:
     """A change of the pod shows that its planned node was turned down, after the nomination was known."""
-    node = gang.placement.get(pod.uid)
-    if node is None or pod.uid in gang.holds or not words_of(pod) or old.nominated_node != node:
+    pod = member.pod
+    if not member.placed or member.hold is not None or not words_of(pod) or old.nominated_node != member.node:
         return False
     # The same words are not written twice; but when nobody can be preempted the nomination is cleared.
-    cleared = pod.nominated_node is None and pod.uid not in gang.unconfirmed
+    cleared = pod.nominated_node is None and member.step is not Step.NOMINATING
     return pod.refusal != old.refusal or cleared
+
+
+class Refusals:
+    """Plans around nodes that refuse. Only after room was given back there: that is no news about a node."""
+
+    def __init__(self, state: State, revocations: Revocations) -> None:
+        self._state = state
+        self._revocations = revocations
+
+    def refused(self, workload: Workload, member: Member, now: float) -> None:
+        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
+        state, node, releasing = self._state, member.node, workload.releasing
+        why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
+        if not releasing:
+            self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
+        elif member.state is not MemberState.BINDING:
+            state.answer_hold(workload, member, why)
+            if workload.release.last == member.uid:
+                workload.release.wait_for(None)
+            self._revocations.lose(workload, member, now)
+        self._remember(workload, [node], now)
+        if not releasing:
+            self._rest(workload, why, words_of(member.pod), now)
+
+    def plan_failed(self, workload: Workload, now: float) -> None:
+        """kube-scheduler has not taken the placement up. If its plugins refuse the pods, their nodes have refused."""
+        why = "kube-scheduler did not take up the placement in time"
+        members = [one for one in workload.members.placed.values() if not one.pod.node and words_of(one.pod)]
+        if not members:
+            return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
+        nodes, words = list(dict.fromkeys(one.node for one in members)), words_of(members[0].pod)
+        self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
+        workload.retries.insist()
+        self._remember(workload, nodes, now)
+        return self._rest(workload, why, words, now)
+
+    def _remember(self, workload: Workload, nodes: list[str], now: float) -> None:
+        workload.retries.refuse(nodes, now, self._state.limits.retry_max_s)
+        for node in nodes:
+            self._state.remember_refusal(node, workload)
+        self._state.touch(workload)
+
+    def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
+        """One that is refused again and again holds no room for a while: others may start with it."""
+        retries = workload.retries
+        if retries.rest(words, now, self._state.limits.retry_max_s) and not workload.whole:
+            said = f", and says: {retries.words}" if retries.words else ""
+            text = f"{why}{said}; refused {retries.refusals} times in a row, it is planned again ever less often"
+            if workload.members.slots.lacking:
+                explain(self._state, workload, Reason("Refused", text), now)

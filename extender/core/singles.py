@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.core.effects import AnswerFilter, Wake
-from extender.core.events import BindArrived, FilterCalled
-from extender.core.state import Posting, State
+from extender.core.events import FilterCalled
+from extender.core.state import State
 from policies.model import Pod, Requests, Selection
 
 ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
@@ -20,11 +20,11 @@ class Singles:
     def filter(self, event: FilterCalled, pod: Pod) -> None:
         """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say."""
         state = self._state
-        promised = state.ledger.assumed_nodes
+        promised = state.claims.promised_nodes
         if not promised:
             state.out.append(AnswerFilter(event.call, event.candidates))
             return
-        view = state.ledger.snapshot()
+        view = state.claims.snapshot()
         roomy = (view.slots(pod.requests) > 0).tolist()
         refused = {
             node: None
@@ -34,37 +34,26 @@ class Singles:
             and not ((row := view.rows.get(node)) is not None and roomy[row])
         }
         if refused:
-            state.kept_out[pod.uid] = None
+            state.kept_out.add(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
-
-    def bind(self, pod: Pod, event: BindArrived) -> None:
-        """Post it at once."""
-        state = self._state
-        promised = state.ledger.assumed_nodes.get(event.node, {})
-        if promised and pod.uid not in promised and not state.ledger.fits(event.node, pod.requests):
-            # It passed filter before the gang was planned.
-            return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        state.news.taken = True
-        state.ledger.charge(pod.uid, event.node, pod.requests, assumed=True)
-        return state.post(pod, Posting(event.node, [event.call]), event.expires)
 
     def wake(self) -> None:
         """Touch, once, each that was kept out and that some room would take whose promise has ended."""
         state = self._state
-        reopened, state.reopened = state.reopened, {}
+        reopened = state.kept_out.take_reopened()
         takes: dict[tuple[Requests, Selection], bool] = {}
-        for uid in list(state.kept_out) if reopened else ():
+        for uid in list(state.kept_out.pods) if reopened else ():
             pod = state.pods.get(uid)
             if pod is None or pod.node or not pod.live:
-                del state.kept_out[uid]
+                state.kept_out.drop(uid)
                 continue
             kind = pod.requests, pod.selection
             if kind not in takes:
                 takes[kind] = any(
-                    state.ledger.fits(node, pod.requests) and state.ledger.admits(node, pod.selection)
+                    state.claims.fits(node, pod.requests) and state.claims.admits(node, pod.selection)
                     for node in reopened
                 )
             if takes[kind]:
-                del state.kept_out[uid]
+                state.kept_out.drop(uid)
                 state.out.append(Wake(uid, pod.namespace, pod.name))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from extender.core.tally import Tally
-from policies.model import Pod
-
-Identity = tuple[str, int] | str
+from policies.model import Pod, SlotKey
 
 
 class Start:
@@ -17,7 +15,7 @@ class Start:
         self.pods: dict[str, Pod] = {}
         self.at = 0.0
         self._size = 0
-        self._slots: Tally[Identity] = Tally()
+        self._slots: Tally[SlotKey] = Tally()
         self._owners: Tally[str] = Tally()
 
     def add(self, pod: Pod) -> None:

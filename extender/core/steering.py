@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
+from typing import Protocol
 
 from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.events import Nominated, Ungated
-from extender.core.gang import Gang
+from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
-from policies.model import GANG_GATE, Placement, Pod
+from extender.core.workload import Workload
+from policies.model import GANG_GATE, Pod
 from policies.placement.rules import Unclear, rules_of
 
 _LARGEST_PIN = 64
@@ -32,152 +33,173 @@ class SteeringMode(StrEnum):
     PIN_NODE = "pin-node"
 
 
+class Leading(Protocol):
+    """Whoever tells kube-scheduler about nodes: ``Steering``, or in advisory mode ``Advisory``."""
+
+    @property
+    def outlook(self) -> str:
+        """What becomes of a placement, for the reason of its gang."""
+        ...
+
+    def lead(self, workload: Workload, member: Member, node: str, now: float) -> None: ...
+    def nominated(self, event: Nominated, now: float) -> Workload | None: ...
+    def shown(self, workload: Workload, member: Member) -> None: ...
+    def ungated(self, event: Ungated, now: float) -> Workload | None: ...
+    def failed(self, workload: Workload, member: Member) -> None: ...
+    def ungate(self, workload: Workload) -> None: ...
+    def settle(self, workload: Workload, member: Member) -> None: ...
+    def stop(self, workload: Workload, member: Member) -> None: ...
+    def confirm(self, workload: Workload) -> None: ...
+    def sweep(self, workload: Workload, now: float) -> None: ...
+    def sweep_later(self, workload: Workload, now: float) -> None: ...
+
+
 class Steering:
     """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
 
     outlook = "kube-scheduler is carrying it out"
-    """What becomes of a placement, for the reason of its gang."""
 
     def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
         self._state = state
         self._mode = mode
 
-    def start(self, gang: Gang, members: Sequence[Pod], nodes: Placement, now: float) -> None:
-        """Assume a node for each member that has one in ``nodes``, and tell kube-scheduler."""
-        state = self._state
-        for pod in members:
-            node = nodes.get(pod.uid)
-            if node is None:
-                continue
-            state.assume(gang, pod, node)
-            if self._pin(gang, pod, node):
-                continue
-            gang.nominated[pod.uid] = gang.unconfirmed[pod.uid] = node
-            # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
-            renew = pod.nominated_node == node and not pod.gates
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, gang.key))
-        gang.plan_deadline = now + state.limits.plan_s
-        state.watch_plan(gang, gang.plan_deadline)
-        self.ungate(gang)
+    def lead(self, workload: Workload, member: Member, node: str, now: float) -> None:
+        """Promise a member a node, and have kube-scheduler told."""
+        state, pod = self._state, member.pod
+        state.assume(workload, member, node)
+        workload.wait_until(now + state.limits.plan_s)
+        if self._pin(workload, pod, node):
+            workload.members.step(member, Step.READY, "")
+            return
+        workload.members.step(member, Step.NOMINATING, node)
+        # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
+        renew = pod.nominated_node == node and not pod.gates
+        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key))
 
-    def nominated(self, event: Nominated, now: float) -> Gang | None:
-        """A nomination was written, or could not be: then the gang whose placement cannot go on is returned."""
-        pod = self._state.pods.get(event.uid)
-        gang = self._state.gang_of(pod) if pod else None
-        if gang is None or gang.unconfirmed.get(event.uid) != event.node:
+    def nominated(self, event: Nominated, now: float) -> Workload | None:
+        """A nomination was written, or could not be: then the workload that cannot go on is returned."""
+        found = self._state.member(event.uid)
+        if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
             return None
+        workload, member = found
         if event.detail:
-            return gang
-        del gang.unconfirmed[event.uid]
+            return workload
         # Only now can kube-scheduler take it up, however long the write was in the queue.
-        gang.plan_deadline = now + self._state.limits.plan_s
-        if pod is not None and pod.gates and pod.nominated_node != event.node:
-            gang.unshown[event.uid] = None
-        self.ungate(gang)
+        workload.wait_until(now + self._state.limits.plan_s)
+        gated = bool(member.pod.gates)
+        shown = member.pod.nominated_node == event.node
+        workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
+        self._state.lead_on(workload)
         return None
 
-    def shown(self, gang: Gang, pod: Pod) -> None:
-        """The watch shows a member's nomination.
+    def shown(self, workload: Workload, member: Member) -> None:
+        """The watch shows a member's nomination, or that its release is whole.
 
         Gates wait for that: the API server begins the next write to the pod from its watch cache, and does it twice
         when the cache is behind.
         """
-        if pod.uid in gang.unshown and pod.nominated_node == gang.nominated.get(pod.uid):
-            del gang.unshown[pod.uid]
-            self.ungate(gang)
+        if member.step is Step.WRITTEN and member.pod.nominated_node == member.nominated:
+            workload.members.step(member, Step.READY)
+        if member.step is Step.CONFIRMING and member.uid in workload.members.confirmed:
+            workload.members.step(member, Step.NONE)
 
-    def ungated(self, event: Ungated, now: float) -> Gang | None:
-        """A gate came off, or could not be taken off: then the gang whose placement cannot go on is returned."""
-        pod = self._state.pods.get(event.uid)
-        gang = self._state.gang_of(pod) if pod else None
-        if gang is None or gang.ungating.get(event.uid, True):
+    def ungated(self, event: Ungated, now: float) -> Workload | None:
+        """A gate came off, or could not be taken off: then the workload that cannot go on is returned."""
+        found = self._state.member(event.uid)
+        if found is None or found[1].step is not Step.UNGATING:
             return None
+        workload, member = found
         if event.detail:
-            return gang
-        gang.ungating[event.uid] = True
-        gang.plan_deadline = now + self._state.limits.plan_s
+            return workload
+        workload.members.step(member, Step.LED)
+        workload.wait_until(now + self._state.limits.plan_s)
+        self._state.lead_on(workload)
         return None
 
-    def unled(self, gang: Gang, uid: str, why: str) -> None:
+    def failed(self, workload: Workload, member: Member) -> None:
         """A write could not be made while the gang is being released, when no promise is taken back."""
-        if uid not in gang.holds and uid not in gang.posting and uid not in gang.doubtful:
-            gang.unled[uid] = why
-            return
-        # kube-scheduler has taken this member up without it.
-        gang.unconfirmed.pop(uid, None)
-        if uid in gang.ungating:
-            gang.ungating[uid] = True
-        self.ungate(gang)
+        taken_up = member.state is not MemberState.ASSUMED
+        # If so, kube-scheduler has taken the member up without it.
+        workload.members.step(member, Step.LED if taken_up else Step.FAILED)
+        self._state.touch(workload)
 
-    def ungate(self, gang: Gang) -> None:
+    def ungate(self, workload: Workload) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
-        if gang.unconfirmed or gang.unshown or gang.promising:
+        members, steps = workload.members, workload.members.steps
+        if not steps[Step.READY] or steps[Step.NOMINATING] or steps[Step.WRITTEN] or workload.filling:
             return
-        for uid, node in gang.placement.items():
-            pod = self._state.pods.get(uid)
-            if pod is not None and pod.live and GANG_GATE in pod.gates and uid not in gang.ungating:
-                gang.ungating[uid] = False
-                self._state.out.append(Ungate(uid, pod.namespace, pod.name, gang.key, self._pin(gang, pod, node)))
+        for member in members.placed.values():
+            if member.step is not Step.READY:
+                continue
+            pod = member.pod
+            if GANG_GATE not in pod.gates:
+                members.step(member, Step.LED)
+                continue
+            pin = self._pin(workload, pod, member.node)
+            members.step(member, Step.UNGATING)
+            self._state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
 
-    def settle(self, gang: Gang, uid: str) -> None:
-        """A member is bound, and is led nowhere any more: the others may have waited for its nomination."""
-        for index in (gang.nominated, gang.unconfirmed, gang.unshown, gang.ungating):
-            index.pop(uid, None)
-        self.ungate(gang)
+    def settle(self, workload: Workload, member: Member) -> None:
+        """A member is bound, and is led nowhere any more."""
+        if member.step is not Step.CONFIRMING:
+            workload.members.step(member, Step.NONE, "")
 
-    def stop(self, gang: Gang, uid: str) -> None:
+    def stop(self, workload: Workload, member: Member) -> None:
         """The promise to this member ends: a nomination left behind would keep room from others."""
-        pod = self._state.pods.get(uid)
-        gang.unconfirmed.pop(uid, None)
-        gang.unshown.pop(uid, None)
-        gang.ungating.pop(uid, None)
-        nominated = gang.nominated.pop(uid, None)
+        pod, nominated = member.pod, member.nominated
+        workload.members.step(member, Step.NONE, "")
         # kube-scheduler clears the nomination of a failed bind itself.
-        if nominated and pod is not None and pod.live and not pod.node and uid not in gang.holds:
-            self._state.out.append(Nominate(uid, pod.namespace, pod.name, None, group=gang.key))
+        if nominated and pod.live and not pod.node and member.hold is None:
+            self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
 
-    def sweep(self, gang: Gang, now: float) -> None:
+    def sweep(self, workload: Workload, now: float) -> None:
         """Take back nominations of members that are promised nothing: each keeps room from others.
 
         kube-scheduler tries once to clear that of a failed bind. Others are left over from an earlier life of ours.
         """
         state = self._state
-        left = [
-            pod
-            for pod in gang.live
-            if pod.nominated_node
-            and not pod.node
-            and pod.uid not in gang.placement
-            and pod.scheduler in state.schedulers
-        ]
-        for pod in left:
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=gang.key))
-        if left:
-            # Even this may fail.
-            state.watch_nominations(gang, now)
+        workload.sweep(0.0)
+        for member in workload.members.live.values():
+            pod = member.pod
+            if pod.nominated_node and not pod.node and not member.placed and pod.scheduler in state.schedulers:
+                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+                # Even this may fail.
+                self.sweep_later(workload, now)
 
-    def confirm(self, gang: Gang) -> None:
+    def sweep_later(self, workload: Workload, now: float) -> None:
+        """Have a look, after a while, whether nominations that were to be cleared are."""
+        workload.sweep(workload.sweep_at or now + self._state.limits.plan_s)
+        self._state.touch(workload)
+
+    def confirm(self, workload: Workload) -> None:
         """Have it stand on two bound members, on two nodes if there are, that their release is whole.
 
         The last Binding writes it on one. If that one is lost, a restart must not take the others for what is left of a
         release that broke off.
         """
-        if not gang.complete or gang.releasing or len(gang.roster.confirmed) >= _CONFIRMED:
+        members = workload.members
+        if not workload.release.complete or workload.releasing:
             return
-        bound = gang.roster.bound
-        known = dict(gang.roster.confirmed) | {uid: bound[uid] for uid in gang.confirming if uid in bound}
-        while len(known) < _CONFIRMED:
-            nodes = {pod.node for pod in known.values()}
-            same = [pod for pod in bound.values() if pod.stamp and pod.stamp.release == gang.release]
-            others = [pod for pod in same if pod.uid not in known]
-            chosen = min(others, key=lambda pod: (pod.node in nodes, pod.rank), default=None)
+        while len(members.confirmed) + members.steps[Step.CONFIRMING] < _CONFIRMED:
+            known = {one.uid: one.pod.node for one in members.bound.values() if one.step is Step.CONFIRMING}
+            known |= {uid: one.pod.node for uid, one in members.confirmed.items()}
+            others = [
+                one
+                for uid, one in members.bound.items()
+                if uid not in known
+                and uid not in self._state.bound_by_us
+                and one.pod.stamp
+                and one.pod.stamp.release == workload.release.name
+            ]
+            nodes = set(known.values())
+            chosen = min(others, key=lambda one: (one.pod.node in nodes, one.pod.rank), default=None)
             if chosen is None:
                 return
-            known[chosen.uid] = chosen
-            gang.confirming[chosen.uid] = None
-            self._state.out.append(Confirm(chosen.uid, chosen.namespace, chosen.name, gang.key))
+            members.step(chosen, Step.CONFIRMING, "")
+            pod = chosen.pod
+            self._state.out.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
 
-    def _pin(self, gang: Gang, pod: Pod, node: str) -> tuple[str, ...]:
+    def _pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""
         # Terms that are there already can be narrowed only one by one: leave them to their owner.
         if GANG_GATE not in pod.gates or pod.selection.affinity is not None:
@@ -186,7 +208,7 @@ class Steering:
             case SteeringMode.PIN_NODE:
                 return (node,)
             case SteeringMode.PIN_DOMAIN:
-                return self._domain(gang.asking(pod), node)
+                return self._domain(workload.asking(pod), node)
         return ()
 
     def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:
@@ -194,7 +216,7 @@ class Steering:
 
         What asks for no level gets the domain of the nearest. None where there is no such domain.
         """
-        view = self._state.ledger.snapshot()
+        view = self._state.claims.snapshot()
         row, rules = view.rows.get(node), rules_of([pod], view)
         if row is None or isinstance(rules, Unclear):
             return ()

@@ -75,13 +75,16 @@ class Table:
         """What a policy sees now, as a view."""
         facts = self._facts
         lines, count = len(self.resources), len(facts.names)
+        free, allocatable = self.free[:lines, :count], self.allocatable[:lines, :count]
+        # A policy that writes into what it is shown fails, and changes nothing.
+        free.flags.writeable = allocatable.flags.writeable = False
         return Snapshot(
             facts.names,
             facts.rows,
             facts.rank(),
             self.resources,
-            self.free[:lines, :count],
-            self.allocatable[:lines, :count],
+            free,
+            allocatable,
             facts.levels(),
             facts.eligible,
         )

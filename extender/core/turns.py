@@ -9,6 +9,7 @@ class Turn(StrEnum):
     """PLANNED: every member has a node. RELEASED: its Bindings go out. STARTED: it is whole for the first time.
 
     FORGOTTEN: its placement was taken back, for a ``Cause``. BROKEN: a release broke off with part of it bound.
+    DELAYED: a policy failed when it was its turn.
     """
 
     PLANNED = "planned"
@@ -16,6 +17,7 @@ class Turn(StrEnum):
     STARTED = "started"
     FORGOTTEN = "forgotten"
     BROKEN = "broken"
+    DELAYED = "delayed"
 
 
 class Cause(StrEnum):

@@ -55,17 +55,17 @@ def _pages(runner: Runner, metrics: Metrics, sight: Sight) -> FastAPI:
 
     @pages.get("/topology")
     async def levels() -> TopologyView:
-        ledger = runner.core.state.ledger
+        ledger = runner.core.state.claims
         return topology(ledger.snapshot(), configured=ledger.configured)
 
     @pages.get("/gangs")
     async def gangs() -> list[GangView]:
         now = runner.clock()
-        return [view(gang, now) for _, gang in sorted(runner.core.state.gangs.items())]
+        return [view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
 
     @pages.get("/gangs/{namespace}/{name}")
     async def gang(namespace: str, name: str) -> GangView:
-        found = runner.core.state.gangs.get(GroupKey(namespace, name))
+        found = runner.core.state.workloads.get(GroupKey(namespace, name))
         if found is None:
             raise HTTPException(404, f"there is no gang {namespace}/{name}")
         return view(found, runner.clock())
@@ -97,7 +97,7 @@ def _answer_questions(pages: FastAPI, runner: Runner) -> None:
     @pages.get("/explain/{namespace}/{name:path}")
     async def explained(namespace: str, name: str) -> Explanation:
         state = runner.core.state
-        found = state.gangs.get(GroupKey(namespace, name))
+        found = state.workloads.get(GroupKey(namespace, name))
         if found is None:
             raise HTTPException(404, f"there is no gang {namespace}/{name}")
         return explain(state, found, runner.clock())

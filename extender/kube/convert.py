@@ -11,7 +11,7 @@ from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
 from extender.core.events import ClaimSeen
-from extender.core.releases import stamp_of
+from extender.core.stamps import stamp_of
 from extender.kube.dialects import group_of
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (

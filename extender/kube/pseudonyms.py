@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 
-from extender.core.releases import GANG_UID, RELEASE
+from extender.core.stamps import GANG_UID, RELEASE
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
 from extender.kube.objects import Amounts, Container, Expression, Meta, NodeObject, PodObject, PodSpec, Resources
 from extender.kube.snapshot import ClusterFile

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from extender.core.events import ClaimSeen
-from extender.core.releases import STAMPED
+from extender.core.stamps import STAMPED
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from extender.core.releases import DOMAIN, NODE, RANK, STAMPED
+from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.objects import Meta
 from extender.kube.plain import plain

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import assert_never
 
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.releases import RELEASE_COMPLETE
+from extender.core.stamps import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.reports import Reporter, instant

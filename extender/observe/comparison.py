@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from extender.core.gang import Gang
 from extender.core.state import State
+from extender.core.workload import Workload
 from extender.observe.gauges import gauge
 from extender.observe.quality import codes_of, gpus_of
 from policies.placement.snapshot import Level, Snapshot
@@ -19,7 +19,7 @@ from policies.placement.snapshot import Level, Snapshot
 
 def comparison(state: State) -> Iterator[Metric]:
     """Counted when asked for, like all that the state knows."""
-    gangs, view = state.gangs.values(), state.ledger.snapshot()
+    gangs, view = state.workloads.values(), state.claims.snapshot()
     yield GaugeMetricFamily(
         "muster_stranded_gpus",
         "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
@@ -44,14 +44,14 @@ def comparison(state: State) -> Iterator[Metric]:
     )
 
 
-def stranded(gang: Gang) -> int:
+def stranded(gang: Workload) -> int:
     """GPUs of its bound members, as long as those are too few for it to run."""
-    if gang.whole or gang.complete:
+    if gang.whole or gang.release.complete:
         return 0
     return sum(gpus_of(pod.requests) for pod in gang.bound)
 
 
-def against_advice(gangs: Iterable[Gang], level: Level, snapshot: Snapshot) -> tuple[int, int]:
+def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) -> tuple[int, int]:
     """Domains that gangs use which are whole and were advised for each member, and the domains of that advice."""
     codes = codes_of(level)
     used = advised = 0
@@ -64,5 +64,5 @@ def against_advice(gangs: Iterable[Gang], level: Level, snapshot: Snapshot) -> t
     return used, advised
 
 
-def _advised(gang: Gang, uid: str, snapshot: Snapshot) -> int | None:
+def _advised(gang: Workload, uid: str, snapshot: Snapshot) -> int | None:
     return snapshot.rows.get(gang.advised.get(uid, ""))

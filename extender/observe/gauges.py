@@ -46,16 +46,16 @@ def gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metr
 
 def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float) -> Iterator[Metric]:
     """How the gangs and the process stand. ``now``: in seconds since the epoch, as pods' creation."""
-    tally = Tally(gang.reason.code for gang in state.gangs.values())
+    tally = Tally(gang.telling.reason.code for gang in state.workloads.values())
     yield gauge("muster_gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
     yield GaugeMetricFamily(
         "muster_oldest_waiting_gang_seconds",
         "Time since the first pod without a node was created in any gang that waits for its start; 0: none waits.",
         value=_longest_wait_s(state, now),
     )
-    yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(state.ledger.nodes))
+    yield GaugeMetricFamily("muster_nodes", "Nodes of the cluster.", value=len(state.claims.nodes))
     yield GaugeMetricFamily("muster_pods", "Pods of the cluster.", value=len(state.pods))
-    yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.calls))
+    yield GaugeMetricFamily("muster_held_binds", "Bind requests held now.", value=len(state.binds.held))
     yield GaugeMetricFamily("muster_synced", "1 once every list has been read.", value=float(state.synced))
     yield GaugeMetricFamily("muster_leader", "1 while this replica acts, 0 while it stands by.", value=leads)
     yield gauge(
@@ -74,11 +74,19 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
     for verdict in ("would_reject", "would_hold", "would_pass"):
         advised.add_metric([verdict], state.advised[verdict])
     yield advised
+    failures = CounterMetricFamily(
+        "muster_policy_failures",
+        "Times that a policy raised something, or returned what it must not.",
+        labels=["policy"],
+    )
+    for policy, count in sorted(state.policy_errors.items()):
+        failures.add_metric([policy], count)
+    yield failures
 
 
 def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
     """How well the gangs are placed, and what the domains have left."""
-    found = quality(state.gangs.values(), state.ledger.snapshot(), bandwidth_ratio)
+    found = quality(state.workloads.values(), state.claims.snapshot(), bandwidth_ratio)
     for name, text, of in _BY_LEVEL:
         yield gauge(name, text, "level", {level: of(one) for level, one in found.levels.items()})
     domains = GaugeMetricFamily(
@@ -110,6 +118,6 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
 
 def _longest_wait_s(state: State, now: float) -> float:
     """Not from when Muster first saw the gang: that is later after every restart."""
-    waiting = (gang for gang in state.gangs.values() if not gang.complete)
+    waiting = (gang for gang in state.workloads.values() if not gang.release.complete)
     since = (pod.created for gang in waiting for pod in gang.live if not pod.node)
     return max(0.0, now - min(since, default=now))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from extender.core.gang import Gang
+from extender.core.workload import Workload
 from policies.model import Requests, Selection, Toleration
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot
@@ -88,7 +88,7 @@ class _Shares:
     """The fewest domains that could hold it, by gang."""
 
 
-def quality(gangs: Iterable[Gang], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
+def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
     """As of now. Arrays over all members and all nodes at once: a few milliseconds at 5,000 nodes."""
     kinds = [name for name in snapshot.resources if name.endswith(_GPU)]
     lines = [snapshot.resources[name] for name in kinds]
@@ -117,7 +117,7 @@ def _uses(offered: Counts, free: Counts, usable: NDArray[np.bool_]) -> dict[str,
     return {"used": int((offered - free).sum()), "free": int(free.sum()) - closed, "closed": closed}
 
 
-def _members(gangs: Iterable[Gang], snapshot: Snapshot) -> _Members:
+def _members(gangs: Iterable[Workload], snapshot: Snapshot) -> _Members:
     found: list[tuple[int, int, int]] = []
     known: dict[Requests, int] = {}
     number = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from extender.core.gang import Gang
-from extender.core.roster import Stage
+from extender.core.member import Member, MemberState, Stage
+from extender.core.workload import Workload
 
 
 class MemberView(BaseModel):
@@ -38,37 +38,42 @@ class GangView(BaseModel):
     story: list[tuple[float, str]]
 
 
-def view(gang: Gang, now: float) -> GangView:
+def view(gang: Workload, now: float) -> GangView:
     """The gang as of ``now``; ``waiting_on_nodes``: nodes kube-scheduler refused -> seconds until they are retried."""
+    telling = gang.telling
     return GangView(
         namespace=gang.key.namespace,
         name=gang.key.name,
-        state=gang.reason.code,
-        message=gang.reason.message,
-        for_s=round(now - gang.reason_since, 3) if gang.reason_since else 0.0,
+        state=telling.reason.code,
+        message=telling.reason.message,
+        for_s=round(now - telling.since, 3) if telling.since else 0.0,
         min_member=gang.min_member,
-        members=len(gang.live),
-        bound=len(gang.bound),
-        held=len(gang.holds),
+        members=len(gang.members.live),
+        bound=len(gang.members.bound),
+        held=len(gang.members.holds),
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
-        waiting_on_nodes={node: round(until - now, 1) for node, until in gang.refused.items() if until > now},
-        pods=[_member(gang, uid) for uid in gang.members],
-        story=[(round(now - at, 3), text) for at, text in gang.story],
+        waiting_on_nodes={node: round(until - now, 1) for node, until in gang.retries.nodes.items() if until > now},
+        pods=[_member(member) for member in gang.members],
+        story=[(round(now - at, 3), text) for at, text in telling.story],
     )
 
 
-def _member(gang: Gang, uid: str) -> MemberView:
-    pod = gang.members[uid]
+_STATES = {
+    MemberState.BINDING: "Binding",
+    MemberState.HELD: "Held",
+    MemberState.ASSUMED: "Placed",
+    MemberState.UNKNOWN: "Placed",
+}
+
+
+def _member(member: Member) -> MemberView:
+    pod = member.pod
     if pod.terminal:
         state = pod.phase
     elif pod.node:
         state = "Bound"
-    elif uid in gang.posting:
-        state = "Binding"
-    elif uid in gang.holds:
+    elif member.hold is not None:
         state = "Held"
-    elif uid in gang.placement:
-        state = "Placed"
     else:
-        state = "Gated" if pod.gates else "Waiting"
-    return MemberView(name=pod.name, uid=uid, node=pod.node or gang.placement.get(uid), state=state)
+        state = _STATES.get(member.state, "Gated" if pod.gates else "Waiting")
+    return MemberView(name=pod.name, uid=pod.uid, node=pod.node or member.node or None, state=state)

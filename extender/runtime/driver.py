@@ -32,6 +32,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -42,8 +43,7 @@ from extender.core.events import (
     Tick,
     Ungated,
 )
-from extender.core.releases import RELEASE_COMPLETE
-from extender.core.scheduler import Scheduler
+from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Pause, Response, Send
@@ -78,7 +78,7 @@ class Driver:
 
     def __init__(
         self,
-        core: Scheduler,
+        core: Engine,
         *,
         writes_at_once: int = 64,
         observer: Observer | None = None,

@@ -28,6 +28,8 @@ def _in_words(turn: Turned) -> str:
     match turn.turn:
         case Turn.FORGOTTEN:
             return f"was forgotten ({turn.cause}): {turn.detail}"
+        case Turn.DELAYED:
+            return f"was not planned: {turn.detail}"
         case Turn.BROKEN:
             return "was released in part: its release broke off"
         case Turn.RELEASED:

@@ -11,8 +11,8 @@ from itertools import count
 from typing import Protocol, TypeVar, assert_never
 
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
-from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Action, Driver, Failed
 from extender.runtime.lines import log_report, log_turn
 from extender.runtime.observer import Observer
@@ -34,7 +34,7 @@ class Runner:
 
     def __init__(
         self,
-        core: Scheduler,
+        core: Engine,
         api: Api,
         *,
         writes_at_once: int = 64,
@@ -60,7 +60,7 @@ class Runner:
         self._pass_s = 0.0
 
     @property
-    def core(self) -> Scheduler:
+    def core(self) -> Engine:
         return self._driver.core
 
     def dispatch(self, event: Event) -> None:
@@ -72,7 +72,7 @@ class Runner:
         self.standing_by = False
         self.dispatch(Synced(time.time()))
 
-    def start_over(self, core: Scheduler, api: Api, why: str) -> None:
+    def start_over(self, core: Engine, api: Api, why: str) -> None:
         """Go on with a new core, which knows nothing yet, as after a restart; whoever is held is told ``why``.
 
         Writes under way are broken off. A request that has been sent may still be carried out: like those of a process
@@ -117,7 +117,7 @@ class Runner:
         answer = self._answers.pop(call, None)
         return answer if isinstance(answer, kind) else None
 
-    def _new_driver(self, core: Scheduler) -> Driver:
+    def _new_driver(self, core: Engine) -> Driver:
         return Driver(
             core,
             writes_at_once=self._writes_at_once,

@@ -5,8 +5,9 @@ Amounts are integers: cpu in millicores, everything else in its base unit (bytes
 
 from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
-from policies.model.pod import GANG_GATE, Controller, Pod, Stamp
+from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
+from policies.model.workload import PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -20,9 +21,12 @@ __all__ = [
     "Placement",
     "Pod",
     "PodGroup",
+    "PodSet",
+    "PodSets",
     "Requests",
     "Requirement",
     "Selection",
+    "SlotKey",
     "Stamp",
     "Taint",
     "Toleration",

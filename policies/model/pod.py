@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from policies.model.group import GroupKey, GroupRef
@@ -36,6 +36,10 @@ class Stamp:
     quorum: int = 0
     size: int = 0
     at: float = 0.0
+
+
+SlotKey = tuple[str, int] | str
+"""A slot of a workload: an index with what tells apart those that are numbered from 0 each, or a pod's UID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,17 @@ class Pod:
     claims: tuple[str, ...] = ()
     ends: float | None = None
     hint: str | None = None
+    group_key: GroupKey | None = field(init=False, repr=False, compare=False)
+    """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
+    identity: SlotKey = field(init=False, repr=False, compare=False)
+    """What it counts as towards a quorum: one per completion index of its owner, else itself."""
+
+    def __post_init__(self) -> None:
+        # Both are looked at all the time.
+        key = None if self.group is None or self.native_group else GroupKey(self.namespace, self.group.name)
+        object.__setattr__(self, "group_key", key)
+        slot = self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
+        object.__setattr__(self, "identity", slot)
 
     @property
     def terminal(self) -> bool:
@@ -90,18 +105,6 @@ class Pod:
     def foreign_gates(self) -> tuple[str, ...]:
         """Gates that somebody else has to take off."""
         return tuple(gate for gate in self.gates if gate != GANG_GATE)
-
-    @property
-    def group_key(self) -> GroupKey | None:
-        """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
-        if self.group is None or self.native_group:
-            return None
-        return GroupKey(self.namespace, self.group.name)
-
-    @property
-    def identity(self) -> tuple[str, int] | str:
-        """What it counts as towards a quorum: one per completion index of its owner, else itself."""
-        return self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
 
     @property
     def rank(self) -> tuple[str, int, str, str]:

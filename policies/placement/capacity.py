@@ -56,13 +56,15 @@ class DomainCapacity:
         return np.bincount(level.codes[self._beside] + 1, minlength=len(level.names) + 1)[1:]
 
     def preference(self, at: int) -> NDArray[np.int64]:
-        """The place of each domain among those with equal room: siblings, fullness, tight surroundings, name."""
+        """The place of each domain among those with equal room: siblings, little room beside whole slices, fullness,
+        tight surroundings, name."""
         found = self._preference.get(at)
         if found is None:
             level = self.levels[at]
             used = fullness(*domain_sums(level, *scarce(self.roles[0].requests, self._snapshot)))
             around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
-            keys = [level.rank, *around[::-1], -used, -self.siblings(at)]
+            spare = level.tally(self.roles[0].room)[0]
+            keys = [level.rank, *around[::-1], -used, spare, -self.siblings(at)]
             found = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
             found[np.lexsort(keys)] = np.arange(len(level.names))
         return found

@@ -62,7 +62,7 @@ def _seats(
     rest = role.count
     for domain in choice:
         most = rest if domain.most is None or not limited else min(rest, domain.most)
-        for part in _parts(role, domain.rows, snapshot):
+        for part in _parts(role, domain.rows, room, most, snapshot):
             here = int(room[part].sum())
             unit = role.rules.slice_size
             want = min(most, here // unit * unit if unit else here)
@@ -77,14 +77,22 @@ def _seats(
             return
 
 
-def _parts(role: Role, rows: Rows, snapshot: Snapshot) -> Iterator[Rows]:
-    """The nodes at once, or for a sliced role by the domains in which slices have to stay whole."""
-    if not role.rules.slice_size:
+def _parts(role: Role, rows: Rows, room: Counts, most: int, snapshot: Snapshot) -> Iterator[Rows]:
+    """The nodes at once, or for a sliced role the fewest and tightest domains in which its slices stay whole, by name.
+
+    Equal ones go by what is left over beside whole slices, then by name: never by the order in which nodes were seen.
+    """
+    unit = role.rules.slice_size
+    if not unit:
         yield rows
         return
-    codes = snapshot.levels[role.rules.slice_level].codes[rows]
-    for code in np.unique(codes[codes >= 0]).tolist():
-        yield rows[codes == code]
+    level = snapshot.levels[role.rules.slice_level]
+    inside = np.zeros_like(room)
+    inside[rows] = room[rows]
+    here, _ = level.tally(inside)
+    chosen = fewest(here // unit, most // unit, here % unit * len(level.names) + level.rank)
+    for code in chosen[np.argsort(level.rank[chosen])].tolist():
+        yield rows[level.codes[rows] == code]
 
 
 def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:

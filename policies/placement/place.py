@@ -12,7 +12,7 @@ from policies.chosen import OURS, Policies
 from policies.model import Pod, Requests, Selection
 from policies.placement.capacity import reach, rooms
 from policies.placement.filling import fill
-from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, roles_of, rows_of
+from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.shortfall import NearestDomain, explain, nearest_domain
 from policies.placement.snapshot import Domain, Rows, Snapshot
@@ -76,7 +76,7 @@ def placing(
     the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
-    other, the largest requests first, and where that fails in the cluster as a whole the smallest first. That is
+    other, what asks for most as a whole first, and where that fails the largest or the smallest members first. That is
     greedy: it misses a placement if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes
     on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
     nodes than it needs. A gang of many shapes gets the best of the choices that were tried when its effort was spent.
@@ -96,10 +96,16 @@ def placing(
         roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
-        nodes = yield from _try(roles, rows, snapshot, policies)
-        if len(nodes) >= needed:
-            return Placed(nodes)
-        placed = set(nodes)
+        placed = set()
+        for order in dict.fromkeys((roles, by_size(roles))):
+            nodes = yield from _try(order, rows, snapshot, policies)
+            if len(nodes) >= needed:
+                return Placed(nodes)
+            placed = max(placed, set(nodes), key=len)
+        if len(roles) > 1:
+            # No single choice holds what is needed: how many fit at all is worth knowing.
+            _, nodes = yield from _fullest(_orders(roles), snapshot, policies.scoring)
+            placed = max(placed, set(nodes), key=len)
     stuck = next((role for role in asked if any(pod.uid not in placed for pod in role.pods)), None)
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
@@ -112,23 +118,38 @@ def placing(
 def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
     """Whether every member could go to the node named for it, all together: the test of a remembered placement."""
     alike: dict[tuple[Requests, Selection], list[int]] = {}
+    kind: tuple[Requests, Selection] | None = None
+    rows: list[int] = []
     for pod in members:
         row = snapshot.rows.get(wanted[pod.uid])
         if row is None:
             return False
-        alike.setdefault((pod.requests, pod.selection), []).append(row)
-    taken = np.zeros_like(snapshot.free)
-    for (requests, selection), found in alike.items():
-        demand, rows = snapshot.demand(requests), np.array(found, dtype=np.intp)
+        if kind is None or pod.requests is not kind[0] or pod.selection is not kind[1]:
+            # Most often all of them ask for the same, as one object.
+            kind = pod.requests, pod.selection
+            rows = alike.setdefault(kind, [])
+        rows.append(row)
+    used, places = np.unique([row for rows in alike.values() for row in rows], return_inverse=True)
+    taken = np.zeros((len(snapshot.free), len(used)), dtype=np.int64)
+    at = 0
+    for (requests, selection), rows in alike.items():
+        demand, there = snapshot.demand(requests), places[at : at + len(rows)]
+        at += len(rows)
         if demand is None or not snapshot.eligible(selection)[rows].all():
             return False
+        counts = np.bincount(there, minlength=len(used))
         for line, amount in demand:
-            np.add.at(taken[line], rows, amount)
-    return bool(((taken == 0) | (taken <= snapshot.free)).all())
+            taken[line] += amount * counts
+    return bool(((taken == 0) | (taken <= snapshot.free[:, used])).all())
 
 
 def _count(roles: Sequence[Role]) -> int:
     return sum(role.count for role in roles)
+
+
+def _orders(roles: tuple[Role, ...]) -> list[tuple[Role, ...]]:
+    """In which orders roles are worth placing: as they are, and by the size of one member, both ways."""
+    return list(dict.fromkeys((roles, by_size(roles), by_size(roles)[::-1])))
 
 
 def _within_reach(
@@ -140,23 +161,30 @@ def _within_reach(
     nobody can be spared, there is nothing to be found out.
     """
     required = roles[0].rules.required
-    orders: tuple[tuple[Role, ...], ...] = (roles,)
+    orders: Sequence[tuple[Role, ...]] = (roles,)
     if all(role.rules == NONE_ASKED for role in roles):
-        orders = (roles, roles[::-1])
+        orders = _orders(roles)
     elif required is None or _count(roles) <= needed:
         return roles
-    best: tuple[Role, ...] = ()
-    spent = 0
-    for choice in _widest(roles, required, snapshot):
+    order, found = yield from _fullest(orders, snapshot, scoring)
+    placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
+    return tuple(role.cut(count) for role, count in placed if count)
+
+
+def _fullest(
+    orders: Sequence[tuple[Role, ...]], snapshot: Snapshot, scoring: ScorePolicy
+) -> Steps[tuple[tuple[Role, ...], dict[str, str]]]:
+    """The order in which the most members find room at once, and the nodes that they get."""
+    most, best, spent = orders[0], dict[str, str](), 0
+    for choice in _widest(orders[0], orders[0][0].rules.required, snapshot):
         for order in orders:
             found, cost = yield from metered(fill(order, choice, snapshot, scoring))
             spent += cost
-            if len(found) > _count(best):
-                placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
-                best = tuple(role.cut(count) for role, count in placed if count)
-            if len(found) == _count(roles) or spent > _EFFORT:
-                return best
-    return best
+            if len(found) > len(best):
+                most, best = order, found
+            if len(found) == _count(order) or spent > _EFFORT:
+                return most, best
+    return most, best
 
 
 def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> Iterator[Choice]:

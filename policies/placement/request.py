@@ -58,9 +58,10 @@ class PlacementRequest:
 def roles_of(
     members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot, beside: Sequence[Sibling]
 ) -> Steps[list[Role] | Unclear]:
-    """The members by shape: those with requirements first, the nearest level first, then large requests.
+    """The members by shape: those with requirements first, the nearest level first, then what asks for most as a whole.
 
-    Extended resources weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the
+    So one large leader never goes before its many workers. Extended resources weigh most, because the fewest nodes have
+    them. ``room`` is 0 where a requirement, or what the
     siblings have made of it, forbids a member to go.
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
@@ -80,7 +81,7 @@ def roles_of(
             found.append((False, Role(tuple(pods), room, rules, home)))
         yield 10 + cost(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
-    found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1].requests)), reverse=True)
+    found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1])), reverse=True)
     return [role for _, role in found]
 
 
@@ -135,7 +136,16 @@ def _nearness(role: Role, levels: int) -> int:
     return levels if role.rules.required is None else role.rules.required
 
 
-def _bulk(requests: Requests) -> tuple[int, int, int]:
+def _bulk(role: Role) -> tuple[int, int, int]:
+    return _weight(role.requests, role.count)
+
+
+def by_size(roles: Sequence[Role]) -> tuple[Role, ...]:
+    """The roles with the largest single member first: what is hard to fit in goes before what fits anywhere."""
+    return tuple(sorted(roles, key=lambda role: _weight(role.requests, 1), reverse=True))
+
+
+def _weight(requests: Requests, count: int) -> tuple[int, int, int]:
     amounts = dict(requests)
     scarce = sum(amount for name, amount in requests if "/" in name)
-    return scarce, amounts.get("cpu", 0), amounts.get("memory", 0)
+    return scarce * count, amounts.get("cpu", 0) * count, amounts.get("memory", 0) * count

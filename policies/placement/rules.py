@@ -86,12 +86,7 @@ def is_bound_by_rules(pod: Pod) -> bool:
 
 def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
-    alike: dict[Topology, tuple[list[Pod], list[int]]] = {}
-    for pod, node in nodes:
-        if is_bound_by_rules(pod):
-            pods, rows = alike.setdefault(pod.topology, ([], []))
-            pods.append(pod)
-            rows.append(snapshot.rows.get(node, -1))
+    alike = _alike(nodes, snapshot)
     homes: dict[int, set[int]] = {}
     slices: dict[object, int] = {}
     for said, (pods, rows) in alike.items():
@@ -108,6 +103,21 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
                     return False
     asked = {snapshot.level_called(said.required or "") for said in alike}
     return all(len(codes) == 1 and -1 not in codes for at, codes in homes.items() if at in asked)
+
+
+def _alike(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topology, tuple[list[Pod], list[int]]]:
+    """Those that require something, by what they say, and the rows of their nodes."""
+    alike: dict[Topology, tuple[list[Pod], list[int]]] = {}
+    said, bound = None, False
+    for pod, node in nodes:
+        if pod.topology is not said:
+            # Most often all of them say the same, as one object.
+            said, bound = pod.topology, is_bound_by_rules(pod)
+        if bound:
+            pods, rows = alike.setdefault(pod.topology, ([], []))
+            pods.append(pod)
+            rows.append(snapshot.rows.get(node, -1))
+    return alike
 
 
 def _index(name: str | None, snapshot: Snapshot) -> int | None:

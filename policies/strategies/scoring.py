@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from policies.api import NOBODY, ScorePolicy
+from policies.guard import GuardedScore
 from policies.model import Pod
 from policies.placement.snapshot import Counts, Rows, Snapshot
 
@@ -18,7 +19,7 @@ class WeightedSum:
     """Several score policies as one. The weights of those with an opinion count in proportion; the sum is 0..100."""
 
     def __init__(self, weighted: Sequence[tuple[ScorePolicy, int]]) -> None:
-        self._weighted = tuple(weighted)
+        self._weighted = tuple((GuardedScore(policy), weight) for policy, weight in weighted)
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
         total, weights = np.zeros(len(rows), dtype=np.int64), 0

@@ -27,6 +27,6 @@ def asking(pods: list[Pod], topology: Topology) -> list[Pod]:
 
 def homes(script: Script, pods: list[Pod], label: str = CLIQUE) -> str:
     """``"a a b"``: the clique of each member's planned or own node, in order; ``-`` where it has none."""
-    nodes = script.core.state.ledger.nodes
+    nodes = script.core.state.claims.nodes
     found = [script.planned(pod) or next(iter(script.bound([pod])), "") for pod in pods]
     return " ".join(nodes[name].labels.get(label, "-") if name else "none" for name in found)

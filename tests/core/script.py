@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extender.core import releases
-from extender.core.advice import Mode
+from extender.core import stamps
+from extender.core.advisory import Mode
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -22,6 +22,7 @@ from extender.core.effects import (
     Report,
     Wake,
 )
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -39,11 +40,11 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.gang import Gang
 from extender.core.invariants import validate
 from extender.core.limits import Limits
-from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
+from extender.core.workload import Workload
+from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp
 from tests.builders import key
 
@@ -59,13 +60,14 @@ class Script:
         nominates: bool = True,
         steering: SteeringMode = SteeringMode.NOMINATE,
         mode: Mode = Mode.ENFORCE,
+        policies: Policies = OURS,
         checked: int = 1,
         now: float = 1000.0,
     ) -> None:
         """``checked``: the whole state is checked after every so many events. ``now``: by the wall clock, too."""
         self._nominates = nominates
         self._checked, self._fed = checked, 0
-        self.core = Scheduler(limits=limits, steering=steering, mode=mode)
+        self.core = Engine(limits=limits, policies=policies, steering=steering, mode=mode)
         self.now = now
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []
@@ -135,7 +137,7 @@ class Script:
 
     def filtered(self, pod: Pod, candidates: Iterable[str] = ()) -> AnswerFilter:
         self._calls += 1
-        asked = tuple(candidates) or tuple(self.core.state.ledger.nodes)
+        asked = tuple(candidates) or tuple(self.core.state.claims.nodes)
         effects = self.feed(FilterCalled(self._calls, self.pods.get(pod.uid, pod), asked))
         return next(effect for effect in effects if isinstance(effect, AnswerFilter))
 
@@ -180,19 +182,19 @@ class Script:
         self.bind_all(pods)
         self.post_all()
 
-    def gang(self, name: str) -> Gang:
-        return self.core.state.gangs[key(name)]
+    def gang(self, name: str) -> Workload:
+        return self.core.state.workloads[key(name)]
 
     def reason(self, name: str) -> str:
-        return self.gang(name).reason.code
+        return self.gang(name).telling.reason.code
 
     def message(self, name: str) -> str:
-        return self.gang(name).reason.message
+        return self.gang(name).telling.reason.message
 
     def planned(self, pod: Pod) -> str:
         """The node promised to the pod, or nothing."""
         known = self.core.state.pods.get(pod.uid)
-        gang = self.core.state.gang_of(known) if known else None
+        gang = self.core.state.workload_of(known) if known else None
         return "" if gang is None else gang.placement.get(pod.uid, "")
 
     def bound(self, pods: Iterable[Pod]) -> list[str]:
@@ -236,4 +238,4 @@ class Script:
 
 def stamp_of(binding: PostBinding) -> Stamp | None:
     """What the Binding's annotations leave on the pod."""
-    return releases.stamp_of(binding.annotations)
+    return stamps.stamp_of(binding.annotations)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from extender.core.effects import Evict, Nominate, Ungate
 from extender.core.events import Outcome, PodSeen, Synced, Ungated
 from policies.model import GANG_GATE, Node, Pod, Stamp
@@ -114,7 +114,7 @@ def test_a_binding_that_fails_gives_its_room_back() -> None:
         script.bind(pods[0], "a-0")
         script.post(pods[0], outcome)
         script.advance(120)
-        assert script.core.state.ledger.fits("a-0", pods[0].requests), outcome
+        assert script.core.state.claims.fits("a-0", pods[0].requests), outcome
     assert script.bound(pods) == []
 
 
@@ -154,7 +154,7 @@ def test_whatever_happens_no_bind_is_held_and_the_state_stays_sound(seed: int) -
                 script.see(reborn(pod, f"{len(script.effects)}"))
             case _:
                 script.advance(dice.choice([0.1, 5, 40]))
-    assert not script.core.state.calls
+    assert not script.core.state.binds.held
     assert not [effect for effect in script.effects if isinstance(effect, Nominate | Evict)]
 
 

@@ -10,7 +10,7 @@ from extender.core.backoff import pause_s
 from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived, Outcome
 from extender.core.holds import Hold, Holds
-from extender.core.reasons import NOTHING, Reason, when_to_tell
+from extender.core.reasons import Reason, Telling
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -19,7 +19,7 @@ MANY = 10_001
 
 
 def timers(script: Script) -> int:
-    return len(script.core.state._timers)
+    return len(script.core.state.timers)
 
 
 @pytest.mark.parametrize("times", [0, 1, 2, 5, 1024, 1025, MANY, 10**30])
@@ -36,8 +36,8 @@ def test_ten_thousand_refusals_of_a_node_end_nothing() -> None:
         script.advance(31)
     member = script.gang("train")
     assert script.planned(pods[0]) == "a-0", "it is tried again, as ever"
-    assert len(member.story) <= 32
-    assert len(member.refused) <= 1
+    assert len(member.telling.story) <= 32
+    assert len(member.retries.nodes) <= 1
     assert timers(script) < 20
 
 
@@ -58,20 +58,21 @@ def test_ten_thousand_holds_that_end_at_their_deadline_end_nothing() -> None:
         script.advance(60)
         assert script.answers.pop(call), "it was told that the others are missing"
     member = script.gang("train")
-    assert member.not_before <= script.now + 30
+    assert member.retries.not_before <= script.now + 30
     assert timers(script) < 20
 
 
 def test_ten_thousand_reports_of_one_code_end_nothing() -> None:
-    told, now = NOTHING, 0.0
+    telling, now = Telling(), 0.0
     for number in range(MANY):
-        reason = Reason("NoRoom", f"{number} of 2 members fit at once")
-        at = when_to_tell(reason, 0.0, told, 2.0)
+        telling.explain(Reason("NoRoom", f"{number} of 2 members fit at once"), 0.0)
+        at = telling.when(2.0)
         assert at is not None
         now = max(now, at)
-        told = told.then(reason, now)
-    assert told.times == MANY
-    assert when_to_tell(Reason("NoRoom", "other numbers"), 0.0, told, 2.0) == now + 900.0
+        telling.reported(now)
+    assert telling.told.times == MANY
+    telling.explain(Reason("NoRoom", "other numbers"), now)
+    assert telling.when(2.0) == now + 900.0
 
 
 def test_nominations_that_cannot_be_cleared_need_one_timer_for_the_gang() -> None:
@@ -88,7 +89,7 @@ def test_nominations_that_cannot_be_cleared_need_one_timer_for_the_gang() -> Non
     for _ in range(300):
         script.bind(pods[0], expires_s=5)
         script.advance(40)
-        assert not script.gang("train").holds
+        assert not script.gang("train").members.holds
     assert timers(script) < 20
 
 
@@ -108,7 +109,7 @@ def test_binds_of_one_pod_beside_its_binding_are_bounded() -> None:
     script = Script(*cluster("a: 1x8"), alone)
     for call in range(1, MANY):
         script.feed(BindArrived(call, alone.uid, alone.namespace, alone.name, "a-0", script.now + 60))
-    assert len(script.core.state.posting[alone.uid].calls) <= 8
+    assert len(script.core.state.binds.writing[alone.uid].calls) <= 8
     script.post(alone, Outcome.DONE)
     assert script.answers[1] == "", "the one for which the Binding was sent"
     assert len(script.answers) == MANY - 1
@@ -122,4 +123,4 @@ def test_singles_that_come_and_go_are_not_remembered() -> None:
         script.see(alone)
         script.filter(alone)
         script.gone(alone)
-    assert not script.core.state.kept_out
+    assert not script.core.state.kept_out.pods

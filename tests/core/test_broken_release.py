@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from extender.core.effects import Confirm
 from extender.core.events import Outcome
 from policies.model import Pod
@@ -37,7 +37,7 @@ def test_a_release_whose_last_member_is_gone_is_evicted_after_a_restart(size: in
     before.advance(5)
     before.gone(last)
     script = restarted(before)
-    assert (script.reason("train"), script.gang("train").complete) == ("Partial", False)
+    assert (script.reason("train"), script.gang("train").release.complete) == ("Partial", False)
     script.advance(50)
     assert not script.evicted
     script.advance(10)
@@ -166,4 +166,4 @@ def test_a_member_whose_binding_failed_does_not_count_as_bound_by_it() -> None:
     last = before.pods[next(iter(before.bindings))]
     before.feed_outcome(last.uid, Outcome.REFUSED)
     script = restarted(before)
-    assert not script.gang("train").complete
+    assert not script.gang("train").release.complete

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodSeen, Synced
-from extender.core.scheduler import Scheduler
 from policies.api import SortKey, WaitingGang
 from policies.chosen import OURS
 from policies.model import CLIQUE
@@ -14,7 +14,7 @@ from tests.core.script import Script
 
 
 def cliques(script: Script, nodes: list[str]) -> list[str]:
-    known = script.core.state.ledger.nodes
+    known = script.core.state.claims.nodes
     return sorted({known[name].labels.get(CLIQUE, "-") for name in nodes})
 
 
@@ -55,10 +55,10 @@ class ByName:
 
 
 def test_the_policies_that_the_core_is_given_are_in_force() -> None:
-    core = Scheduler(policies=replace(OURS, queue=ByName()))
+    core = Engine(policies=replace(OURS, queue=ByName()))
     pods = [*gang("z", 1, created=1), *gang("y", 1, created=2)]
     events: list[Event] = [*map(NodeSeen, cluster("a: 1x8")), *map(PodSeen, pods), Synced()]
     for event in events:
         core.handle(event, 0.0)
-    assert core.state.gangs[key("y")].placement
-    assert not core.state.gangs[key("z")].placement
+    assert core.state.workloads[key("y")].placement
+    assert not core.state.workloads[key("z")].placement

@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.core.effects import PostBinding
 from extender.core.events import Outcome
 from extender.core.limits import Limits
-from extender.core.releases import RELEASE_COMPLETE
+from extender.core.stamps import RELEASE_COMPLETE
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
@@ -107,9 +107,9 @@ def test_the_room_of_a_lost_response_stays_promised_when_the_others_can_wait_no_
     for binding in unsure:
         script.feed_outcome(binding.uid, Outcome.UNKNOWN)
     script.advance(8.5)
-    assert not script.gang("train").holds, "nobody is held beyond its time"
+    assert not script.gang("train").members.holds, "nobody is held beyond its time"
     for binding in unsure:
-        charge = script.core.state.ledger.charges.get(binding.uid)
+        charge = script.core.state.claims.get(binding.uid)
         assert charge is not None
         assert charge.node == binding.node, "it may have been bound there"
     script.advance(60)

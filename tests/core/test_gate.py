@@ -6,7 +6,7 @@ import pytest
 
 from extender.core.events import Outcome
 from extender.core.limits import Limits
-from extender.core.releases import NODE, RELEASE, RELEASE_COMPLETE
+from extender.core.stamps import NODE, RELEASE, RELEASE_COMPLETE
 from tests.builders import cluster, gang
 from tests.core.script import Script
 

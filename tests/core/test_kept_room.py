@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from extender.core.claims import Claim, ClaimState
 from extender.core.events import Outcome
-from extender.core.gang import Kept, kept_for
 from extender.core.state import State
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script
@@ -66,15 +66,16 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
     """A node that gets room back is tried again, which looks at the gang again while its room is being given back."""
     state, pods = State(), gang("train", 2)
     for one in cluster("a: 2x8"):
-        state.ledger.set_node(one)
+        state.claims.set_node(one)
     for pod in pods:
         state.put_pod(pod)
-    (broken_off,) = state.gangs.values()
+    (broken_off,) = state.workloads.values()
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
-        broken_off.kept[pod.uid] = Kept(node, pod.requests, 60.0)
-        state.ledger.charge(kept_for(pod.uid), node, pod.requests, assumed=True)
-        broken_off.refuse(node, 60.0)
+        state.reserve(broken_off, pod.identity, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
+        broken_off.retries.refuse([node], 0.0, 30.0)
         state.refusing[node] = {broken_off.key: None}
-    state.review(broken_off)
-    assert not broken_off.kept
-    assert not state.ledger.charges
+    for pod in pods:
+        state.drop_pod(pod.uid)
+    state.index(broken_off)
+    assert not broken_off.reserved
+    assert not len(state.claims)

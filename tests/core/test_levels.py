@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from extender.observe.topology import told, topology
 from policies.model import CLIQUE, Node
 from policies.model.levels import levels_from
@@ -16,8 +16,8 @@ BLOCK = "cloud.google.com/gce-topology-block"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def ledger(nodes: list[Node], *entries: str) -> Ledger:
-    found = Ledger(levels_from(entries))
+def claims(nodes: list[Node], *entries: str) -> Claims:
+    found = Claims(levels_from(entries))
     for one in nodes:
         found.set_node(one)
     return found
@@ -27,12 +27,12 @@ def labelled(name: str, **labels: str) -> Node:
     return node(name, labels=labels)
 
 
-def domains(found: Ledger, name: str) -> dict[str, str]:
+def domains(found: Claims, name: str) -> dict[str, str]:
     return dict(found.domains(name))
 
 
 def test_levels_follow_the_labels_that_nodes_have() -> None:
-    found = ledger(cluster("a: 2x8"))
+    found = claims(cluster("a: 2x8"))
     assert [level.key for level in found.snapshot().levels] == [CLIQUE]
     found.set_node(node("z", labels={ZONE: "z1", BLOCK: "b1"}))
     assert [level.key for level in found.snapshot().levels] == [CLIQUE, BLOCK, ZONE]
@@ -42,7 +42,7 @@ def test_levels_follow_the_labels_that_nodes_have() -> None:
 
 def test_domains_nest_by_the_labels_of_their_nodes() -> None:
     here = [labelled("x", rack="r1", row="w1"), labelled("y", rack="r1"), labelled("z", rack="r2", row="w1")]
-    rack, row = ledger(here, "rack", "row").snapshot().levels
+    rack, row = claims(here, "rack", "row").snapshot().levels
     assert {rack.names[code]: row.names[up] for code, up in enumerate(rack.above[0])} == {"r1": "w1", "r2": "w1"}
     assert rack.torn == row.torn == ()
 
@@ -55,7 +55,7 @@ def test_a_value_in_two_farther_domains_is_two_domains_and_said_to_be_a_contradi
         labelled("r", rack="r1", hall="h"),
         labelled("s", rack="r2", row="w2", hall="h"),
     ]
-    found = ledger(here, *entries)
+    found = claims(here, *entries)
     assert [domains(found, name)["rack"] for name in "pqrs"] == ["r1 in w1", "r1 in w2", "r1", "r2"]
     view = topology(found.snapshot(), configured=True)
     assert view.levels[0].contradictions == ["r1"]
@@ -65,14 +65,14 @@ def test_a_value_in_two_farther_domains_is_two_domains_and_said_to_be_a_contradi
 
 
 def test_an_empty_value_names_no_domain() -> None:
-    found = ledger([labelled("x", rack=""), labelled("y", rack=""), labelled("z", rack="r1")], "rack")
+    found = claims([labelled("x", rack=""), labelled("y", rack=""), labelled("z", rack="r1")], "rack")
     assert [domains(found, name) for name in "xyz"] == [{}, {}, {"rack": "r1"}]
     assert topology(found.snapshot(), configured=True).levels[0].outside == 2
 
 
 def test_the_page_shows_levels_domains_and_nodes() -> None:
     here = [labelled("x", rack="r1", row="w1"), labelled("y", rack="r1", row="w1"), labelled("z", row="w2")]
-    view = topology(ledger(here, "rack", "row").snapshot(), configured=True)
+    view = topology(claims(here, "rack", "row").snapshot(), configured=True)
     rack, row = view.levels
     assert [(one.name, one.nodes, one.inside) for one in rack.domains] == [("r1", 2, "w1")]
     assert rack.outside == 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from extender.core.limits import Limits
 from policies.model import GroupKey, Node, Pod, Requirement, Selection, Toleration
 from tests.builders import cluster, coscheduled, gang, node, podgroup, requests
@@ -34,7 +34,7 @@ def test_a_gang_that_starts_makes_place_for_the_next() -> None:
     script.see(*gangs)
     script.see(*cluster("b: 3x8"))
     script.run(gangs[0])
-    assert script.gang("first").complete
+    assert script.gang("first").release.complete
     assert script.reason("third") != "TooManyGangs"
 
 
@@ -43,7 +43,7 @@ def test_another_namespace_is_not_held_up() -> None:
     script = Script(*cluster("a: 1x8"), limits=FEW)
     script.see(*crowd, gang("modest", 2))
     assert script.reason("modest") == "NoRoom", "it was looked at"
-    assert sum(script.core.state.crowd.keeps_out(GroupKey("greedy", f"job{n}")) for n in range(10)) == 8
+    assert sum(script.core.state.waiting.keeps_out(GroupKey("greedy", f"job{n}")) for n in range(10)) == 8
 
 
 def test_the_limit_is_nothing_to_a_gang_that_runs() -> None:
@@ -89,42 +89,43 @@ def test_a_reason_names_a_few_of_many() -> None:
 
 def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
     """Anybody can write thousands of them into pods, and each would be an array over all nodes."""
-    ledger = Ledger()
+    claims = Claims()
     for one in cluster("a: 4x8"):
-        ledger.set_node(one)
-    view = ledger.snapshot()
+        claims.set_node(one)
+    view = claims.snapshot()
     terms = tuple((Requirement(f"example.com/{n}", "DoesNotExist", ()),) for n in range(100))
-    before = len(ledger._table._facts._columns)
+    before = len(claims._table._facts._columns)
     assert view.eligible(Selection(affinity=terms)).all()
-    assert len(ledger._table._facts._columns) <= before + 1
+    assert len(claims._table._facts._columns) <= before + 1
     for n in range(100):
-        ledger.charge(f"uid-{n}", "a-0", ((f"example.com/{n}", 1 << 55), ("pods", 1)), assumed=False)
-    assert len(ledger.snapshot().resources) == len(view.resources)
-    ledger.validate()
+        asked = ((f"example.com/{n}", 1 << 55), ("pods", 1))
+        claims.confirm(Pod(f"uid-{n}", "ns", f"pod-{n}", asked, node="a-0"))
+    assert len(claims.snapshot().resources) == len(view.resources)
+    claims.validate()
 
 
 def test_a_resource_that_a_node_offers_later_was_used_all_along() -> None:
-    ledger = Ledger()
-    ledger.set_node(node("a"))
+    claims = Claims()
+    claims.set_node(node("a"))
     asked = (("example.com/odd", 3), ("pods", 1))
-    ledger.charge("on-a", "a", asked, assumed=False)
-    ledger.charge("on-b", "b", asked, assumed=False)
-    ledger.set_node(Node("b", (("example.com/odd", 8), ("pods", 10))))
-    ledger.validate()
-    assert ledger.room("b")["example.com/odd"] == 5
-    ledger.set_node(Node("a", (("example.com/odd", 4), ("pods", 10))))
-    ledger.validate()
-    assert ledger.room("a")["example.com/odd"] == 1
+    claims.confirm(Pod("on-a", "ns", "on-a", asked, node="a"))
+    claims.confirm(Pod("on-b", "ns", "on-b", asked, node="b"))
+    claims.set_node(Node("b", (("example.com/odd", 8), ("pods", 10))))
+    claims.validate()
+    assert claims.room("b")["example.com/odd"] == 5
+    claims.set_node(Node("a", (("example.com/odd", 4), ("pods", 10))))
+    claims.validate()
+    assert claims.room("a")["example.com/odd"] == 1
 
 
 def test_numbers_in_an_affinity_are_those_that_go_reads() -> None:
     small = node("small", labels={"size": "7"})
     for digits, expected in (("6", True), ("7", False), ("9" * 5000, False), ("-" + "9" * 5000, False), ("٣", False)):
-        ledger = Ledger()
-        ledger.set_node(small)
+        claims = Claims()
+        claims.set_node(small)
         asks = Selection(affinity=((Requirement("size", "Gt", (digits,)),),))
-        assert ledger.admits("small", asks) is expected
-        assert bool(ledger.snapshot().eligible(asks)[0]) is expected
+        assert claims.admits("small", asks) is expected
+        assert bool(claims.snapshot().eligible(asks)[0]) is expected
 
 
 def test_a_pod_may_ask_for_more_than_64_bits_can_count() -> None:
@@ -133,12 +134,12 @@ def test_a_pod_may_ask_for_more_than_64_bits_can_count() -> None:
     bound = replace(gang("bound", 1)[0], requests=huge, node="a-0")
     script = Script(*cluster("a: 2x8"), *greedy, bound)
     assert script.reason("greedy") == "NoRoom"
-    assert not script.core.state.ledger.fits("a-0", requests(1))
-    assert script.core.state.ledger.fits("a-1", requests(1))
+    assert not script.core.state.claims.fits("a-0", requests(1))
+    assert script.core.state.claims.fits("a-1", requests(1))
 
 
 def test_tolerations_without_end_are_looked_at_once() -> None:
     patient = Selection(tolerations=tuple(Toleration(f"key-{n}", "Exists", "", "") for n in range(128)))
-    ledger = Ledger()
-    ledger.set_node(node("a"))
-    assert ledger.snapshot().eligible(patient).all()
+    claims = Claims()
+    claims.set_node(node("a"))
+    assert claims.snapshot().eligible(patient).all()

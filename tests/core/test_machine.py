@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from extender.core.events import Outcome, PodSeen
 from extender.core.limits import Limits
-from extender.core.roster import Stage
+from extender.core.member import Stage
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Pod, Selection
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
@@ -224,10 +224,12 @@ class Cluster(RuleBasedStateMachine):
     def teardown(self) -> None:
         world = self.world
         world.come_to_rest()
-        for found in world.core.state.gangs.values():
+        for found in world.core.state.workloads.values():
             whole = found.reached(Stage.BOUND) >= (found.min_member or 0)
-            assert not found.roster.started or whole or found.complete, world.stories()
-            assert not found.live or found.reason.code not in ("Holding", "Releasing", "Placed"), world.stories()
+            assert not found.members.started or whole or found.release.complete, world.stories()
+            assert not found.live or found.telling.reason.code not in ("Holding", "Releasing", "Placed"), (
+                world.stories()
+            )
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"
         known = {pod.uid: pod.node for pod in world.core.state.pods.values()}
         assert known == {pod.uid: pod.node for pod in world.pods.values()}

@@ -25,8 +25,8 @@ def test_the_reason_names_the_best_domain_what_it_lacks_and_who_is_there() -> No
     )
     free = next(
         name
-        for name in script.core.state.ledger.nodes
-        if name.startswith("rack-3") and not any(script.core.state.ledger.charges_on(name))
+        for name in script.core.state.claims.nodes
+        if name.startswith("rack-3") and not any(script.core.state.claims.on(name))
     )
     script.see(busy(free, 3))
     script.advance(60)

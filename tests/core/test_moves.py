@@ -26,14 +26,15 @@ def between_two() -> tuple[Script, list[Pod], list[Pod], Pod]:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Outcome) -> None:
     script, one, _, moved = between_two()
-    room = script.core.state.ledger.charges[moved.uid]
+    room = script.core.state.claims.get(moved.uid)
+    assert room is not None
     assert room.node == script.bindings[moved.uid].node, "the room is not given to anybody else"
     script.post(moved, outcome)
     while script.bindings:
         script.post(script.pods[next(iter(script.bindings))])
     script.advance(0.5)
     if outcome is Outcome.DONE:
-        assert script.gang("two").partial_since is not None, "what it brings along is bound in part"
+        assert script.gang("two").release.partial_since is not None, "what it brings along is bound in part"
     assert script.reason("one") == "Partial"
     script.advance(100)
     assert {pod.name for pod in one if script.pods[pod.uid].node} == set(script.evicted)
@@ -61,8 +62,9 @@ def test_a_pod_that_leaves_its_gang_while_it_is_being_bound_keeps_its_room() -> 
     script.bind_all(pods)
     mover = next(pod for pod in pods if pod.uid in script.bindings)
     script.see(replace(script.pods[mover.uid], group=None))
-    late = gang("late", 1)
+    late = gang("late", 2)
     script.see(late)
+    script.advance(1)
     assert not script.planned(late[0])
     script.post(mover, Outcome.REFUSED)
     script.advance(100)
@@ -86,7 +88,7 @@ def test_a_podgroup_made_anew_in_the_middle_of_a_release_needs_a_quorum_of_its_o
         script.feed(GroupGone(group.key, group.uid))
     script.see(podgroup("train", 3, uid="anew"))
     script.see(replace(script.pods[pods[4].uid], requests=requests(1)))
-    assert not script.gang("train").complete
+    assert not script.gang("train").release.complete
     assert not script.planned(pods[4])
     assert script.reason("train") == "MembersMissing"
 
@@ -97,7 +99,7 @@ def test_a_podgroup_made_anew_while_muster_was_away_needs_a_quorum_of_its_own() 
     before.run(pods[:4])
     script = Script(*cluster("a: 1x8"), *before.pods.values(), now=before.now)
     script.see(podgroup("train", 3, uid="anew"))
-    assert not script.gang("train").complete
+    assert not script.gang("train").release.complete
     assert script.reason("train") == "MembersMissing"
 
 

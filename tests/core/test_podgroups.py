@@ -155,7 +155,7 @@ def test_pods_of_an_earlier_podgroup_are_said_to_be_that(seen_gone: bool) -> Non
 
 def restarted(script: Script, *groups: PodGroup) -> Script:
     """What a Muster that starts now makes of the objects."""
-    return Script(*script.core.state.ledger.nodes.values(), *groups, *script.pods.values())
+    return Script(*script.core.state.claims.nodes.values(), *groups, *script.pods.values())
 
 
 def test_a_shorter_schedule_timeout_counts_for_what_is_held_already() -> None:

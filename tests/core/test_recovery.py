@@ -165,7 +165,7 @@ def test_events_told_twice_change_nothing() -> None:
     assert script.answers == dict.fromkeys(calls, "")
     for pod in list(script.pods.values()):
         script.gone(pod)
-    assert not script.core.state.ledger.charges
+    assert not len(script.core.state.claims)
 
 
 def test_the_outcome_of_a_binding_that_nobody_asked_for_is_ignored() -> None:

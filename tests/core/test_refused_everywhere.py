@@ -86,7 +86,7 @@ def test_a_gang_that_other_nodes_take_starts_there() -> None:
         script.advance(1)
     script.run(pods)
     assert script.reason("train") == "Running"
-    assert (script.gang("train").refusals, script.gang("train").words) == (0, "")
+    assert (script.gang("train").retries.refusals, script.gang("train").retries.words) == (0, "")
 
 
 def test_room_that_comes_free_on_a_node_that_refused_ends_the_rest() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from extender.core.events import Outcome
-from extender.core.gang import kept_for
 from extender.core.limits import Limits
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
@@ -65,7 +64,7 @@ def test_kept_room_is_free_again_when_the_gang_is_whole() -> None:
     free = [name for name in ("a-0", "a-1", "a-2") if name not in script.bound(gang("train", 3))]
     assert not free
     state = script.core.state
-    assert not any(charge.assumed for charge in state.ledger.charges.values())
+    assert not any(claim.promised for _, claim in state.claims)
 
 
 def test_a_gang_seen_whole_is_no_broken_release_whatever_is_lost_before_the_last_answer_comes() -> None:
@@ -95,8 +94,8 @@ def test_a_member_deleted_while_its_binding_is_under_way_makes_no_phantom_room()
         script.post_all()
         for pod in list(script.pods.values()):
             script.gone(pod)
-        assert not script.core.state.ledger.charges
-        assert not script.core.state.gangs
+        assert not len(script.core.state.claims)
+        assert not script.core.state.workloads
 
 
 def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice() -> None:
@@ -106,7 +105,7 @@ def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice(
     uid = next(iter(script.bindings))
     script.change(script.pods[uid], node="a-0" if script.bindings[uid].node != "a-0" else "a-1")
     script.feed_outcome(uid, Outcome.REFUSED)
-    assert kept_for(uid) not in script.core.state.ledger.charges
+    assert not script.gang("train").reserved
 
 
 @pytest.mark.parametrize("written", [True, False])

@@ -136,12 +136,12 @@ def test_one_namespace_leaves_a_pass_to_the_others() -> None:
     while not script.planned(modest[0]):
         step(script)
         slices += 1
-    greedy = [gang for key, gang in script.core.state.gangs.items() if key.namespace == "greedy"]
-    looked_at = sum(gang.reason.code == "NoRoom" for gang in greedy)
+    greedy = [gang for key, gang in script.core.state.workloads.items() if key.namespace == "greedy"]
+    looked_at = sum(gang.telling.reason.code == "NoRoom" for gang in greedy)
     assert looked_at < 20
     assert slices * limits.slice_units < 60_000
     script.advance(5)
-    assert {gang.reason.code for gang in greedy} == {"NoRoom"}, "all are looked at in the end"
+    assert {gang.telling.reason.code for gang in greedy} == {"NoRoom"}, "all are looked at in the end"
 
 
 def half_planned(*facts: Node | Pod, pods: list[Pod]) -> Script:
@@ -179,7 +179,7 @@ def test_a_member_that_goes_while_a_plan_is_made_is_promised_nothing() -> None:
     script.gone(pods[0])
     script.advance(1)
     assert script.reason("train") == "MembersMissing"
-    assert not script.core.state.ledger.assumed_nodes
+    assert not script.core.state.claims.promised_nodes
 
 
 def test_room_that_comes_while_a_plan_is_made_is_found() -> None:
@@ -219,7 +219,7 @@ def test_a_gang_that_loses_a_member_while_it_is_promised_its_nodes_gives_them_ba
     script.feed(PodGone(pods[0].uid))
     script.advance(5)
     assert not script.gang("large").placement
-    assert not script.core.state.ledger.assumed_nodes
+    assert not script.core.state.claims.promised_nodes
     assert script.reason("large") == "MembersMissing"
 
 
@@ -227,7 +227,7 @@ def test_room_that_is_taken_from_a_gang_that_is_promised_its_nodes_is_looked_for
     pods = large(160)
     script = Script(*cluster("a: 30x8"), limits=ONE, checked=50)
     half_promised(script, pods)
-    free = [name for name in script.core.state.ledger.nodes if name not in script.core.state.ledger.assumed_nodes]
+    free = [name for name in script.core.state.claims.nodes if name not in script.core.state.claims.promised_nodes]
     script.see(*(single(f"busy-{name}", gpus=8, node=name) for name in free[:8]))
     script.advance(5)
     assert all(map(script.planned, pods))
@@ -275,7 +275,7 @@ def test_what_happens_in_the_middle_of_a_restart_is_seen() -> None:
     script.feed(PodGone("uid-runs-1"))
     script.feed(PodSeen(single("taken", gpus=8, node="b-0")))
     script.feed(PodSeen(gang("runs", 3, min_member=2)[2]))
-    assert script.gang("runs").complete, "it ran before, and has lost a member since"
+    assert script.gang("runs").release.complete, "it ran before, and has lost a member since"
     script.advance(5)
     assert script.core.state.recovered
     assert "b-0" not in script.gang("led").placement.values()

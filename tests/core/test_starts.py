@@ -137,4 +137,4 @@ def test_who_finishes_in_the_middle_of_a_release_counts_for_it() -> None:
     finish(script, quick)
     script.post_all()
     assert script.reason("train") == "Running"
-    assert script.gang("train").complete
+    assert script.gang("train").release.complete

@@ -220,7 +220,7 @@ def test_a_placement_waits_for_its_writes_however_long_they_take() -> None:
     script.advance(9)
     assert all(script.planned(pod) for pod in pods)
     script.advance(5)
-    assert script.gang("train").failures == 1
+    assert script.gang("train").retries.failures == 1
 
 
 def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
@@ -228,7 +228,7 @@ def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.feed(Ungated(pods[0].uid, "403 Forbidden"))
     assert script.planned(pods[1]) == ""
-    assert any("could not be ungated: 403 Forbidden" in text for _, text in script.gang("train").story)
+    assert any("could not be ungated: 403 Forbidden" in text for _, text in script.gang("train").telling.story)
 
 
 def test_no_gate_comes_off_before_the_watch_has_shown_every_nomination() -> None:

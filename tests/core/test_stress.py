@@ -64,7 +64,7 @@ def test_each_gang_has_the_deadline_of_its_own_first_hold() -> None:
     while len(failed) < GANGS:
         held.advance(0.05)
         for number in range(GANGS):
-            if not held.gang(f"gang{number:02}").holds:
+            if not held.gang(f"gang{number:02}").members.holds:
                 failed.setdefault(f"gang{number:02}", held.now)
     instants = [failed[f"gang{number:02}"] for number in range(GANGS)]
     assert all(0.19 < later - sooner < 0.31 for sooner, later in pairwise(instants)), "as far apart as they came"
@@ -95,7 +95,7 @@ def test_a_held_member_that_goes_fails_its_own_gang_and_no_other(held: Script, h
     assert len(held.answers) == SIZE - 1
     assert all(held.answers.values())
     for number in range(GANGS):
-        assert len(held.gang(f"gang{number:02}").holds) == (0 if number == 7 else SIZE - 1)
+        assert len(held.gang(f"gang{number:02}").members.holds) == (0 if number == 7 else SIZE - 1)
     held.see(reborn(victim))
     everybody = [pod for pod in team(7) if pod.uid != victim.uid] + [reborn(victim)]
     held.run(everybody)
@@ -110,7 +110,7 @@ def test_a_node_lost_while_all_are_held_moves_the_gangs_on_it_and_no_other(held:
     assert len(held.answers) == len(hit) * (SIZE - 1)
     assert all(node in error for error in held.answers.values())
     for number in range(GANGS):
-        assert held.gang(f"gang{number:02}").holds or number in hit
+        assert held.gang(f"gang{number:02}").members.holds or number in hit
     for number in hit:
         assert all(held.planned(pod) not in ("", node) for pod in team(number))
         held.run(team(number))
@@ -118,11 +118,11 @@ def test_a_node_lost_while_all_are_held_moves_the_gangs_on_it_and_no_other(held:
 
 
 def test_every_call_is_answered_once_when_all_give_up_at_once(held: Script) -> None:
-    for call in list(held.core.state.calls):
+    for call in list(held.core.state.binds.held):
         held.disconnect(call)
     assert not held.answers, "nobody listens any more"
     held.advance(30)
-    assert not held.core.state.calls
+    assert not held.core.state.binds.held
     assert not held.bindings
 
 

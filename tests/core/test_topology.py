@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import PostBinding
 from extender.core.events import NodeSeen, Outcome
-from extender.core.releases import DOMAIN, RANK
+from extender.core.stamps import DOMAIN, RANK
 from policies.model import CLIQUE, Pod, Topology
 from tests.builders import busy, cluster, coscheduled, gang, node, reborn, requests
 from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks, homes
@@ -129,7 +129,7 @@ def test_labels_that_change_before_the_release_are_seen() -> None:
     pods = asking(gang("train", 2), IN_CLIQUE)
     script = Script(*cluster("a: 2x8", "b: 3x8"), *pods)
     script.bind(pods[0])
-    moved = script.core.state.ledger.nodes["a-0"]
+    moved = script.core.state.claims.nodes["a-0"]
     script.feed(NodeSeen(replace(moved, labels={**moved.labels, CLIQUE: "elsewhere"})))
     script.bind(pods[1])
     assert not script.bindings, "it would have been torn apart"

@@ -15,6 +15,7 @@ from extender.core.effects import (
     PostBinding,
     Ungate,
 )
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -35,7 +36,6 @@ from extender.core.events import (
 from extender.core.invariants import told, validate
 from extender.core.limits import Limits
 from extender.core.recount import finished_here
-from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
 from policies.placement.matching import admits
@@ -58,7 +58,7 @@ class Bind:
 class World:
     """The truth (``pods``, ``nodes``, ``groups``), what Muster has yet to be told, and what is under way."""
 
-    core: Scheduler = field(default_factory=Scheduler)
+    core: Engine = field(default_factory=Engine)
     limits: Limits = field(default_factory=Limits)
     steering: SteeringMode = SteeringMode.NOMINATE
     now: float = 1000.0
@@ -232,7 +232,7 @@ class World:
         self.ungates.clear()
         self.binds.clear()
         self.watch.clear()
-        self.core = Scheduler(limits=self.limits, steering=self.steering)
+        self.core = Engine(limits=self.limits, steering=self.steering)
         self.shown = dict(self.pods)
         for pod in self.pods.values():
             self.feed(PodSeen(pod))
@@ -260,7 +260,7 @@ class World:
             self.pass_time(5)
 
     def stories(self) -> str:
-        return "\n".join(told(gang) for gang in self.core.state.gangs.values())
+        return "\n".join(told(gang) for gang in self.core.state.workloads.values())
 
     def _on(self, pod: Pod, node: Node) -> bool:
         assumed = {bind.uid: bind.node for bind in self.binds.values()}
@@ -290,7 +290,7 @@ class World:
 
     def _all_are_led(self, uid: str) -> bool:
         """Whether every placed member of its gang is nominated in fact, or will be pinned by what ungates it."""
-        gang = self.core.state.gang_of(self.core.state.pods[uid])
+        gang = self.core.state.workload_of(self.core.state.pods[uid])
         placed = {member: node for member, node in gang.placement.items() if member in self.pods} if gang else {}
         return all(
             self.pods[member].node
@@ -302,18 +302,18 @@ class World:
 
     def _forgotten(self, call: int) -> bool:
         """Whether the call is held although its end has come, and no write of its gang keeps it waiting."""
-        uid = self.core.state.calls.get(call)
-        gang = self.core.state.gang_of(self.core.state.pods[uid]) if uid else None
+        uid = self.core.state.binds.held.get(call)
+        gang = self.core.state.workload_of(self.core.state.pods[uid]) if uid else None
         return gang is not None and not gang.releasing
 
     def _enough(self, uid: str) -> bool:
         """Whether this Binding belongs to a gang that is all there, or that has been started before."""
-        gang = self.core.state.gang_of(self.core.state.pods[uid])
-        if gang is None or gang.bound or gang.complete:
+        gang = self.core.state.workload_of(self.core.state.pods[uid])
+        if gang is None or gang.bound or gang.release.complete:
             return True
         asking = {bind.uid for bind in self.binds.values()}
         there = {pod.identity for pod in gang.live if pod.uid in asking}
-        there |= {pod.identity for pod in gang.members.values() if finished_here(gang, pod)}
+        there |= {pod.identity for pod in [one.pod for one in gang.members] if finished_here(gang, pod)}
         return gang.min_member is not None and len(there) >= gang.min_member
 
     def _carry_out(self, effect: Effect) -> None:

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from extender.config.settings import Settings
-from extender.core.advice import Mode
-from extender.core.releases import (
+from extender.core.advisory import Mode
+from extender.core.stamps import (
     DOMAIN,
     GANG_UID,
     NODE,

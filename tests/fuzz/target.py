@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodGone, Tick
 from extender.core.invariants import validate
-from extender.core.scheduler import Scheduler
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
 from extender.kube.resources import GROUPS, PODS, Resource
@@ -42,7 +42,7 @@ class Target:
         self._log = io.StringIO()
         self._handler = logging.StreamHandler(self._log)
         self._handler.setFormatter(OneLine())
-        self._core = Scheduler()
+        self._core = Engine()
         self._writer = Written()
         self._runner = Runner(self._core, self._writer, clock=lambda: self._now)
         self._metrics = Metrics(lambda: self._core.state)
@@ -134,10 +134,10 @@ class Target:
         assert not self._runner.failed.is_set(), self._log.getvalue()
         state = self._core.state
         validate(state)
-        for gang in state.gangs.values():
-            assert {pod.namespace for pod in gang.members.values()} <= {gang.key.namespace}, gang.key
-            assert gang.reason.message.isprintable(), gang.reason
-            assert len(gang.reason.message) <= LONGEST_REASON, gang.reason
+        for gang in state.workloads.values():
+            assert {member.pod.namespace for member in gang.members} <= {gang.key.namespace}, gang.key
+            assert gang.telling.reason.message.isprintable(), gang.telling.reason
+            assert len(gang.telling.reason.message) <= LONGEST_REASON, gang.telling.reason
         for report in self._writer.reports:
             assert report.message.isprintable(), report
             assert str(report.key).isprintable(), report

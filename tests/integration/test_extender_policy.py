@@ -16,7 +16,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import NAMESPACE, install
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.releases import RELEASE, RELEASE_COMPLETE
+from extender.core.stamps import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY, Kube
 from extender.kube.connection import ApiError
 from extender.kube.writer import KubeApi

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from policies.model import Requirement, Selection, Taint, Toleration
 from policies.placement.matching import admits, eligible
 from tests.builders import node, snapshot
@@ -156,9 +156,9 @@ def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch
 
 
 def test_what_is_known_of_a_selection_goes_with_the_pods_that_ask_for_it() -> None:
-    ledger = Ledger()
-    ledger.set_node(node("a"))
-    view = ledger.snapshot()
+    claims = Claims()
+    claims.set_node(node("a"))
+    view = claims.snapshot()
     for number in range(100):
         view.eligible(Selection((("a", str(number)),)))
-    assert len(ledger._table._facts._masks) == 0
+    assert len(claims._table._facts._masks) == 0

@@ -119,7 +119,7 @@ def test_what_is_found_in_steps_is_the_same_whatever_is_asked_in_between(policie
 def test_items_are_ordered_in_steps() -> None:
     numbers = list(range(2000))
     assert finish(ordered(numbers, int)) == numbers
-    Random(7).shuffle(numbers)  # noqa: S311
+    Random(7).shuffle(numbers)
     found, cost = finish(metered(ordered(numbers, int)))
     assert found == sorted(numbers)
     assert cost > 0

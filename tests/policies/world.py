@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from policies.model import Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.placement.snapshot import Snapshot
@@ -31,18 +31,18 @@ class Case:
     policy: str
 
     def snapshot(self) -> Snapshot:
-        ledger = Ledger(levels_from(KEYS))
+        claims = Claims(levels_from(KEYS))
         for one in self.nodes:
-            ledger.set_node(one)
+            claims.set_node(one)
             if taken := dict(one.allocatable)[GPU] - self.free[one.name]:
                 pod = single(f"busy-{one.name}", gpus=taken, cpu=0)
-                ledger.charge(pod.uid, one.name, pod.requests, assumed=False)
-        return ledger.snapshot()
+                claims.confirm(replace(pod, node=one.name))
+        return claims.snapshot()
 
 
 def case(seed: int, most_nodes: int) -> Case:
     """``most_nodes`` bounds the cluster."""
-    chance = Random(seed)  # noqa: S311
+    chance = Random(seed)
     nodes, where = _nodes(chance, chance.randint(1, most_nodes))
     load = chance.choice([0.0, 0.3, 0.7])
     free = {one.name: _left(chance, dict(one.allocatable)[GPU], load) for one in nodes}

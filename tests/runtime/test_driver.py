@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Report, Ungate
+from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, Outcome, Tick
-from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import OK, LookAtPod, Response, Send
 from policies.model import GroupKey
@@ -16,7 +16,7 @@ from policies.model import GroupKey
 DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")
 
 
-class Told(Scheduler):
+class Told(Engine):
     """A core that asks for what the test wants, and remembers what it was told."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from extender.core.steering import SteeringMode
 from extender.observe.views import GangView
 from policies.model import Pod

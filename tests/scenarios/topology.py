@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from extender.core.steering import SteeringMode
 from policies.model import Pod
 from tests.scenarios.pods import bound, gang, gated, pod

@@ -10,11 +10,12 @@ from functools import partial
 from extender.core.effects import Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
 from policies.model import Pod
+from tests.simulation.curious import CuriousExtender
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
-from tests.simulation.referee import BrokenPromiseError, CuriousExtender, Referee
+from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.rest import judge_rest
 from tests.simulation.trouble import Trouble
 
@@ -61,7 +62,8 @@ class Run:
             weather=plan.weather,
             bars=plan.bars,
             watcher=self._watch,
-            process=CuriousExtender,
+            process=partial(CuriousExtender, self.referee),
+            writes_at_once=plan.writes_at_once,
         )
         self.referee.attach(self.world)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)

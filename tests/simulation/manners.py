@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Ungate
-from extender.core.events import BindArrived, BindDisconnected, Event, Nominated
+from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated
 from policies.model import GroupKey, Pod
 
 _MARGIN_S = 1.0
@@ -21,6 +21,8 @@ class Manners:
         self._calls: dict[int, tuple[BindArrived, float]] = {}
         self._started: dict[GroupKey, float] = {}
         """When a Binding of the gang was asked for last: what is held of it waits for what becomes of that."""
+        self._writing: dict[str, None] = {}
+        """Pods whose Binding is being written."""
         self._unwritten: dict[str, str] = {}
         """Nominations that were asked for, and are not known to be written: pod UID -> node."""
 
@@ -32,6 +34,8 @@ class Manners:
         match event:
             case BindArrived(call):
                 self._calls[call] = event, now
+            case BindingPosted(uid):
+                self._writing.pop(uid, None)
             case BindDisconnected(call) if call in self._calls:
                 complaint = self._hung_up(*self._calls.pop(call), pods, now)
             case Nominated(uid, node) if self._unwritten.get(uid) == node:
@@ -47,6 +51,7 @@ class Manners:
             case AnswerBind(call):
                 self._calls.pop(call, None)
             case PostBinding():
+                self._writing[effect.uid] = None
                 for call in effect.calls:
                     self._calls.pop(call, None)  # held no longer, whatever the pod's gang is by now
                 if effect.group is not None:
@@ -66,6 +71,8 @@ class Manners:
 
     def _hung_up(self, asked: BindArrived, since: float, pods: Mapping[str, Pod], now: float) -> str | None:
         pod = pods.get(asked.uid)
+        if asked.uid in self._writing:
+            return None  # it waits for the outcome of the Binding that an earlier call has asked for
         if now < asked.expires - _MARGIN_S or since < self.excused_until or pod is None or pod.group_key is None:
             return None
         fellows = [other for other in pods.values() if other.group_key == pod.group_key]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
+from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindingPosted
 from extender.core.limits import Limits
-from extender.core.scheduler import Scheduler
 from extender.core.steering import SteeringMode
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
@@ -64,6 +64,8 @@ class Plan:
     steering: SteeringMode
     barred: frozenset[tuple[str, str]]
     """(gang, node): what kube-scheduler refuses for reasons of its own."""
+    writes_at_once: int
+    """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
 
     @property
     def calm(self) -> bool:
@@ -74,11 +76,11 @@ class Plan:
         """What the referee has to know of it."""
         restless = tuple(sorted({name for name, _ in self.barred}))
         vague = self.steering is SteeringMode.PIN_DOMAIN
-        return Terms(self.calm, self.limits.partial_s, self.limits.waiting, restless, vague)
+        return Terms(self.calm, self.limits.partial_s, self.limits.waiting, restless, vague, self.writes_at_once)
 
-    def core(self) -> Scheduler:
+    def core(self) -> Engine:
         """A core for one life of the extender."""
-        return Scheduler(limits=self.limits, steering=self.steering, levels=PRESETS["nvidia"])
+        return Engine(limits=self.limits, steering=self.steering, levels=PRESETS["nvidia"])
 
     def bars(self, pod: Pod, on: str) -> bool:
         return pod.group is not None and (pod.group.name, on) in self.barred
@@ -124,6 +126,7 @@ def draw(seed: int) -> Plan:
         limits=Limits(partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting),
         steering=shape.choice((SteeringMode.NOMINATE, *SteeringMode)),
         barred=frozenset(barred),
+        writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
 
 

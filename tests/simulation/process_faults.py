@@ -67,6 +67,42 @@ def break_watches(trouble: Trouble) -> None:
     trouble.world.break_watches(5 * trouble.random.random(), relist=trouble.random.random() < 0.5, kind=kind)
 
 
+def stop_watch(trouble: Trouble) -> None:
+    """A connection dies without a word. The client notices when the time is over that the watch was to last."""
+    seconds = 20 + 15 * trouble.random.random()
+    trouble.world.break_watches(seconds, relist=False, kind=trouble.random.choice(list(Kind)))
+
+
+def cut_watch(trouble: Trouble) -> None:
+    """Whatever is between the extender and the API server ends connections in the middle of a line."""
+    times = trouble.random.choice((1, 3, 12))
+    if trouble.world.extender is not None:
+        for kind in Kind:
+            trouble.world.extender.watch(kind).cut(times)
+
+
+def expire_watch(trouble: Trouble) -> None:
+    """The API server answers 410 to one watch after the other."""
+    if trouble.world.extender is not None:
+        trouble.world.extender.watch(trouble.random.choice((Kind.PODS, *Kind))).expire(trouble.random.choice((2, 6)))
+
+
+def hang_write(trouble: Trouble) -> None:
+    """Nobody answers what the extender sends next."""
+    trouble.world.network.hanging = trouble.random.choice((1, 1, 3))
+
+
+def slow_api(trouble: Trouble) -> None:
+    """Requests wait in the API server: the extender's lanes fill up."""
+    network = trouble.world.network
+    network.queue_s = trouble.random.choice((0.2, 1.0, 3.0))
+
+    def over() -> None:
+        network.queue_s = 0.0
+
+    trouble.later(over)
+
+
 def break_scheduler_watches(trouble: Trouble) -> None:
     if trouble.world.scheduler is not None:
         seconds = 5 * trouble.random.random()

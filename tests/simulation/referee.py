@@ -16,10 +16,11 @@ from extender.core.effects import (
     Evict,
     Nominate,
     PostBinding,
+    Report,
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, Event, FilterCalled, PreemptCalled
+from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, PreemptCalled
 from extender.core.invariants import validate
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.claims import Claims
@@ -29,6 +30,7 @@ from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.room import judge_room
+from tests.simulation.sends import Sends, judge_outcome
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, look, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
@@ -45,16 +47,6 @@ class BrokenPromiseError(AssertionError):
 def _complain(complaint: str | None) -> None:
     if complaint:
         raise BrokenPromiseError(complaint)
-
-
-class CuriousExtender(Extender):
-    """Is asked every filter question twice, as kube-scheduler may: the answers must be the same."""
-
-    def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
-        first, second = super().filter(pod, candidates), super().filter(pod, candidates)
-        if first and second and (first.passed, first.reason) != (second.passed, second.reason):
-            raise BrokenPromiseError(f"asked twice about {pod.name}, filter answered {first} and then {second}")
-        return first
 
 
 class Referee:
@@ -83,6 +75,9 @@ class Referee:
         self._manners = Manners()
         self._shown = Shown()
         self._claims = Claims(self._shown, self._terms.grace_s)
+        self.said: dict[GroupKey, str] = {}
+        """The code of the reason that was reported of each gang last."""
+        self.sends = Sends(self._terms.writes_at_once)
         self._fairness = Fairness(self._shown, self._claims, self._terms.restless, self._terms.waiting)
 
     def attach(self, world: World) -> None:
@@ -111,11 +106,16 @@ class Referee:
         now, shown = self._world.clock.now, self._shown
         if isinstance(event, BindArrived):
             self._calls[event.call] = event
+        if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
+            _complain(judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
         shown.watch(event)
         self._claims.hear(event, now)
         for effect in effects:
             self._judge(effect, event)
+            self.sends.ask(effect)
+            if isinstance(effect, Report):
+                self.said[effect.key] = effect.code
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
             self._claims.apply(effect, event)

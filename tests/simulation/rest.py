@@ -29,10 +29,12 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     assert world.extender is not None
     assert world.scheduler is not None
     state = world.extender.core.state
+    if not plan.barred:
+        yield from referee.sends.judge_rest(world.api.pods)
     # What kube-scheduler refuses everywhere is planned again and again, and is never at rest.
     restless = dict.fromkeys(name for name, _ in plan.barred)
     for key in referee.partial if plan.limits.evict_partial else ():
-        yield f"{key} is bound in part\n{told(state.gangs[key])}"
+        yield f"{key} is bound in part\n{told(state.workloads[key])}"
     for request in world.scheduler.binds:
         if request.pod.group is None or request.pod.group.name not in restless:
             yield f"the bind of {request.pod.name} is still held"
@@ -51,28 +53,30 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     if not restless and not nominated(world.api.pods.values()) and _crowd(world) <= plan.limits.waiting:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
-        yield from _gang_complaints(world, room, key, pods, plan)
+        yield from _gang_complaints(world, referee, room, key, pods, plan)
 
 
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     """What the core knows is a function of the objects: one that begins with them now has nothing to do either."""
     assert world.extender is not None
-    fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting
+    fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting.keys
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [PodSeen(pod) for pod in api.pods.values()]
     effects = [
         effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
     ]
-    if fresh.state.waiting.keys() != waiting.keys():
-        yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting]} do"
+    if fresh.state.waiting.keys.keys() != waiting.keys():
+        yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting.keys]} do"
     for effect in effects:
         # Nominations that are left over are cleared: the only thing that a restart may write.
         if isinstance(effect, PostBinding | Evict | Ungate) or (isinstance(effect, Nominate) and effect.node):
             yield f"a restart would have the consequence {effect}"
 
 
-def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan) -> Iterator[str]:
+def _gang_complaints(
+    world: World, referee: Referee, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan
+) -> Iterator[str]:
     assert world.extender is not None
     sight = look(pods, world.api.groups)
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
@@ -82,17 +86,19 @@ def _gang_complaints(world: World, room: Room, key: GroupKey, pods: Sequence[Pod
             yield f"{pod.name} waits, and is nominated for {pod.nominated_node}, where room is kept from others"
     if not waiting or any(pod.scheduler != OURS for pod in sight.live):
         return
-    gang = world.extender.core.state.gangs.get(key)
+    gang = world.extender.core.state.workloads.get(key)
     if gang is None:
         yield f"nobody knows the gang {key}"
         return
     whole = sight.needed is not None and bool(sight.bound) and not sight.partial
-    if not whole and not restless and (gang.reason.code in _ON_ITS_WAY or not gang.reason.message):
-        yield f"{key} waits for no reason: {gang.reason}\n{told(gang)}"
+    if not whole and not restless and (gang.telling.reason.code in _ON_ITS_WAY or not gang.telling.reason.message):
+        yield f"{key} waits for no reason: {gang.telling.reason}\n{told(gang)}"
+    if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
+        yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
     if restless and plan.steering is not SteeringMode.NOMINATE:
         # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
-    if gang.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
+    if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     needed = _wanted(sight, whole=whole)
     if needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:

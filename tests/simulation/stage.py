@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import AnswerFilter, Effect
+from extender.core.engine import Engine
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, NodeGone, NodeSeen
-from extender.core.scheduler import Scheduler
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock, Timer
 from extender.simulation.replay.control_plane import CollapsedControlPlane
@@ -36,7 +36,7 @@ class SimulatedStage(VirtualStage):
         self._standing: Timer | None = None
 
     @property
-    def core(self) -> Scheduler | None:
+    def core(self) -> Engine | None:
         return None if self.world.extender is None else self.world.extender.core
 
     def kill_extender(self) -> None:
@@ -91,7 +91,7 @@ class CollapsedStage(VirtualStage):
         super().__init__(_Collapsed(self._control_plane), clock, Chance(1), "muster")
 
     @property
-    def core(self) -> Scheduler:
+    def core(self) -> Engine:
         return self._control_plane.core
 
 

@@ -10,6 +10,7 @@ class Terms:
     """What of a run the referee has to know. ``calm``: nothing goes wrong, so gangs start without delay.
 
     ``grace_s``: how long a half-released gang has room kept. ``waiting``: gangs of one namespace that are looked at.
+    ``writes_at_once``: how many requests the extender may have under way.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
     """
 
@@ -18,3 +19,4 @@ class Terms:
     waiting: int = 20_000
     restless: tuple[str, ...] = ()
     vague: bool = False
+    writes_at_once: int = 64

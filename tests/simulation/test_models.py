@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
-from policies.model import GANG_GATE, Node, Pod
+from policies.model import GANG_GATE, Pod
 from tests.builders import cluster, node, requests, single
-from tests.simulation.model.apiserver import CONFLICT, OK, ApiServer, Change, Kind
+from tests.simulation.model.apiserver import OK
 from tests.simulation.model.cycle import Profile
-from tests.simulation.model.informer import Informer
 from tests.simulation.model.jobs import JobSpec, Role
-from tests.simulation.model.network import NO_ANSWER, Network, Weather
-from tests.simulation.model.tasks import Lane, Process, spawn
+from tests.simulation.model.tasks import Lane, Process
 from tests.simulation.model.world import World
 
 
 def world(*nodes: str, muster: bool = True, **facts: object) -> World:
-    return World(7, cluster(*nodes), Scheduler if muster else None, **facts)  # type: ignore[arg-type]
+    return World(7, cluster(*nodes), Engine if muster else None, **facts)  # type: ignore[arg-type]
 
 
 def job(name: str, size: int, gpus: int = 8, **facts: object) -> JobSpec:
@@ -197,75 +193,3 @@ def test_a_bind_is_given_up_after_its_timeout_and_tried_again_after_a_backoff() 
     assert bound(it) == {}
     let(it, 31)
     assert bound(it) == {"half": 2}
-
-
-def test_a_lost_answer_does_not_undo_what_was_written() -> None:
-    clock, api = Clock(), ApiServer()
-    network = Network(clock, Chance(1).stream("network"), Weather(losses=1.0))
-    pod = single("pod")
-    api.create_pod(pod)
-    heard: list[int] = []
-
-    def client() -> Process[None]:
-        status = yield from network.request(lambda: api.bind(pod.uid, ("default", "pod"), "a", {}), 5.0)
-        heard.append(status)
-
-    spawn(clock, client())
-    clock.run(10)
-    assert heard == [NO_ANSWER]
-    assert api.pods[pod.uid].node == "a"
-    assert api.bind(pod.uid, ("default", "pod"), "b", {}) == CONFLICT
-
-
-def watched(kind: Kind = Kind.PODS) -> tuple[Clock, ApiServer, Informer, list[str]]:
-    clock, api, told = Clock(), ApiServer(), []
-
-    def seen(change: Change, before: Change | None) -> None:
-        told.append(f"{'changed' if before else 'new'} {change.uid}")
-
-    network = Network(clock, Chance(1).stream("network"), Weather(lag_s=0.1, repeats=0.5))
-    informer = Informer(api, network, kind, seen, lambda last: told.append(f"gone {last.uid}"))
-    return clock, api, informer, told
-
-
-def test_a_watch_lags_and_repeats_itself_but_nothing_is_told_twice() -> None:
-    clock, api, _, told = watched()
-    pods = [single(f"p{number}") for number in range(20)]
-    for pod in pods:
-        api.create_pod(pod)
-    assert told == []
-    clock.run(5)
-    assert told == [f"new {pod.uid}" for pod in pods]
-
-
-def test_after_a_break_the_watch_catches_up_and_a_list_tells_only_the_difference() -> None:
-    for relist, expected in (
-        (False, ["new uid-a", "changed uid-a", "changed uid-a", "gone uid-a", "new uid-a+"]),
-        (True, ["new uid-a", "gone uid-a", "new uid-a+"]),
-    ):
-        clock, api, informer, told = watched()
-        api.create_pod(single("a"))
-        clock.run(1)
-        informer.interrupt(10, relist=relist)
-        for phase in ("Running", "Succeeded"):
-            api.change_pod("uid-a", phase=phase)
-        api.remove_pod("uid-a")
-        anew = single("a")
-        api.create_pod(Pod(f"{anew.uid}+", anew.namespace, anew.name))
-        clock.run(9)
-        assert told == ["new uid-a"]
-        clock.run(30)
-        assert told == expected
-
-
-def test_a_node_that_returns_under_its_name_is_another_object() -> None:
-    clock, api, informer, told = watched(Kind.NODES)
-    uids: list[Iterable[str]] = []
-    for _ in range(2):
-        api.set_node(Node("n", (("pods", 10),)))
-        clock.run(clock.now + 1)
-        uids.append(list(informer.known))
-        api.remove_node("n")
-    clock.run(clock.now + 1)
-    assert uids[0] != uids[1]
-    assert [line.split()[0] for line in told] == ["new", "gone", "new", "gone"]

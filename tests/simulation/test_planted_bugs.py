@@ -1,55 +1,117 @@
-"""The campaign can fail: bugs planted in the core are found, each by a seed that the core as it is passes."""
+"""The campaign can fail: planted bugs are found, each by a seed that Muster as it is passes.
+
+The referee judges by the objects and by what is said alone: it does not look into the core.
+"""
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import pytest
 
-from tests.simulation import plants
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import Plant
+from tests.simulation.plants import asking, driving, hearing, news
+from tests.simulation.plants.mutants import Plant
 
-ALONE, INSIDE = 0, 8
-"""The referee judges by the objects and by what is said alone; or the core's own state is looked into as well."""
+TRIES = 40
+"""Seeds that are tried after the remembered one: a change of the core moves what a seed does."""
 
-FOUND: list[tuple[Plant, int, int, str]] = [
-    (plants.quorum_off_by_one, 2, ALONE, "is to be bound when 1 of 2 members"),
-    (plants.bound_members_not_counted, 2, ALONE, "makes its gang whole, .* and is not stamped so"),
-    (plants.assumed_pods_ignored_in_capacity, 2, ALONE, "where the room is promised to"),
-    (plants.deadline_ignored, 3, ALONE, "goes on and on"),
-    (plants.forgetting_frees_no_room, 3, ALONE, "could have been planned for"),
-    (plants.stale_nominations_kept, 306, ALONE, "waits, and is nominated for"),
-    (plants.bindings_posted_twice, 2, ALONE, "is being bound twice at once"),
-    (plants.calls_answered_twice, 2, ALONE, "is answered, but is not open"),
-    (plants.gates_off_before_nominations_are_written, 4, ALONE, "the gate of .* is to come off before the nomination"),
-    (plants.required_level_ignored, 40, ALONE, "its gang would be in cliques"),
-    (plants.failed_binding_called_a_success, 3, ALONE, "was called a success, but the pod is on None"),
-    (plants.filter_answers_only_once, 2, ALONE, "asked twice about"),
-    (plants.member_of_a_gang_preempted, 12, ALONE, "of a gang, may be preempted"),
-    (plants.reasons_kept_to_itself, 2, ALONE, "waits for no reason"),
-    (plants.refusals_compared_with_the_latest_room, 187, ALONE, "waits, and there is room for"),
-    (plants.equal_nominations_not_renewed, 12, ALONE, "as it reads already: that wakes nobody"),
-    (plants.twins_of_an_index_counted_as_two, 249, ALONE, "is to be bound when 5 of 6 members"),
-    (plants.no_room_kept_for_a_lost_member, 179, ALONE, "where the room is kept for"),
-    (plants.kept_room_never_lapses, 3894, ALONE, "could have been planned for"),
-    (plants.unknown_outcome_taken_for_refused, 154, ALONE, "where the room is in doubt for"),
-    (plants.release_complete_always_stamped, 1, ALONE, "is stamped as the end of a whole release, and is number 1"),
-    (plants.holds_wait_for_the_latest_deadline, 138, ALONE, "was held until kube-scheduler gave it up"),
-    (plants.crowd_lets_nobody_in, 14, ALONE, "waits, and there is room for"),
-    (plants.refused_nodes_never_forgiven, 173, ALONE, "wait, and after a restart"),
-    (plants.changed_gangs_not_looked_at, 1, ALONE, "could have been planned for"),
-    (plants.changed_nodes_are_no_news, 35, ALONE, "could have been planned for"),
-    (plants.members_of_an_earlier_podgroup_counted, 13, INSIDE, "identities are counted as"),
-    (plants.whole_gang_evicted_when_it_loses_a_member, 27, INSIDE, "bound in part"),
-    (plants.lost_member_keeps_its_gang_placed, 6, INSIDE, "is promised to .*, which is gone or going"),
-    (plants.old_watch_event_unbinds_a_pod, 9, INSIDE, "is charged as bound, but"),
+FOUND: list[tuple[Plant, int, str]] = [
+    (hearing.quorum_off_by_one, 1, r"is to be bound when \d+ of \d+ members"),
+    (hearing.bound_members_not_counted, 1, "is bound in part"),
+    (hearing.twins_of_an_index_counted_as_two, 309, r"is to be bound when \d+ of \d+ members"),
+    (hearing.members_of_an_earlier_podgroup_counted, 59, r"is to be bound when \d+ of \d+ members"),
+    (hearing.lost_member_keeps_its_gang_placed, 49, "is to be bound, and is gone"),
+    (hearing.old_watch_event_unbinds_a_pod, 21, "makes its gang whole, .* and is not stamped so"),
+    (hearing.required_level_ignored, 19, "its gang would be in cliques"),
+    (hearing.deadline_ignored, 3, "was held until kube-scheduler gave it up"),
+    (hearing.holds_wait_for_a_later_deadline, 21, "was held until kube-scheduler gave it up"),
+    (hearing.calls_that_were_given_up_still_held, 38, r"is to be bound when \d+ of \d+ members"),
+    (hearing.unknown_outcome_taken_for_refused, 129, "and may have been bound to|in doubt for"),
+    (hearing.unknown_outcome_taken_for_done, 39, "was called a success, but the pod is on"),
+    (hearing.promised_room_ignored, 1, "where the room is promised to"),
+    (hearing.forgetting_frees_no_room, 3, "could have been planned for"),
+    (hearing.no_room_kept_for_a_lost_member, 49, "where the room is kept for"),
+    (hearing.kept_room_never_lapses, 284, "waits, and there is room for|could have been planned for"),
+    (hearing.twice_the_room, 1, "where the room is promised to"),
+    (news.changed_gangs_not_looked_at, 1, "could have been planned for"),
+    (news.changed_nodes_are_no_news, 2, "is promised .*, where the room is|could have been planned for"),
+    (news.new_nodes_are_no_news, 19, "waits, and there is room for"),
+    (news.pods_that_end_are_no_news, 4, "could have been planned for"),
+    (news.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
+    (news.edited_podgroups_are_no_news, 12, r"is to be bound when \d+ of \d+ members"),
+    (news.refused_nodes_never_forgiven, 5, "could have been planned for"),
+    (news.stamps_not_read_after_a_restart, 59, r"is to be bound when \d+ of \d+ members"),
+    (news.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
+    (news.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),
+    (news.acts_before_the_lists_are_read, 20, "a restart would have the consequence"),
+    (asking.calls_answered_twice, 1, "is answered, but is not open"),
+    (asking.failed_binding_called_a_success, 3, "was called a success, but the pod is on None"),
+    (asking.held_calls_never_refused, 3, "was held until kube-scheduler gave it up"),
+    (asking.filter_answers_only_once, 1, "asked twice about"),
+    (asking.member_of_a_gang_preempted, 9, "of a gang, may be preempted"),
+    (asking.reasons_kept_to_itself, 2, "waits, and the last that was reported is None"),
+    (asking.bindings_posted_twice, 1, "is being bound twice at once"),
+    (asking.binding_to_another_node, 1, "is not what was asked for"),
+    (asking.release_complete_always_stamped, 1, "is stamped as the end of a whole release"),
+    (asking.release_complete_never_stamped, 1, "is the last of the release, and is not stamped so"),
+    (asking.last_binding_of_a_release_forgotten, 1, "goes on for ever"),
+    (asking.whole_gang_evicted_when_it_loses_a_member, 7, "is evicted, although its gang"),
+    (asking.half_released_gangs_never_evicted, 49, "is bound in part"),
+    (asking.confirmed_before_the_release_is_whole, 2, "is to say that its release is whole"),
+    (asking.gates_off_before_nominations_are_written, 1, "the gate of .* is to come off before the nomination"),
+    (asking.gates_never_taken_off, 2, "goes on for ever"),
+    (asking.pinned_to_another_node, 2, "where the room is promised to"),
+    (asking.equal_nominations_not_renewed, 7, "as it reads already: that wakes nobody"),
+    (asking.stale_nominations_kept, 109, "waits, and is nominated for"),
+    (asking.nominations_of_lost_promises_kept, 159, "waits, and is nominated for"),
+    (asking.two_members_nominated_for_one_node, 1, "where the room is promised to"),
+    (driving.write_that_hangs_keeps_its_lane, 1, "a restart would have the consequence|goes on for ever"),
+    (driving.unanswered_look_taken_for_an_unbound_pod, 43, "is reported as refused .*, and was written"),
+    (driving.unanswered_binding_taken_for_refused, 1, "is reported as refused .*, and was written"),
+    (driving.overload_taken_for_done, 5, "is reported as written"),
+    (driving.answer_given_to_another_write, 1, "is reported as (written|refused)"),
+    (driving.writes_sent_twice, 1, "is sent while an earlier one of the pod is under way"),
+    (
+        driving.older_nomination_overtakes,
+        18,
+        "is sent while an earlier one of the pod is under way|and the last that was sent is",
+    ),
+    (driving.bindings_linger_before_they_are_sent, 1, "is sent after its deadline|and nobody waits for it"),
+    (driving.evictions_never_sent, 49, "is bound in part"),
+    (driving.lanes_without_bounds, 4, "requests are under way already"),
+    (driving.pauses_never_end, 81, "was to be nominated for .*, and the last that was sent is|goes on for ever"),
+    (driving.half_a_line_taken_for_the_whole, 5, "wait, and after a restart|the extender knows"),
+    (driving.watch_given_up_after_410_in_a_loop, 55, "goes on for ever|the extender knows"),
+    (driving.silent_watch_never_opened_anew, 15, "goes on for ever|the extender knows"),
+    (driving.crowd_too_small, 199, "could have been planned for"),
 ]
-"""The bug, a small seed that finds it, what that takes, and what is said to be broken."""
+"""The bug, the seed that is remembered to find it, and what is said to be broken."""
 
 
-@pytest.mark.parametrize(("plant", "seed", "look", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])
-def test_a_planted_bug_is_found(plant: Plant, seed: int, look: int, complaint: str) -> None:
-    play(seed, every=8)
+@pytest.mark.parametrize(("plant", "remembered", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])
+def test_a_planted_bug_is_found(plant: Plant, remembered: int, complaint: str) -> None:
+    said: list[str] = []
+    for seed in range(remembered, remembered + TRIES + 1):
+        if (found := _complaint(plant, seed)) is None:
+            continue
+        said.append(found)
+        if re.search(complaint, found):
+            play(seed, every=8)
+            if seed != remembered:
+                warnings.warn(f"remember seed {seed} for {plant.__name__}, and not {remembered}", stacklevel=1)
+            return
+    pytest.fail(
+        f"{plant.__name__} is found by none of {TRIES + 1} seeds from {remembered} on; other complaints: {said}"
+    )
+
+
+def _complaint(plant: Plant, seed: int) -> str | None:
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        with pytest.raises(SeedError, match=complaint):
-            play(seed, every=look)
+        try:
+            play(seed, every=0)
+        except SeedError as error:
+            return str(error).splitlines()[0]
+    return None

@@ -14,7 +14,7 @@ import msgspec
 from devcluster import nodes
 from extender.app import new_core
 from extender.config.settings import load
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.kube.convert import group_from, node_from, pod_from
 from extender.kube.objects import GroupObject, NodeObject, PodObject
 from extender.observe.views import GangView, view
@@ -51,7 +51,7 @@ class Objects(Protocol):
     def remove_group(self, key: GroupKey) -> None: ...
 
 
-def core_for(setting: Setting) -> Scheduler:
+def core_for(setting: Setting) -> Engine:
     """A core as ``muster serve`` makes it."""
     return new_core(load(SHIPPED, **setting.settings()))
 
@@ -75,7 +75,7 @@ class VirtualStage:
         return self._cliques
 
     @property
-    def core(self) -> Scheduler | None:
+    def core(self) -> Engine | None:
         """None while no extender runs."""
         raise NotImplementedError
 
@@ -161,12 +161,12 @@ class VirtualStage:
         return list(self._api.pods.values())
 
     def gangs(self) -> dict[str, GangView]:
-        gangs = {} if self.core is None else self.core.state.gangs
+        gangs = {} if self.core is None else self.core.state.workloads
         return {key.name: view(gang, self._clock.now) for key, gang in gangs.items()}
 
     def held(self) -> int:
         assert self.core is not None
-        return len(self.core.state.calls)
+        return len(self.core.state.binds.held)
 
     def filter_calls(self) -> int:
         raise NotImplementedError

@@ -9,7 +9,7 @@ from typing import Any
 
 from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, note, warning
-from extender.core.advice import Mode
+from extender.core.advisory import Mode
 from policies.model import GANG_GATE
 
 TESTED = (1, 36)

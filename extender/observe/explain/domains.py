@@ -31,10 +31,10 @@ class DomainStock(BaseModel):
 
 def domains(state: State) -> list[DomainStock]:
     """All of them, the nearest level first, by name; nodes in no domain of a level are one entry without a name."""
-    view = state.ledger.snapshot()
+    view = state.claims.snapshot()
     lines = [line for name, line in view.resources.items() if name.endswith(_GPU)]
     offered, free = view.allocatable[lines].sum(axis=0), np.clip(view.free[lines].sum(axis=0), 0, None)
-    nodes = [state.ledger.nodes[name] for name in view.names]
+    nodes = [state.claims.nodes[name] for name in view.names]
     ready = np.array([node.ready and not node.unschedulable for node in nodes], dtype=np.int64)
     usable = free * ready
     per_node = {
@@ -77,7 +77,7 @@ def _of(
 def _seats(state: State, view: Snapshot) -> dict[str, Codes]:
     """Gang -> the rows of the nodes where its members are or are promised to be."""
     found = {}
-    for key, gang in sorted(state.gangs.items()):
+    for key, gang in sorted(state.workloads.items()):
         rows = [row for node in gang.seats if (row := view.rows.get(node)) is not None]
         if rows:
             found[str(key)] = np.array(rows, dtype=np.intp)

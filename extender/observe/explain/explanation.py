@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 from pydantic import BaseModel
 
-from extender.core.gang import Gang
 from extender.core.state import State
+from extender.core.workload import Workload
 from extender.observe.explain.holders import holders
 from extender.observe.explain.inquiry import Inquiry, inquiry, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
@@ -58,7 +58,7 @@ class Explanation(BaseModel):
     remedies: list[str]
 
 
-def explain(state: State, gang: Gang, now: float) -> Explanation:
+def explain(state: State, gang: Workload, now: float) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
     question = inquiry(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else None
     rooms, rooms_in_all = _rooms(state, question)
@@ -74,7 +74,7 @@ def explain(state: State, gang: Gang, now: float) -> Explanation:
     )
 
 
-def _asks(gang: Gang) -> list[str]:
+def _asks(gang: Workload) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
     for pod in gang.live:
         one = gang.asking(pod)
@@ -82,10 +82,10 @@ def _asks(gang: Gang) -> list[str]:
     return [f"{count} x {what}{', ' * bool(topology)}{topology}" for (what, topology), count in roles.items()]
 
 
-def _places(state: State, gang: Gang) -> list[PlaceView]:
+def _places(state: State, gang: Workload) -> list[PlaceView]:
     found: Counter[str] = Counter()
     for node in gang.seats:
-        nearest = next(state.ledger.domains(node), None)
+        nearest = next(state.claims.domains(node), None)
         found[node if nearest is None else nearest[1]] += 1
     return [PlaceView(name=name, members=count) for name, count in found.most_common()]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extender.core.holders import owner
+from extender.core.claims import Claim, Owner
 from extender.core.state import State
 from extender.observe.explain.inquiry import Inquiry
 from policies.placement.snapshot import Counts, Rows
@@ -28,12 +28,12 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
     view = question.snapshot
     given: dict[str, dict[int, list[int]]] = {}
     for row in rows.tolist():
-        for uid in state.ledger.charges_on(view.names[row]):
-            name = _owner(state, uid)
+        for owner, claim in state.claims.on(view.names[row]):
+            name = _name(state, owner, claim)
             if name is None or name == str(question.gang.key):
                 continue
             amounts = given.setdefault(name, {}).setdefault(row, [0] * len(view.resources))
-            for resource, amount in state.ledger.charges[uid].requests:
+            for resource, amount in claim.requests:
                 # What no node offers has no line: anybody can ask for it.
                 if (line := view.resources.get(resource)) is not None:
                     amounts[line] += amount
@@ -60,8 +60,8 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder], want: int) -
     return []
 
 
-def _owner(state: State, uid: str) -> str | None:
-    gang, pod = owner(state, uid)
-    if gang is not None:
-        return str(gang)
+def _name(state: State, owner: Owner, claim: Claim) -> str | None:
+    if claim.workload is not None:
+        return str(claim.workload)
+    pod = state.pods.get(owner) if isinstance(owner, str) else None
     return None if pod is None else f"pod {pod}"

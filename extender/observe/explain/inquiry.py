@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extender.core.gang import Gang
 from extender.core.state import State
+from extender.core.workload import Workload
 from policies.model import NO_LEVEL, Pod, Selection, Toleration
 from policies.placement.columns import Mask
 from policies.placement.request import Role, roles_of
@@ -26,7 +26,7 @@ class Inquiry:
     ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
     """
 
-    gang: Gang
+    gang: Workload
     members: list[Pod]
     role: Role
     want: int
@@ -81,13 +81,13 @@ class Inquiry:
         return demand is not None and int(slots(self.snapshot.allocatable, demand).max(initial=0)) <= 1
 
 
-def inquiry(state: State, gang: Gang) -> Inquiry | None:
+def inquiry(state: State, gang: Workload) -> Inquiry | None:
     """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
-    members = [gang.asking(pod) for pod in gang.roster.unplaced() if not pod.foreign_gates]
+    members = [gang.asking(pod) for pod in gang.members.unplaced() if not pod.foreign_gates]
     if not members or gang.min_member is None:
         return None
-    view = state.ledger.snapshot()
-    roles = finish(roles_of(members, tuple(gang.refused), view, gang.siblings))
+    view = state.claims.snapshot()
+    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, gang.siblings))
     if isinstance(roles, Unclear) or not roles:
         return None
     role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining

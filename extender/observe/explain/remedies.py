@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from extender.core.gang import Gang
+from extender.core.member import Stage
 from extender.core.reasons import Reason
-from extender.core.roster import Stage
 from extender.core.state import State
+from extender.core.workload import Workload
 from extender.observe.explain.holders import fewest_ends, holders
 from extender.observe.explain.inquiry import Inquiry
 from policies.model import Node, Topology
@@ -42,6 +42,7 @@ SAID = {
     "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
+    "PolicyFailed": "correct the policy that the message names, or name another one in the settings",
     "Refused": "see which of kube-scheduler's own plugins refuses its pods: affinity between pods, volumes, ports",
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
@@ -51,29 +52,29 @@ SAID = {
 """What to do about every reason that is not a lack of room, by its code."""
 
 
-def remedies(state: State, gang: Gang, question: Inquiry | None, now: float) -> list[str]:
+def remedies(state: State, gang: Workload, question: Inquiry | None, now: float) -> list[str]:
     """What would make it start, or go on; at least one sentence."""
     code = waits_for(gang).code
     if code == "MembersMissing":
         there, needed = gang.reached(Stage.THERE), gang.min_member or 0
         lacking = counted(needed - there, "more pod", "that names", "that name")
         said = [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
-        maker = gang.roster.first.controller if gang.roster.first is not None else None
+        maker = gang.members.first.controller if gang.members.first is not None else None
         if maker is not None and maker.kind == "StatefulSet":
             said.append(
                 f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
             )
         return said
-    if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.not_before):
-        return [f"nothing to do: it is planned again in {max(0.0, gang.not_before - now):.0f} s"]
+    if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.retries.not_before):
+        return [f"nothing to do: it is planned again in {max(0.0, gang.retries.not_before - now):.0f} s"]
     if code != "NoRoom" or question is None:
         return [SAID.get(code, "see the message")]
     return list(_room(state, question)) or ["wait for room: the gang is planned as soon as enough is free"]
 
 
-def waits_for(gang: Gang) -> Reason:
+def waits_for(gang: Workload) -> Reason:
     """The reason of those of its members that wait."""
-    return gang.reason if gang.surplus is None else gang.surplus
+    return gang.telling.surplus or gang.telling.reason
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:
@@ -134,7 +135,7 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
     for row in rows.tolist():
         if eligible[row] or not room[row]:
             continue
-        node = state.ledger.nodes[view.names[row]]
+        node = state.claims.nodes[view.names[row]]
         if admits(replace(node, unschedulable=False, ready=True), selection):
             shut.append(f"{node.name} ({'not ready' if not node.ready else 'cordoned'})")
             gained += int(room[row])
@@ -153,7 +154,7 @@ def _without_requirement(question: Inquiry) -> Iterator[str]:
     if question.scope is None:
         return
     free = [replace(pod, topology=Topology()) for pod in question.members]
-    found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.refused))
+    found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.retries.nodes))
     if isinstance(found, Placed):
         nodes = len(set(found.nodes.values()))
         yield f"use preferred-topology instead of required-topology: it would fit now, on {many(nodes, 'node')}"

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from extender.core.backoff import pause_s
-from extender.core.ledger import Ledger
+from extender.core.claims import Claims
 from extender.simulation.replay.course import Course, Life
 from extender.simulation.replay.pods import pods_of
 from extender.simulation.replay.shape import GPU, gpus_of
@@ -135,9 +135,9 @@ class Fifo:
 
     def __init__(self, course: Course, nodes: Sequence[Node]) -> None:
         self._course = course
-        self._ledger = Ledger()
+        self._claims = Claims()
         for node in nodes:
-            self._ledger.set_node(node)
+            self._claims.set_node(node)
         self._line: list[tuple[Order, Life]] = []
 
     def submitted(self, life: Life) -> None:
@@ -148,20 +148,20 @@ class Fifo:
 
     def ended(self, life: Life) -> None:
         for pod in pods_of(life):
-            self._ledger.release(pod.uid)
+            self._claims.release(pod.uid)
         self._serve()
 
     def _serve(self) -> None:
         while self._line:
             life = self._line[0][1]
             pods = pods_of(life)
-            found = place(pods, life.arrival.needed, self._ledger.snapshot())
+            found = place(pods, life.arrival.needed, self._claims.snapshot())
             if isinstance(found, Shortfall):
                 return
             heapq.heappop(self._line)
             for pod in pods:
                 if (node := found.nodes.get(pod.uid)) is not None:
-                    self._ledger.charge(pod.uid, node, pod.requests, assumed=False)
+                    self._claims.assume(pod, node)
                     self._course.seat(life, node)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.baselines import Fifo, Ideal, PodByPod
@@ -37,7 +37,7 @@ class Case:
     nodes: Sequence[Node]
     terms: Terms
     seed: int
-    cores: Mapping[str, Callable[[], Scheduler]]
+    cores: Mapping[str, Callable[[], Engine]]
 
     def schedulers(self) -> list[str]:
         """The names that ``run`` knows."""

@@ -28,6 +28,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindingPosted,
@@ -42,8 +43,7 @@ from extender.core.events import (
     Tick,
     Ungated,
 )
-from extender.core.releases import stamp_of
-from extender.core.scheduler import Scheduler
+from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
 from policies.model import GANG_GATE, Node, Pod
 
@@ -54,7 +54,7 @@ BIND_TIMEOUT_S = 30.0
 class CollapsedControlPlane:
     """Everything around one core. ``pods`` are the API objects; ``bound`` is called with each pod that gets a node."""
 
-    def __init__(self, core: Scheduler, clock: Clock, bound: Callable[[Pod], None]) -> None:
+    def __init__(self, core: Engine, clock: Clock, bound: Callable[[Pod], None]) -> None:
         self.core = core
         self.pods: dict[str, Pod] = {}
         self.evicted: list[Pod] = []

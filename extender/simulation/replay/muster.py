@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
 from extender.simulation.replay.pods import NOTHING_ASKED, pods_of
@@ -21,9 +21,7 @@ class Muster:
     ``topology`` is what every job asks of the levels.
     """
 
-    def __init__(
-        self, course: Course, nodes: Sequence[Node], core: Scheduler, topology: Topology = NOTHING_ASKED
-    ) -> None:
+    def __init__(self, course: Course, nodes: Sequence[Node], core: Engine, topology: Topology = NOTHING_ASKED) -> None:
         self._course = course
         self._topology = topology
         self._lives: dict[str, Life] = {}

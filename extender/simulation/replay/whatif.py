@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from extender.core.engine import Engine
 from extender.core.events import ClaimSeen, Event, GroupSeen, PodSeen
-from extender.core.gang import Gang
-from extender.core.scheduler import Scheduler
+from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
@@ -51,7 +51,7 @@ class Verdict:
 
 def decide(
     name: str,
-    core: Scheduler,
+    core: Engine,
     nodes: Sequence[Node],
     pods: Sequence[Pod],
     groups: Sequence[PodGroup],
@@ -65,11 +65,11 @@ def decide(
     control_plane.begin(nodes, facts)
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
-    answers = [_answer(core, core.state.gangs[key], bound, control_plane.evicted) for key in lacked]
+    answers = [_answer(core, core.state.workloads[key], bound, control_plane.evicted) for key in lacked]
     return Verdict(
         name,
         sorted(answers, key=lambda one: one.gang),
-        running=len(core.state.gangs) - len(lacked),
+        running=len(core.state.workloads) - len(lacked),
         singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
     )
 
@@ -95,22 +95,21 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     return found
 
 
-def _lacks(core: Scheduler, pod: Pod) -> bool:
+def _lacks(core: Engine, pod: Pod) -> bool:
     return pod.live and not pod.node and pod.scheduler in core.state.schedulers and not pod.native_group
 
 
-def _answer(core: Scheduler, gang: Gang, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
+def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
     nodes = {pod.name: bound[pod.uid] for pod in sorted(gang.live, key=lambda pod: pod.rank) if pod.uid in bound}
     members = len(gang.live)
     gone = sum(pod.group_key == gang.key for pod in evicted)
-    return Answer(
-        str(gang.key), members, nodes, _domains(core, nodes), gang.reason.code, gang.reason.message, evicted=gone
-    )
+    reason = gang.telling.reason
+    return Answer(str(gang.key), members, nodes, _domains(core, nodes), reason.code, reason.message, evicted=gone)
 
 
-def _domains(core: Scheduler, nodes: dict[str, str]) -> tuple[str, ...]:
+def _domains(core: Engine, nodes: dict[str, str]) -> tuple[str, ...]:
     """Those of the nearest level that the nodes are in, each once; a node in none stands for itself."""
-    view = core.state.ledger.snapshot()
+    view = core.state.claims.snapshot()
     if not view.levels:
         return ()
     level = view.levels[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TypeVar
 
-from extender.core.releases import stamp_of
+from extender.core.stamps import stamp_of
 from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup)

@@ -12,6 +12,9 @@ from tests.simulation.model.network import Network
 Seen = Callable[[Change, Change | None], None]
 Gone = Callable[[Change], None]
 
+RETRY_S = (0.0, 0.5, 1.0, 2.0, 3.0)
+"""Pauses of a client whose watch fails again and again; the last one goes on."""
+
 
 class Informer:
     """``seen(new, before)`` for an object added or changed, ``gone(last)`` for one that is no more."""
@@ -27,6 +30,8 @@ class Informer:
         self._timer: Timer | None = None
         self._deaf_until = 0.0
         self._relist = False
+        self._expired = self._refused = 0
+        self._cuts = 0
         api.listeners[kind].append(self._push)
 
     def list(self) -> None:
@@ -50,6 +55,23 @@ class Informer:
         self._relist = self._relist or relist
         self._arm(self._deaf_until)
 
+    def cut(self, times: int = 1) -> None:
+        """The connection ends in the middle of the next line: the watch is opened anew after the last whole one."""
+        self._cuts = times
+
+    def expire(self, times: int) -> None:
+        """The API server forgets versions at once: so many watches in a row are refused with 410, each after a list."""
+        self._expired, self._refused = times, 0
+        self._arm(max(self._deaf_until, self._network.clock.now))
+
+    def torn(self) -> None:
+        """What the client makes of half a line: nothing, it comes again."""
+        self.interrupt(RETRY_S[1], relist=False)
+
+    def skip(self) -> None:
+        """Go on after the next change without a look at it."""
+        self._news.popleft()
+
     def _push(self, change: Change) -> None:
         due = self._network.clock.now + self._network.lag()
         if self._news:
@@ -70,10 +92,15 @@ class Informer:
         now = self._network.clock.now
         if now < self._deaf_until:
             return self._arm(self._deaf_until)
+        if self._expired:
+            return self._list_in_vain()
         if self._relist:
             self._relist = False
             return self.list()
         while self._news and self._news[0][0] <= now:
+            if self._cuts:
+                self._cuts -= 1
+                return self.torn()
             _, change = self._news.popleft()
             if not change.gone:
                 self._see(change)
@@ -82,6 +109,13 @@ class Informer:
         if self._news:
             self._arm(self._news[0][0])
         return None
+
+    def _list_in_vain(self) -> None:
+        pause_s = RETRY_S[min(self._refused, len(RETRY_S) - 1)]
+        self._expired, self._refused = self._expired - 1, self._refused + 1
+        self._deaf_until = self._network.clock.now + pause_s
+        self.list()
+        self._arm(self._deaf_until)
 
     def _see(self, change: Change) -> None:
         before = self.known.get(change.uid)

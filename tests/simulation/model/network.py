@@ -30,12 +30,18 @@ class Weather:
 
 
 class Network:
-    """One for the whole cluster. ``weather`` may be changed at any time; ``api_down`` makes every request fail."""
+    """One for the whole cluster. ``weather`` may be changed at any time; ``api_down`` makes every request fail.
+
+    ``queue_s``: how long a request waits in the API server before it is carried out. ``hanging``: so many of the
+    extender's next requests hang.
+    """
 
     def __init__(self, clock: Clock, random: Random, weather: Weather | None = None) -> None:
         self.clock = clock
         self.weather = weather or Weather()
         self.api_down = False
+        self.queue_s = 0.0
+        self.hanging = 0
         self._random = random
 
     def hop(self) -> float:
@@ -54,7 +60,7 @@ class Network:
 
         A request that is on its way lands even if whoever sent it is killed meanwhile.
         """
-        there_s, weather = self.hop(), self.weather
+        there_s, weather = self.hop() + self.queue_s, self.weather
         if self.api_down or (weather.errors and self._random.random() < weather.errors):
             yield 2 * there_s
             return self._random.choice((429, 500, 503, NO_ANSWER))
@@ -72,6 +78,17 @@ class Network:
         took_s = there_s + self.hop()
         yield min(took_s, timeout_s)
         return status if took_s <= timeout_s else NO_ANSWER
+
+    def hung(self, write: Callable[[], int], timeout_s: float) -> Process[int]:
+        """A request that nobody answers before its sender gives it up. The API server carries it out at once, some time
+        later, or never.
+        """
+        self.hanging -= 1
+        lands_s = self._random.choice((self.hop(), timeout_s * self._random.random(), None))
+        if lands_s is not None and lands_s < timeout_s:
+            self.clock.after(lands_s, write)
+        yield timeout_s
+        return NO_ANSWER
 
     def _spread(self, mean_s: float) -> float:
         random = self._random.random

@@ -7,6 +7,7 @@ from itertools import count
 from typing import assert_never
 
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -21,7 +22,6 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
-from extender.core.scheduler import Scheduler
 from extender.runtime.driver import Action, Driver, Failed, Watcher
 from extender.runtime.requests import Response, Send
 from extender.simulation.clock import Timer
@@ -39,7 +39,7 @@ class Extender:
 
     def __init__(
         self,
-        core: Scheduler,
+        core: Engine,
         api: ApiServer,
         network: Network,
         *,
@@ -69,7 +69,7 @@ class Extender:
         self._starting: Timer | None = self._clock.after(start_s, self._list)
 
     @property
-    def core(self) -> Scheduler:
+    def core(self) -> Engine:
         return self.driver.core
 
     @property
@@ -101,9 +101,12 @@ class Extender:
             if kind is None or watch.kind is kind:
                 watch.interrupt(seconds, relist=relist)
 
+    def watch(self, kind: Kind) -> Informer:
+        return next(watch for watch in self._watches if watch.kind is kind)
+
     def shown(self, kind: Kind) -> Mapping[str, Change]:
         """What the watch has shown so far: UID -> the last version of each object that is there."""
-        return next(watch.known for watch in self._watches if watch.kind is kind)
+        return self.watch(kind).known
 
     # What kube-scheduler calls.
 

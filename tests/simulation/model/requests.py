@@ -38,5 +38,5 @@ def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) 
             case _:
                 assert_never(asked)
 
-    status = yield from network.request(land, timeout_s)
+    status = yield from (network.hung if network.hanging else network.request)(land, timeout_s)
     return Response(status, f"the API server said {status}", node=node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from extender.core.scheduler import Scheduler
+from extender.core.engine import Engine
 from extender.runtime.driver import Watcher
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
@@ -28,13 +28,14 @@ class World:
         self,
         seed: int | str,
         nodes: Iterable[Node],
-        core: Callable[[], Scheduler] | None,
+        core: Callable[[], Engine] | None,
         *,
         profile: Profile | None = None,
         weather: Weather | None = None,
         bars: Bars = no_bars,
         watcher: Watcher | None = None,
-        process: type[Extender] = Extender,
+        process: Callable[..., Extender] = Extender,
+        writes_at_once: int = 64,
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -50,6 +51,7 @@ class World:
         self._bars = bars
         self._watcher = watcher
         self._process = process
+        self._writes_at_once = writes_at_once
         for node in nodes:
             self.api.set_node(node)
         self.start_extender()
@@ -64,13 +66,20 @@ class World:
                 bind_timeout_s=self.profile.bind_timeout_s,
                 start_s=start_s,
                 watcher=self._watcher,
+                writes_at_once=self._writes_at_once,
             )
 
     def stand_by(self) -> Extender:
         """Another extender, which reads along and waits for its turn."""
         assert self._core is not None
-        timeout_s = self.profile.bind_timeout_s
-        return self._process(self._core(), self.api, self.network, bind_timeout_s=timeout_s, stands_by=True)
+        return self._process(
+            self._core(),
+            self.api,
+            self.network,
+            bind_timeout_s=self.profile.bind_timeout_s,
+            stands_by=True,
+            writes_at_once=self._writes_at_once,
+        )
 
     def change_leader(self, other: Extender) -> None:
         """kube-scheduler and extender of one pod have lost their Lease, those of the other have got it."""

@@ -1,4 +1,4 @@
-"""The ledger's arrays: whatever comes and goes, in any order, they say what the nodes and the charges say."""
+"""The claims's arrays: whatever comes and goes, in any order, they say what the nodes and the claims say."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from extender.core.ledger import Ledger
-from policies.model import CLIQUE, Node, Requirement, Selection, Taint, Toleration
+from extender.core.claims import Claims
+from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
 from tests.builders import cluster, node, requests
 
@@ -36,101 +36,105 @@ class AnyHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger()
+        self.claims = Claims()
 
     @rule(name=NAMES, gpus=st.integers(0, 8), labels=LABELS, taints=TAINTS, ready=st.booleans(), cordon=st.booleans())
     def set_node(
         self, name: str, gpus: int, labels: dict[str, str], taints: list[Taint], ready: bool, cordon: bool
     ) -> None:
-        self.ledger.set_node(
+        self.claims.set_node(
             node(name, gpus, labels=labels, taints=tuple(taints), ready=ready, unschedulable=cordon),
         )
 
     @rule(name=NAMES)
     def drop_node(self, name: str) -> None:
-        self.ledger.drop_node(name)
+        self.claims.drop_node(name)
 
     @rule(uid=st.sampled_from("pqrst"), name=NAMES, asked=REQUESTS, assumed=st.booleans())
     def charge(self, uid: str, name: str, asked: tuple[tuple[str, int], ...], assumed: bool) -> None:
-        self.ledger.charge(uid, name, asked, assumed=assumed)
+        pod = Pod(uid, "ns", uid, asked, node=None if assumed else name)
+        if assumed:
+            self.claims.assume(pod, name)
+        else:
+            self.claims.confirm(pod)
 
     @rule(uid=st.sampled_from("pqrst"))
     def release(self, uid: str) -> None:
-        self.ledger.release(uid)
+        self.claims.release(uid)
 
     @rule(selection=SELECTIONS)
     def ask(self, selection: Selection) -> None:
-        self.ledger.snapshot().eligible(selection)
+        self.claims.snapshot().eligible(selection)
 
     @invariant()
     def everything_adds_up(self) -> None:
-        self.ledger.validate()
+        self.claims.validate()
 
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=30, derandomize=True, deadline=None)
 
 
-def domains_of(ledger: Ledger) -> dict[str, str | None]:
-    view = ledger.snapshot()
+def domains_of(claims: Claims) -> dict[str, str | None]:
+    view = claims.snapshot()
     (level,) = view.levels
     codes = zip(view.names, level.codes, strict=True)
     return {name: level.names[code] if code >= 0 else None for name, code in codes}
 
 
 def test_a_node_is_in_the_domain_its_whole_label_names_and_without_the_label_in_none() -> None:
-    ledger = Ledger()
+    claims = Claims()
     same_id = [node("x", clique="c0ffee.1"), node("y", clique="decaf.1"), node("z")]
     for one in same_id:
-        ledger.set_node(one)
-    assert domains_of(ledger) == {"x": "c0ffee.1", "y": "decaf.1", "z": None}
+        claims.set_node(one)
+    assert domains_of(claims) == {"x": "c0ffee.1", "y": "decaf.1", "z": None}
 
 
 def test_a_label_that_changes_moves_the_node() -> None:
-    ledger = Ledger()
+    claims = Claims()
     for one in cluster("a: 2x8", "b: 1x8"):
-        ledger.set_node(one)
-    ledger.set_node(replace(ledger.nodes["a-0"], labels={CLIQUE: "b"}))
-    ledger.set_node(replace(ledger.nodes["a-1"], labels={}))
-    assert domains_of(ledger) == {"a-0": "b", "a-1": None, "b-0": "b"}
+        claims.set_node(one)
+    claims.set_node(replace(claims.nodes["a-0"], labels={CLIQUE: "b"}))
+    claims.set_node(replace(claims.nodes["a-1"], labels={}))
+    assert domains_of(claims) == {"a-0": "b", "a-1": None, "b-0": "b"}
 
 
 def test_domains_of_long_ago_are_forgotten() -> None:
-    ledger = Ledger()
+    claims = Claims()
     for number in range(200):
-        ledger.set_node(node("same", clique=f"fabric-{number}"))
-        assert domains_of(ledger) == {"same": f"fabric-{number}"}
-    (level,) = ledger.snapshot().levels
+        claims.set_node(node("same", clique=f"fabric-{number}"))
+        assert domains_of(claims) == {"same": f"fabric-{number}"}
+    (level,) = claims.snapshot().levels
     assert len(level.names) < 100
 
 
 def test_levels_are_label_keys_nearest_first() -> None:
-    ledger = Ledger((LevelKey("r", "rack"), LevelKey("z", "zone")))
-    ledger.set_node(Node("n", (), {"rack": "r1", "zone": "z1"}))
-    assert [(level.key, level.names[level.codes[0]]) for level in ledger.snapshot().levels] == [
+    claims = Claims((LevelKey("r", "rack"), LevelKey("z", "zone")))
+    claims.set_node(Node("n", (), {"rack": "r1", "zone": "z1"}))
+    assert [(level.key, level.names[level.codes[0]]) for level in claims.snapshot().levels] == [
         ("rack", "r1"),
         ("zone", "z1"),
     ]
 
 
 def test_a_snapshot_that_is_lent_stays_as_it_is_whatever_changes() -> None:
-    ledger = Ledger()
+    claims = Claims()
     for one in cluster("a: 3x8", "b: 2x8"):
-        ledger.set_node(one)
+        claims.set_node(one)
     asks = Selection((("kubernetes.io/hostname", "a-1"),))
-    view, fresh = ledger.snapshot(), ledger.snapshot()
-    ledger.lend()
-    ledger.charge("one", "a-0", requests(8), assumed=True)
+    view, fresh = claims.snapshot(), claims.snapshot()
+    claims.lend()
+    claims.assume(Pod("one", "ns", "one", requests(8)), "a-0")
     assert view.free.tolist() == fresh.free.tolist() == view.allocatable.tolist()
     before = [level.codes.tolist() for level in view.levels]
-    ledger.drop_node("a-1")
-    ledger.set_node(node("c-0", labels={CLIQUE: "c"}))
-    ledger.set_node(Node("a-2", (("example.com/new", 4), ("pods", 10)), {CLIQUE: "b"}))
-    ledger.charge("two", "b-0", requests(8), assumed=False)
-    ledger.validate()
+    claims.drop_node("a-1")
+    claims.set_node(node("c-0", labels={CLIQUE: "c"}))
+    claims.set_node(Node("a-2", (("example.com/new", 4), ("pods", 10)), {CLIQUE: "b"}))
+    claims.confirm(Pod("two", "ns", "two", requests(8), node="b-0"))
+    claims.validate()
     assert list(view.names) == ["a-0", "a-1", "a-2", "b-0", "b-1"]
     assert view.free.tolist() == view.allocatable.tolist()
     assert view.eligible(asks).tolist() == [False, True, False, False, False]
     assert [level.codes.tolist() for level in view.levels] == before
     assert view.demand((("example.com/new", 1),)) is None
-    assert not ledger.snapshot().eligible(asks).any()
+    assert not claims.snapshot().eligible(asks).any()

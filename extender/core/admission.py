@@ -1,0 +1,294 @@
+"""The admission pass: who is looked at, in which order, and when. A pass is walked in slices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from extender.core.commit import Commit
+from extender.core.demands import Demands
+from extender.core.line import Line
+from extender.core.news import Freed, concerns
+from extender.core.planner import Changed, Plan, Planner
+from extender.core.problems import running
+from extender.core.reasons import Reason
+from extender.core.recovery import Recovery
+from extender.core.shape import Shape
+from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.state import State
+from extender.core.telling import explain, turned
+from extender.core.turns import Turn
+from extender.core.workload import Demand, Workload
+from policies.api import PolicyError
+from policies.chosen import Policies
+from policies.model import GroupKey
+from policies.steps import AT_ONCE, Steps, metered
+
+_LOOK, _TRY, _SEAT = 2, 50, 4
+"""What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
+_REST_S, _REST_MAX_S = 2e-5, 2.0
+"""Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
+
+
+class Admission:
+    """One pass looks at every waiting workload once; one without room does not block those behind it.
+
+    A pass starts a moment after the change that calls for it. Each Tick walks a slice, so that other events get in
+    between; what they change is for the next pass. What was found for a shape stands until something changes that it
+    rests on, so a pass over thousands who wait costs nothing where nothing has changed for them.
+    """
+
+    def __init__(self, state: State, policies: Policies, commit: Commit) -> None:
+        self._state = state
+        self._policy = policies.queue
+        self._planner = Planner(state, policies)
+        self._demands = Demands(state)
+        self._commit = commit
+        self._shortfalls = Shortfalls()
+        self.passes = 0
+        self._walk: Steps[None] | None = None
+        self._now = 0.0
+        self._vain = 0
+        self._began = 0.0
+        self._due: float | None = None
+        self._rest_until = 0.0
+        self._refresh_at = 0.0
+
+    @property
+    def walking(self) -> bool:
+        return self._walk is not None
+
+    def wake(self) -> float | None:
+        """The instant by which a Tick is wanted; at once while a walk is under way."""
+        return self._due if self._walk is None else self._began
+
+    def listen(self, now: float) -> None:
+        """After every event: see whether it calls for a walk, and when."""
+        state = self._state
+        if self._walk is not None or not state.synced:
+            return
+        if not state.waiting.keys:
+            # Whoever comes is looked at for the first time, so nothing of the past matters any more.
+            self._shortfalls = Shortfalls()
+            state.take_news()
+        at = now + state.limits.coalesce_s
+        if state.news.hopeful:
+            at = max(at, self._rest_until)
+        elif not state.waiting.stale and not state.kept_out.reopened:
+            if not state.news.taken:
+                return
+            at = max(at, self._refresh_at)
+        if self._due is None or at < self._due:
+            self._due = at
+
+    def tick(self, now: float) -> bool:
+        """Walk on, or start a walk that is due. Returns whether one has ended: what is free now, nobody wanted."""
+        self._now = now
+        if self._walk is None and self._due is not None and now >= self._due:
+            self._due = None
+            self._begin(now)
+        return self._go_on()
+
+    def recover(self, now: float, recovery: Recovery) -> None:
+        """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered
+        from then on, plan the others, and clear what is left of plans that do not hold.
+        """
+        self._now = self._began = now
+        self._walk = self._recovering(recovery)
+        self._go_on()
+
+    def _go_on(self) -> bool:
+        left = self._state.limits.slice_units
+        while self._walk is not None and left > 0:
+            try:
+                left -= next(self._walk)
+            except StopIteration:
+                self._walk = None
+                self.passes += 1
+                return True
+        if self._walk is not None:
+            # A plan may be half made: what it has seen of the nodes stays as it is until it is done.
+            self._state.claims.lend()
+        return False
+
+    def _begin(self, now: float) -> None:
+        state, news = self._state, self._state.news
+        if news.hopeful and now < self._rest_until:
+            return
+        self._vain, self._began = 0, now
+        refresh = news.taken and now >= self._refresh_at
+        freed: list[Freed] = []
+        everybody = False
+        if news.hopeful or refresh:
+            state.take_news()
+            if news.nodes or refresh:
+                self._shortfalls.clear(Lack.ROOM)
+                self._refresh_at = now + state.limits.refresh_s
+                everybody = True
+            else:
+                freed = news.in_the_end(state.claims)
+        self._walk = self._pass(freed, everybody=everybody)
+
+    def _pass(self, freed: list[Freed], *, everybody: bool) -> Steps[None]:
+        """Look at old shortfalls in the light of the news, then at the workloads that have none.
+
+        Unless for ``everybody`` nothing has changed for those who have one.
+        """
+        state = self._state
+        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if freed else ():
+            concerned, cost = yield from metered(concerns(freed, shape, state.claims))
+            if concerned:
+                self._shortfalls.drop(Lack.ROOM, shape, scope)
+                everybody = True
+            self._vain += cost
+        yield from self._drop_shortfalls_of_nobody()
+        line = yield from self._line(list(state.waiting.keys if everybody else state.waiting.stale))
+        excess: Counter[str] = Counter()
+        while (workload := line.next()) is not None:
+            if state.workloads.get(workload.key) is not workload or workload.key not in state.waiting.keys:
+                yield _LOOK
+            elif excess[workload.key.namespace] > state.limits.excess_units:
+                state.waiting.look_again(workload.key)
+                yield _LOOK
+            else:
+                excess[workload.key.namespace] += yield from self._admit(workload)
+        self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
+        yield _LOOK
+
+    def _recovering(self, recovery: Recovery) -> Steps[None]:
+        state = self._state
+        yield from recovery.all(self._now)
+        line = yield from self._line(list(state.waiting.keys))
+        while (workload := line.next()) is not None:
+            yield from self._resume(workload)
+            yield _LOOK + _SEAT * len(workload.members.placed)
+        state.recover()
+        self._refresh_at = self._now + state.limits.refresh_s
+        yield from self._pass([], everybody=True)
+        yield from recovery.clear(self._now)
+
+    def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
+        """Those about whom something may be found out."""
+        state, line = self._state, Line(self._policy)
+        for at in range(0, len(keys), AT_ONCE):
+            some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
+            for workload in some:
+                if workload.key in state.waiting.stale or self._is_open(workload):
+                    try:
+                        line.come(workload)
+                    except PolicyError as error:
+                        self._blame(workload, error)
+            self._vain += len(some)
+            yield len(some)
+        return line
+
+    def _is_open(self, workload: Workload) -> bool:
+        """Whether there may be anything to be found out about it."""
+        demand = workload.asked
+        if demand is None:
+            return True
+        waits = self._now < workload.retries.not_before
+        return demand.shape is not None and not waits and self._shortfalls.get(demand.shape) is None
+
+    def _admit(self, workload: Workload) -> Steps[int]:
+        """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
+
+        One that changes meanwhile is looked at again in the next pass.
+        """
+        waiting = self._state.waiting
+        if workload.releasing:
+            waiting.looked_at(workload.key)
+            yield _LOOK
+            return 0
+        if workload.asked is None:
+            yield from self._demands.ask(workload)
+        demand = workload.asked
+        if demand is None:
+            return 0
+        waiting.looked_at(workload.key)
+        if demand.trouble is not None:
+            self._explain(workload, demand.trouble)
+        if demand.shape is None or self._now < workload.retries.not_before:
+            yield _LOOK
+            return 0
+        if (known := self._shortfalls.get(demand.shape)) is not None:
+            self._tell(workload, known, _LOOK)
+            yield _LOOK
+            return 0
+        plain = _TRY + _SEAT * len(demand.slots)
+        why, spent = yield from metered(self._try(workload, demand, demand.shape))
+        if why is not None:
+            self._tell(workload, why, max(spent, plain))
+        if spent < plain:
+            yield min(plain - spent, self._state.limits.slice_units)
+        return max(0, spent - plain)
+
+    def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
+        """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
+        try:
+            found = yield from self._planner.plan(workload, demand, shape)
+        except PolicyError as error:
+            self._blame(workload, error)
+            return None
+        match found:
+            case Plan():
+                yield from self._commit.commit(workload, found, self._planner.holds, self._now)
+                return None
+            case Changed():
+                self._state.waiting.look_again(workload.key)
+                return None
+        workload.unadvise()
+        # The same words are the same object: most often nothing is new for those who have been told.
+        reason = workload.telling.reason if found == workload.telling.reason else found
+        self._shortfalls.put(Lack.ROOM, shape, reason)
+        return reason
+
+    def _resume(self, workload: Workload) -> Steps[None]:
+        """Take the nominations of its members as the plan."""
+        members = workload.members
+        if workload.releasing or not any(one.pod.nominated_node and not one.pod.node for one in members.live.values()):
+            return
+        if workload.asked is None:
+            yield from self._demands.ask(workload)
+        plan = yield from self._planner.nominated(workload)
+        yield 2 * _TRY
+        if plan is not None and workload.asked is not None and self._planner.holds(workload, plan):
+            yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
+
+    def _blame(self, workload: Workload, error: PolicyError) -> None:
+        """A policy failed: that costs the workload its turn, and a while."""
+        state = self._state
+        state.waiting.looked_at(workload.key)
+        state.blame(error.policy)
+        turned(state, workload, Turn.DELAYED, self._now, detail=str(error))
+        workload.retries.fail(self._now, state.limits.retry_max_s)
+        self._explain(workload, Reason("PolicyFailed", str(error)))
+        state.touch(workload)
+
+    def _tell(self, workload: Workload, why: Reason, cost: int) -> None:
+        self._vain += cost
+        if why is not workload.telling.reason and (workload.whole or not workload.seated):
+            self._explain(workload, why)
+
+    def _explain(self, workload: Workload, why: Reason) -> None:
+        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
+        retries = workload.retries
+        if why.code == "NoRoom" and retries.nodes and retries.words:
+            text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
+            why = Reason("Refused", text)
+        if why.code == "NoRoom" and workload.priority > 0:
+            text = f"{why.message}; its priority is {workload.priority}, but Muster does not preempt running pods"
+            why = Reason("NoRoom", text)
+        if workload.whole and why.code != "OtherScheduler":
+            workload.telling.explain_surplus(why)
+            why = running(workload)
+        explain(self._state, workload, why, self._now)
+
+    def _drop_shortfalls_of_nobody(self) -> Steps[None]:
+        """Shapes that no waiting workload has any more."""
+        state = self._state
+        if len(self._shortfalls) <= len(state.waiting.keys):
+            return
+        yield len(state.waiting.keys) // 8
+        demands = [state.workloads[key].demand for key in state.waiting.keys]
+        self._shortfalls.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)

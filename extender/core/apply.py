@@ -1,0 +1,179 @@
+"""Applying what the watches show: a pod, node or PodGroup has come, changed or gone. The first of handle's steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.binding import Bindings
+from extender.core.calls import Calls
+from extender.core.demands import shape_of
+from extender.core.hints import Hints
+from extender.core.lifecycle import Lifecycle
+from extender.core.member import Member, MemberState
+from extender.core.refusals import Refusals, refused_by_plugins
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.turns import Cause
+from extender.core.workload import Workload
+from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets
+
+
+class Apply:
+    """Hands each fact to the member or workload that it concerns, and touches it."""
+
+    def __init__(
+        self,
+        state: State,
+        steering: Leading,
+        revocations: Revocations,
+        bindings: Bindings,
+        refusals: Refusals,
+        lifecycle: Lifecycle,
+        calls: Calls,
+        hints: Hints,
+    ) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+        self._bindings = bindings
+        self._refusals = refusals
+        self._lifecycle = lifecycle
+        self._calls = calls
+        self._hints = hints
+
+    def pod_seen(self, pod: Pod, now: float) -> None:
+        state = self._state
+        known = state.pods.get(pod.uid)
+        moved = known is not None and known.group_key != pod.group_key
+        if moved:
+            # Its labels or annotations were edited: the old gang has lost it.
+            done = state.bound_by_us.get(pod.uid)
+            self.pod_gone(pod.uid, now)
+            state.remember_bound(pod.uid, done)
+        old = state.put_pod(pod)
+        pod = state.pods[pod.uid]
+        found = state.member(pod.uid)
+        if found is not None:
+            if moved:
+                self._bindings.taken_over(*found, now)
+            self._member_seen(*found, old, now)
+        elif moved and (binding := state.binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
+            state.claims.assume(pod, binding.node)
+        if pod.node and (old is None or old.node != pod.node):
+            self._revocations.give_way(pod.node, now)
+        if old is None and (unseen := state.binds.stop_awaiting(pod.uid)) is not None:
+            self._calls.bind(unseen, now)
+        if old is None or old.hint != pod.hint:
+            self._hints.see(pod, now)
+
+    def pod_gone(self, uid: str, now: float) -> None:
+        state = self._state
+        pod = state.pods.get(uid)
+        if pod is None:
+            return
+        unseen = state.binds.unseen.get(uid)
+        if not pod.deleting:
+            self.pod_seen(replace(pod, deleting=True), now)
+        state.drop_pod(uid)
+        if unseen is not None:
+            state.binds.await_pod(unseen[0], now)
+
+    def node_seen(self, node: Node, now: float) -> None:
+        state = self._state
+        if state.claims.nodes.get(node.name) == node:
+            return
+        state.claims.set_node(node)
+        state.node_changed(node.name)
+        self._revocations.check(node.name, now)
+
+    def node_gone(self, name: str, now: float) -> None:
+        self._state.claims.drop_node(name)
+        self._state.node_changed(name)
+        self._revocations.check(name, now)
+
+    def group_seen(self, group: PodGroup, now: float) -> None:
+        state = self._state
+        if state.groups.get(group.key) == group:
+            return  # what we report is written on it, too
+        state.groups[group.key] = group
+        workload = state.workloads.get(group.key)
+        if workload is None or not _reads_groups(workload):
+            return
+        before = workload.group.uid if workload.group is not None else workload.former
+        started = workload.members.started
+        workload.follow(group)
+        state.touch(workload)
+        if (before and before != group.uid) or (started and not workload.members.started):
+            workload.release.start_anew()
+            self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
+        elif group.deleting and not workload.releasing:
+            self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
+
+    def group_gone(self, key: GroupKey, uid: str, now: float) -> None:
+        state = self._state
+        known = state.groups.get(key)
+        if known is None or known.uid != uid:
+            return
+        del state.groups[key]
+        workload = state.workloads.get(key)
+        if workload is not None and workload.group is not None:
+            workload.follow(None)
+            state.touch(workload)
+            if not workload.releasing:
+                self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
+
+    def podsets_seen(self, podsets: PodSets) -> None:
+        """What has no pod yet is planned by its template; what was planned for other templates is planned anew."""
+        state = self._state
+        workload = state.workloads.get(podsets.key)
+        if workload is None:
+            workload = state.add(podsets.key)
+        if workload.podsets == podsets:
+            return
+        self._take_back(workload)
+        workload.expect(podsets)
+        state.touch(workload)
+
+    def podsets_gone(self, key: GroupKey, now: float) -> None:
+        workload = self._state.workloads.get(key)
+        if workload is None or workload.podsets is None:
+            return
+        self._take_back(workload)
+        workload.expect(None)
+        workload.telling.note(now, "its podsets are gone")
+        self._state.touch(workload)
+
+    def _take_back(self, workload: Workload) -> None:
+        for slot in list(workload.members.slots.planned):
+            self._state.assume_slot(workload, slot, "")
+
+    def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
+        """The pod has come that its slot was planned for: it gets the node, unless it asks for something else."""
+        slots, slot = workload.members.slots, member.pod.identity
+        node, template = slots.planned.get(slot), slots.templates.get(slot)
+        if node is None or template is None or not member.pod.live or member.pod.node:
+            return
+        self._state.assume_slot(workload, slot, "")
+        if member.state is MemberState.WAITING and shape_of(member.pod) == shape_of(template):
+            self._steering.lead(workload, member, node, now)
+
+    def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
+        pod = member.pod
+        self._fill_slot(workload, member, now)
+        if workload.seen_at is None and old is None and not workload.release.complete:
+            workload.begin(now)
+        if pod.node and (old is None or not old.node):
+            self._bindings.bound(workload, member)
+        if not pod.live and (old is None or old.live):
+            self._lifecycle.lost(workload, member, now)
+        elif old is not None and not pod.node and refused_by_plugins(member, old):
+            self._refusals.refused(workload, member, now)
+        elif pod.live:
+            workload.members.show(member)
+        self._steering.shown(workload, member)
+
+
+def _reads_groups(workload: Workload) -> bool:
+    groups = (member.pod.group for member in workload.members)
+    return any(group is not None and group.dialect is Dialect.COSCHEDULING for group in groups)

@@ -1,0 +1,261 @@
+"""The permit gate: bind requests are held until the gang is there, then its Bindings are posted together.
+
+The last one is posted when all others are in, and says that the release is whole: after a restart that tells a release
+that broke off from a pod that was lost.
+"""
+
+from __future__ import annotations
+
+from extender.core.bind_calls import Binding
+from extender.core.events import BindArrived, BindingPosted, Outcome
+from extender.core.holds import Hold
+from extender.core.member import Member, MemberState, Stage
+from extender.core.reasons import Reason
+from extender.core.revocations import Revocations
+from extender.core.stamps import DOMAIN, NODE, RANK, marks_of, ranks_of
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain, turned
+from extender.core.turns import Cause, Turn
+from extender.core.workload import Workload
+from policies.model import Pod, Stamp
+from policies.placement.rules import keeps
+
+_MOST_CALLS = 8
+"""That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
+
+
+class Bindings:
+    """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def arrived(self, event: BindArrived, now: float) -> None:
+        """kube-scheduler asks for a Binding of a pod that may be bound: hold it, or post it if it is in no gang."""
+        state, pod = self._state, self._state.pods[event.uid]
+        found = state.member(event.uid)
+        if found is None:
+            return self._bind_alone(pod, event)
+        workload, member = found
+        if not member.placed or member.node != event.node:
+            return state.answer(event.call, "the gang has no placement with this pod on this node any more")
+        state.answer_hold(workload, member, "superseded by a newer bind request")
+        workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
+        state.binds.hold(event.call, pod.uid)
+        return state.touch(workload)
+
+    def asked_again(self, event: BindArrived, binding: Binding) -> None:
+        """Its Binding is being written: this call waits for the same answer, or asks for another node."""
+        if binding.node != event.node:
+            return self._state.answer(event.call, f"a Binding to {binding.node} is being posted")
+        binding.calls.append(event.call)
+        if len(binding.calls) > _MOST_CALLS:
+            # Not the first: while somebody waits for that one, the Binding is sent.
+            self._state.answer(binding.calls.pop(1), "superseded by a newer bind request")
+        return None
+
+    def disconnected(self, call: int, now: float) -> None:
+        """kube-scheduler gave up on a held call; its pod will come back through a new cycle."""
+        found = self._state.member(self._state.binds.let_go(call))
+        if found is None or found[1].hold is None:
+            return
+        workload, member = found
+        workload.members.let_go(member)
+        workload.telling.note(now, "a held bind request was given up by kube-scheduler")
+        if not workload.members.holds:
+            # Nobody is at the gate any more whose deadline would end it.
+            self._revocations.extend(workload, now)
+        if workload.release.last == member.uid:
+            workload.release.wait_for(None)
+        self._state.touch(workload)
+
+    def posted(self, event: BindingPosted, now: float) -> None:
+        """A Binding has ended: tell the calls that wait for it, and take its outcome over."""
+        state, uid = self._state, event.uid
+        binding = state.binds.written(uid)
+        if binding is None:
+            return
+        done = event.outcome is Outcome.DONE
+        for call in binding.calls:
+            state.answer(call, "" if done else event.detail or "the Binding failed")
+        if done:
+            state.mark_bound(uid, binding)
+        if (found := state.member(uid)) is not None:
+            self._outcome(*found, event, now)
+            state.touch(found[0])
+        elif event.outcome is Outcome.REFUSED and ((pod := state.pods.get(uid)) is None or not pod.node):
+            state.free(uid)
+
+    def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
+        match event.outcome:
+            case Outcome.DONE:
+                self.bound(workload, member)
+            case Outcome.REFUSED if member.state is MemberState.BINDING:
+                self._revocations.lose(workload, member, now)
+            case Outcome.REFUSED if member.state is MemberState.UNKNOWN:
+                self._state.unassume(workload, member)
+            case Outcome.UNKNOWN if member.state is MemberState.BINDING:
+                workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
+                self._revocations.extend(workload, now)
+                if member.pod.live:
+                    workload.members.move(member, MemberState.UNKNOWN)
+                else:
+                    self._state.unassume(workload, member)
+        workload.members.show(member)
+
+    def bound(self, workload: Workload, member: Member) -> None:
+        """A member is bound: its promise is kept, and whoever waits for it is told."""
+        hold, node = member.hold, member.pod.node
+        if hold is not None:
+            said = "" if hold.node == node else f"the pod is already on {node}"
+            self._state.answer_hold(workload, member, said)
+        if workload.release.last == member.uid:
+            workload.release.wait_for(None)
+        workload.members.show(member)
+        self._steering.settle(workload, member)
+
+    def taken_over(self, workload: Workload, member: Member, now: float) -> None:
+        """The member was in another gang or in none when its Binding was asked for: the room stays promised."""
+        binding = self._state.binds.writing.get(member.uid)
+        if binding is None or member.pod.node or not member.pod.live:
+            return
+        ours = binding.workload == workload.key
+        workload.members.move(member, MemberState.BINDING if ours else MemberState.UNKNOWN, binding.node)
+        self._state.claims.assume(member.pod, binding.node)
+        self._revocations.extend(workload, now)
+
+    def deadline(self, workload: Workload) -> float:
+        """The instant by which posting has to start, so that it ends before the first held request expires."""
+        limits, holds, group = self._state.limits, workload.members.holds, workload.group
+        needed_s = limits.post_margin_s + limits.post_member_s * len(workload.members.placed)
+        deadline = holds.first_to_expire() - needed_s
+        if group is None or group.timeout_s is None:
+            return deadline
+        return min(deadline, holds.first_arrived() + group.timeout_s)
+
+    def is_late(self, workload: Workload, now: float) -> bool:
+        """Whether something is held that cannot wait any longer."""
+        return bool(workload.members.holds) and now >= self.deadline(workload)
+
+    def progress(self, workload: Workload, now: float) -> None:
+        """Go on with a release, or begin one if a quorum is held."""
+        members, release = workload.members, workload.release
+        if members.holds and (release.complete or (workload.releasing and self._can_complete(workload))):
+            if not release.complete and release.last is None and not members.started:
+                # The last one went away and is back, and nothing is bound yet: it is the last one again.
+                release.wait_for(self._last(workload))
+            self._post_held(workload, complete=release.complete)
+        if members.binding:
+            return
+        if release.last is None:
+            if members.holds:
+                self._begin(workload, now)
+        elif not workload.doubtful or self.is_late(workload, now):
+            self._post_last(workload, release.last, now)
+
+    def _can_complete(self, workload: Workload) -> bool:
+        """Whether a release that is under way has its quorum still, counting those whose Binding may be written."""
+        unknown = sum(member.hold is None for member in workload.members.unknown.values())
+        needed = workload.min_member
+        return needed is not None and workload.reached(Stage.ARRIVED) + unknown >= needed
+
+    def _begin(self, workload: Workload, now: float) -> None:
+        needed, arrived = workload.min_member, workload.reached(Stage.ARRIVED)
+        members, release = workload.members, workload.release
+        if needed is None or arrived < needed:
+            held = f"{arrived} of {needed} members reached bind"
+            return explain(self._state, workload, Reason("Holding", held, warning=False), now)
+        if now >= self.deadline(workload):
+            why = "the gang became complete too late to bind it in time"
+            return self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+        if (spoiled := self._spoiled(workload)) is not None:
+            return self._revocations.revoke(workload, spoiled, now, Cause.LAST_LOOK)
+        last, since = self._last(workload), members.holds.first_arrived()
+        release.wait_for(last if len(members.holds) > 1 else None)
+        release.begin(members.continued or last, now)
+        workload.telling.note(now, f"released with {len(members.holds)} members")
+        turned(self._state, workload, Turn.RELEASED, now, since=since)
+        explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)
+        return self._post_held(workload, complete=len(members.holds) == 1)
+
+    def _spoiled(self, workload: Workload) -> str | None:
+        """The last look at every node and pod before anything is bound."""
+        placed = []
+        for uid, hold in workload.members.holds.items():
+            pod = workload.members[uid].pod
+            if not pod.live or pod.node:
+                return "a held member changed before the release"
+            if (unfit := self._state.unfit(pod, hold.node)) is not None:
+                return unfit
+            placed.append((workload.asking(pod), hold.node))
+        if not keeps(placed, self._state.claims.snapshot()):
+            return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
+        return None
+
+    def _last(self, workload: Workload) -> str:
+        return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)
+
+    def _post_last(self, workload: Workload, uid: str, now: float) -> None:
+        workload.release.wait_for(None)
+        if not workload.members.started:
+            why = "none of the gang's Bindings was accepted"
+            return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
+        whole = workload.reached(Stage.BOUND) + 1 >= (workload.min_member or 0)
+        return self._post(workload, uid, ranks_of(workload, [uid])[uid], complete=whole)
+
+    def _post_held(self, workload: Workload, *, complete: bool) -> None:
+        uids = [uid for uid in workload.members.holds if uid != workload.release.last]
+        ranks = ranks_of(workload, uids) if uids else {}
+        for uid in uids:
+            self._post(workload, uid, ranks[uid], complete=complete)
+
+    def _post(self, workload: Workload, uid: str, rank: int, *, complete: bool) -> None:
+        state, members, release = self._state, workload.members, workload.release
+        member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
+        node = member.node
+        members.move(member, MemberState.BINDING)
+        if (hold := members.let_go(member)) is None:
+            return
+        state.binds.let_go(hold.call)
+        at = 0.0 if release.began is None else release.began - state.epoch
+        stamp = Stamp(workload.uid, release.name or uid, complete, quorum, size, at)
+        marks = {**marks_of(stamp), NODE: node, RANK: str(rank)}
+        if (nearest := next(state.claims.domains(node), None)) is not None:
+            marks[DOMAIN] = nearest[1]
+        state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks)
+
+    def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
+        """A pod of no gang: at once, unless the room was promised after it had passed filter."""
+        state = self._state
+        promised = state.claims.promised_nodes.get(event.node, {})
+        if promised and pod.uid not in promised and not state.claims.fits(event.node, pod.requests):
+            return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
+        state.news.taken = True
+        state.claims.assume(pod, event.node)
+        return state.post(pod, Binding(event.node, [event.call]), event.expires)
+
+    def recover(self, workload: Workload, now: float) -> None:
+        """Read the release from the stamps. One that broke off is told by how many slots it has bound: fewer than its
+        quorum. What an earlier version stamped says no quorum: there it is whole unless the member that was to be bound
+        last, whose UID names it, is there.
+        """
+        members = workload.members
+        bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
+        name = bound[0].release if bound else ""
+        same = [
+            (pod, pod.stamp)
+            for pod in (one.pod for one in members)
+            if pod.stamp is not None and pod.stamp.release == name
+        ]
+        began = min((stamp.at for _, stamp in same if stamp.at), default=None)
+        quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
+        if quorum is None:
+            whole = bool(same) and name not in members
+        else:
+            whole = len({pod.identity for pod, _ in same}) >= quorum
+        complete = workload.whole or whole or any(stamp.complete for _, stamp in same)
+        at = None if began is None else min(began + self._state.epoch, now)
+        workload.release.recover(name, at, complete=complete)

@@ -1,0 +1,100 @@
+"""What kube-scheduler's calls are answered: which candidates a pod may use, whom it may preempt, whether it is bound.
+
+The same question gets the same answer until an event changes the facts.
+"""
+
+from __future__ import annotations
+
+from extender.core.advisory import Advisory
+from extender.core.binding import Bindings
+from extender.core.effects import AnswerFilter, AnswerPreempt
+from extender.core.events import BindArrived, FilterCalled, PreemptCalled
+from extender.core.member import MemberState
+from extender.core.refusals import GANG_WAITS, Refusals
+from extender.core.singles import Singles
+from extender.core.state import State
+
+
+class Calls:
+    """``advisory``: where kube-scheduler does as it likes, and is only watched."""
+
+    def __init__(
+        self, state: State, bindings: Bindings, refusals: Refusals, singles: Singles, advisory: Advisory | None
+    ) -> None:
+        self._state = state
+        self._bindings = bindings
+        self._refusals = refusals
+        self._singles = singles
+        self._advisory = advisory
+
+    def filter(self, event: FilterCalled, now: float) -> None:
+        """O(1) for a gang's pod: the node planned for it, or nothing."""
+        state = self._state
+        pod = state.pods.get(event.pod.uid, event.pod)
+        if self._advisory is not None:
+            return self._advisory.filter(event, pod)
+        if pod.native_group:
+            return state.out.append(AnswerFilter(event.call, event.candidates))
+        if pod.group_key is None:
+            return self._singles.filter(event, pod)
+        found = state.member(pod.uid)
+        node = pod.node or (found[1].node if found is not None else "")
+        if node and node in event.candidates:
+            return state.out.append(AnswerFilter(event.call, (node,)))
+        # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
+        asked_widely = event.candidates != (event.pod.nominated_node,)
+        if found is not None and found[1].placed and found[1].state is not MemberState.BINDING and asked_widely:
+            self._refusals.refused(*found, now)
+        return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
+
+    def preempt(self, event: PreemptCalled) -> None:
+        """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod.
+
+        In advisory mode a gang's pod may preempt as any other.
+        """
+        state = self._state
+        pod = state.pods.get(event.pod.uid, event.pod)
+        vetoed = self._advisory is None and pod.group_key is not None and not pod.native_group
+        allowed = {
+            node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
+        }
+        state.out.append(AnswerPreempt(event.call, {} if vetoed else allowed))
+
+    def bind(self, event: BindArrived, now: float) -> None:
+        """kube-scheduler asks for a Binding: answer, post, or hold."""
+        state = self._state
+        pod = state.pods.get(event.uid)
+        if not state.recovered:
+            return state.answer(event.call, "Muster is starting; try again")
+        if pod is None:
+            # kube-scheduler's watch can be ahead of ours: wait for the pod a moment instead of failing its bind.
+            if (earlier := state.binds.stop_awaiting(event.uid)) is not None:
+                state.answer(earlier.call, "superseded by a newer bind request")
+            return state.binds.await_pod(event, now + state.limits.unseen_s)
+        if pod.node:
+            return state.answer(event.call, "" if pod.node == event.node else f"the pod is already on {pod.node}")
+        if not pod.live:
+            return state.answer(event.call, "the pod is being deleted or has ended")
+        if (binding := state.binds.writing.get(event.uid)) is not None:
+            return self._bindings.asked_again(event, binding)
+        if self._advisory is not None:
+            return self._advisory.bind(pod, event, now)
+        return self._bindings.arrived(event, now)
+
+    def disconnected(self, call: int, now: float) -> None:
+        """kube-scheduler waits no longer for this answer."""
+        unseen = self._state.binds.unseen
+        for uid in [uid for uid, (event, _) in unseen.items() if event.call == call]:
+            self._state.binds.stop_awaiting(uid)
+        self._bindings.disconnected(call, now)
+
+    def expire(self, now: float) -> None:
+        """Pods that the watch has not shown in time."""
+        for uid, (event, until) in list(self._state.binds.unseen.items()):
+            if now >= until:
+                self._state.binds.stop_awaiting(uid)
+                self._state.answer(event.call, "Muster has not seen this pod yet; try again")
+
+    def _is_single(self, uid: str) -> bool:
+        pod = self._state.pods.get(uid)
+        return pod is not None and pod.group_key is None

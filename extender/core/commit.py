@@ -1,0 +1,105 @@
+"""Committing a plan that was checked: every slot is promised its node, in a large gang some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from extender.core.claims import SlotOf
+from extender.core.demands import shape_of
+from extender.core.planner import Plan
+from extender.core.reasons import Reason
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain, turned
+from extender.core.turns import Cause, Turn
+from extender.core.workload import Workload
+from policies.model import Pod
+from policies.steps import Steps
+from policies.words import counted
+
+_AT_ONCE = 100
+"""How many slots are promised their nodes in one step."""
+_SEAT = 4
+"""What each costs, in units of ``policies.steps``."""
+
+Holds = Callable[[Workload, Plan], bool]
+Seat = tuple[Pod, str]
+
+
+class Commit:
+    """The only way from a plan to promises."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
+        """``holds`` says whether a part of the plan can still be promised, after others were let in."""
+        state, seats = self._state, list(zip(plan.pods, plan.nodes.values(), strict=True))
+        workload.fill(going_on=len(seats) > _AT_ONCE)
+        for at in range(0, len(seats), _AT_ONCE):
+            some = seats[at : at + _AT_ONCE]
+            if at:
+                state.index(workload)
+                as_of, version = state.claims.changes, workload.version
+                # Together with the first hundred the whole plan was checked.
+                yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
+                changed = (as_of, version) != (state.claims.changes, workload.version)
+                if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
+                    workload.fill(going_on=False)
+                    return self._give_up(workload, now)
+            self._fill(workload, some, now)
+        workload.fill(going_on=False)
+        if not workload.whole:
+            turned(state, workload, Turn.PLANNED, now)
+            text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {self._steering.outlook}"
+            explain(state, workload, Reason("Placed", text, warning=False), now)
+        state.touch(workload)
+        return None
+
+    def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
+        """Whether each that was promised a node still has the promise, or is there."""
+        members, planned = workload.members, workload.members.slots.planned
+        for pod, node in promised:
+            member = members.get(pod.uid)
+            if (planned.get(pod.identity) if member is None else member.node or member.pod.node) != node:
+                return False
+        return True
+
+    def _goes_on(self, workload: Workload, rest: Sequence[Seat], holds: Holds) -> bool:
+        """Whether the next slots can be promised their nodes: nothing that matters has changed meanwhile."""
+        if workload.releasing or self._state.workloads.get(workload.key) is not workload:
+            return False
+        members = workload.members
+        for pod, _ in rest:
+            if pod.identity not in members.slots.lacking:
+                return False
+            if shape_of(workload.asking(members.stands_for(pod.identity))) != shape_of(pod):
+                return False
+        return holds(workload, Plan([pod for pod, _ in rest], {pod.identity: node for pod, node in rest}))
+
+    def _give_up(self, workload: Workload, now: float) -> None:
+        """Some of a gang that has yet to start are promised a node, and the others have lost theirs."""
+        release = workload.release
+        started = release.complete or workload.releasing or release.partial_since is not None
+        if workload.members.placed and not started and not workload.seated:
+            why = "the cluster or the gang changed while its members were given their nodes"
+            self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
+        self._state.touch(workload)
+
+    def _fill(self, workload: Workload, seats: Sequence[Seat], now: float) -> None:
+        """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
+        state, members = self._state, workload.members
+        taken = [node for _, node in seats] if workload.reserved else []
+        for slot in list(workload.reserved):
+            claim = state.claims.get(SlotOf(workload.key, slot))
+            if claim is not None and claim.node in taken:
+                taken.remove(claim.node)
+                state.unreserve(workload, slot)
+        for pod, node in seats:
+            if (member := members.get(pod.uid)) is not None:
+                self._steering.lead(workload, member, node, now)
+            else:
+                state.assume_slot(workload, pod.identity, node)

@@ -1,0 +1,27 @@
+"""Pods of no gang that were refused for the sake of promised room, and where such promises have ended since."""
+
+from __future__ import annotations
+
+
+class KeptOut:
+    """``pods``: UIDs. ``reopened``: nodes."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, None] = {}
+        self.reopened: dict[str, None] = {}
+
+    def add(self, uid: str) -> None:
+        self.pods[uid] = None
+
+    def drop(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+
+    def reopen(self, node: str) -> None:
+        """A promise of room there has ended: it may be for one of them."""
+        if self.pods:
+            self.reopened[node] = None
+
+    def take_reopened(self) -> dict[str, None]:
+        """The nodes since the last time."""
+        nodes, self.reopened = self.reopened, {}
+        return nodes

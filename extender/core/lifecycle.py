@@ -1,0 +1,254 @@
+"""settle(): what follows for a workload from all that has happened to it. Wait, hold, bind, run, break off, end.
+
+Nothing stays bound in part: what broke off is completed in time, or evicted.
+"""
+
+from __future__ import annotations
+
+from extender.core.binding import Bindings
+from extender.core.claims import SlotOf
+from extender.core.effects import Evict
+from extender.core.member import Member, MemberState, Stage, Step
+from extender.core.problems import foreign, running, too_few
+from extender.core.reasons import Reason
+from extender.core.refusals import Refusals
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain, tell, turned
+from extender.core.turns import Cause, Turn
+from extender.core.workload import Phase, Workload
+from policies.words import counted
+
+
+class Lifecycle:
+    """``settle`` is called once for each workload that an event has touched, ``expire`` before it when time is up."""
+
+    def __init__(
+        self, state: State, steering: Leading, revocations: Revocations, bindings: Bindings, refusals: Refusals
+    ) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+        self._bindings = bindings
+        self._refusals = refusals
+
+    def settle(self, workload: Workload, now: float) -> None:
+        """Draw every conclusion. Nothing changes when it is done again."""
+        state, members, release = self._state, workload.members, workload.release
+        if state.synced:
+            if (
+                members.slots.reached(Stage.BOUND)
+                or members.holds
+                or members.binding
+                or release.name
+                or release.complete
+            ):
+                self._judge(workload, now)
+            else:
+                self._revocations.drop_broken(workload, now)
+                if not members.slots.lacking:
+                    self._take_stock(workload, now)
+            if members.steps[Step.READY]:
+                self._steering.ungate(workload)
+        state.index(workload)
+        if state.workloads.get(workload.key) is workload:
+            self._set_timer(workload, now)
+
+    def lead_on(self, workload: Workload, now: float) -> None:
+        """Only what kube-scheduler is told of it has gone on."""
+        if self._state.synced:
+            self._steering.ungate(workload)
+        self._set_timer(workload, now)
+
+    def _set_timer(self, workload: Workload, now: float) -> None:
+        if (at := self._next_look(workload, now)) is not None:
+            self._state.timers.set(workload.key, at)
+
+    def _judge(self, workload: Workload, now: float) -> None:
+        """Something of it is bound, held or on its way, or was."""
+        members, release = workload.members, workload.release
+        if not members.started and not workload.releasing:
+            self._lapse(workload)
+        if not release.complete and workload.whole and not self._is_shared(workload):
+            # Even if a member is lost before the last answer of its release has come.
+            self._became_whole(workload, now)
+        if members.holds or release.last is not None:
+            self._bindings.progress(workload, now)
+        if not workload.releasing:
+            self._revocations.drop_broken(workload, now)
+            self._take_stock(workload, now)
+        if release.complete:
+            self._steering.confirm(workload)
+
+    def recover(self, workload: Workload, now: float) -> None:
+        """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
+        self._bindings.recover(workload, now)
+        if workload.members.started and not workload.whole and not workload.release.complete:
+            began = workload.release.began
+            # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
+            limits = self._state.limits
+            least = now - max(0.0, limits.partial_s - limits.plan_s)
+            self._became_partial(workload, now if began is None else max(began, least), now)
+        self._state.touch(workload)
+
+    def lost(self, workload: Workload, member: Member, now: float) -> None:
+        """A member is going or at its end: it can be held no longer, and the gang may not be able to start."""
+        state, members, release = self._state, workload.members, workload.release
+        state.answer_hold(workload, member, "the pod is being deleted or has ended")
+        state.touch(workload)
+        if member.state is MemberState.BINDING:
+            return
+        placed = member.placed
+        if release.last == member.uid:
+            release.wait_for(None)
+        if placed:
+            self._revocations.lose(workload, member, now)
+        members.show(member)
+        self._steering.settle(workload, member)
+        if placed and not (release.complete or workload.releasing or members.started) and not workload.seated:
+            why = "a member was deleted before the gang could start"
+            self._revocations.revoke(workload, why, now, Cause.MEMBER_LOST)
+
+    def expire(self, workload: Workload, now: float) -> None:
+        """Look at every deadline; called when one may have passed."""
+        state = self._state
+        tell(state, workload, now)
+        if workload.sweep_at and now >= workload.sweep_at:
+            self._steering.sweep(workload, now)
+        for slot in list(workload.reserved):
+            claim = state.claims.get(SlotOf(workload.key, slot))
+            if claim is None or (claim.until is not None and now >= claim.until):
+                state.unreserve(workload, slot)
+        self._evict_partial(workload, now)
+        workload.retries.expire(now)
+        self._expire_holds(workload, now)
+        if self._awaits_plan(workload) and now >= workload.plan_deadline:
+            self._refusals.plan_failed(workload, now)
+        state.touch(workload)
+
+    def _expire_holds(self, workload: Workload, now: float) -> None:
+        state, members = self._state, workload.members
+        late = self._bindings.is_late(workload, now)
+        if workload.doubtful and (late or now >= workload.plan_deadline):
+            # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
+            for member in list(members.unknown.values()) if now >= workload.plan_deadline else ():
+                members.move(member, MemberState.ASSUMED if member.hold is None else MemberState.HELD)
+            self._bindings.progress(workload, now)
+        if not late or not members.holds:
+            return
+        if members.binding:
+            # What becomes of the Binding that hangs decides about the last one: its bind has to come again.
+            for uid in list(members.holds):
+                state.answer_hold(workload, members[uid], "another Binding of its gang has not ended in time")
+            workload.release.wait_for(None)
+            self._revocations.extend(workload, now)
+        elif not workload.releasing:
+            missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
+            held = f"only {len(members.holds)} of {workload.min_member} members"
+            why = f"{held} reached bind before the deadline; missing: {', '.join(missing)}"
+            self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+
+    def _awaits_plan(self, workload: Workload) -> bool:
+        """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count."""
+        members = workload.members
+        return bool(members.placed) and not (members.holds or workload.releasing or workload.carrying_out)
+
+    def _next_look(self, workload: Workload, now: float) -> float | None:
+        """The first of its deadlines."""
+        limits, members, retries = self._state.limits, workload.members, workload.retries
+        at = [workload.telling.when(limits.report_s), workload.sweep_at or None]
+        if retries.nodes or retries.not_before:
+            at.append(retries.next_end())
+        if members.placed:
+            awaited = self._awaits_plan(workload)
+            if not awaited:
+                # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
+                workload.wait_until(max(workload.plan_deadline, now + limits.report_s))
+            if members.holds:
+                at.append(self._bindings.deadline(workload))
+            if awaited or workload.doubtful:
+                at.append(workload.plan_deadline)
+        for slot in workload.reserved:
+            claim = self._state.claims.get(SlotOf(workload.key, slot))
+            at.append(claim.until if claim is not None else None)
+        if workload.release.partial_since is not None:
+            at.append(workload.release.partial_since + limits.partial_s)
+        return min((instant for instant in at if instant is not None), default=None)
+
+    def _is_shared(self, workload: Workload) -> bool:
+        """Not ours to judge: what another scheduler has bound is never evicted."""
+        return any(name not in self._state.schedulers for name in workload.members.schedulers)
+
+    def _lapse(self, workload: Workload) -> None:
+        """Nothing of ours is bound or on its way."""
+        workload.release.lapse(whole=bool(workload.members.bound))
+        for slot in list(workload.reserved):
+            self._state.unreserve(workload, slot)
+
+    def _take_stock(self, workload: Workload, now: float) -> None:
+        """Find out how it stands while nothing of it is on its way, and say so."""
+        if self._is_shared(workload):
+            if (why := foreign(workload, self._state.schedulers)) is not None:
+                explain(self._state, workload, why, now)
+            return
+        lacking = workload.members.slots.lacking
+        if not lacking:
+            workload.telling.explain_surplus(None)
+        match workload.phase:
+            case Phase.RUNNING:
+                if workload.whole:
+                    self._became_whole(workload, now)
+                explain(self._state, workload, running(workload), now)
+            case Phase.PARTIAL if not workload.doubtful:
+                self._became_partial(workload, now, now)
+            case Phase.ENDED:
+                self._say_over(workload, now)
+            case Phase.WAITING if not lacking and (why := too_few(workload)) is not None:
+                explain(self._state, workload, why, now)
+
+    def _became_whole(self, workload: Workload, now: float) -> None:
+        if not workload.release.complete and workload.members.live:
+            turned(self._state, workload, Turn.STARTED, now)
+        workload.release.become_whole()
+        workload.retries.start()
+        workload.begin(None)
+        for slot in list(workload.reserved):
+            self._state.unreserve(workload, slot)
+
+    def _became_partial(self, workload: Workload, since: float, now: float) -> None:
+        if workload.min_member is None:
+            return  # nobody says what whole is, so nobody is evicted for not being it
+        count, needed, release = workload.reached(Stage.BOUND), workload.min_member, workload.release
+        if release.partial_since is None:
+            turned(self._state, workload, Turn.BROKEN, now)
+        elif release.partial_count == count:
+            return  # that was said; what has been said since is news about its replacements
+        release.break_off(since if release.partial_since is None else release.partial_since, count)
+        message = f"its start broke off with {count} of {needed} members bound; replacements are placed first"
+        explain(self._state, workload, Reason("Partial", message), now)
+
+    def _evict_partial(self, workload: Workload, now: float) -> None:
+        """The bound members of a gang that stayed incomplete for too long give their room back."""
+        limits, release = self._state.limits, workload.release
+        if release.partial_since is None or release.complete or now < release.partial_since + limits.partial_s:
+            return
+        release.break_off(now, release.partial_count)
+        if limits.evict_partial and not workload.releasing:
+            workload.telling.note(now, "evicting the bound members: the gang never became whole")
+            for pod in [pod for pod in workload.bound if pod.stamp is not None]:
+                self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, "its gang never became whole"))
+
+    def _say_over(self, workload: Workload, now: float) -> None:
+        """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
+        members = workload.members
+        ours = [member.pod for member in members if members.is_ours(member.pod)]
+        if ended := [pod for pod in ours if pod.terminal]:
+            failed = sum(pod.phase == "Failed" for pod in ended)
+            text = f"{counted(len(ended), 'member', 'has', 'have')} ended"
+            text += f", {failed} of them failed" if failed else ""
+            explain(self._state, workload, Reason("Ended", text, warning=False), now)
+        elif len(members) and not ours:
+            old = counted(len(members), "pod", "belongs", "belong")
+            text = f"0 of {workload.min_member} members exist; {old} to an earlier PodGroup of this name"
+            explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)

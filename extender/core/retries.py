@@ -1,0 +1,76 @@
+"""What a workload has failed at, and when it may be tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from extender.core.backoff import pause_s
+
+_FREE_TRIES = 3
+"""Nodes that may refuse a gang before it rests between one try and the next."""
+_REMEMBERED = 10
+"""A node that refuses is remembered so much longer, at most, than a gang rests: meanwhile others are tried."""
+
+
+@dataclass(slots=True)
+class Retries:
+    """``not_before``: the instant before which it is not planned. ``nodes``: those that kube-scheduler refused for a
+    member, and the instant from which each may be tried again. ``refusals``: in a row, until it starts. ``words``: what
+    kube-scheduler said last. ``version`` grows with every change that a plan depends on.
+    """
+
+    not_before: float = 0.0
+    failures: int = 0
+    nodes: dict[str, float] = field(default_factory=dict)
+    refusals: int = 0
+    words: str = ""
+    version: int = 0
+
+    def fail(self, now: float, most_s: float) -> None:
+        """It failed in a way that trying again at once would not mend."""
+        self.failures += 1
+        self.not_before = now + pause_s(self.failures, 1.0, most_s)
+
+    def refuse(self, nodes: list[str], now: float, most_s: float) -> None:
+        """kube-scheduler would not have members on these nodes: they are planned around for a while."""
+        self.refusals += 1
+        until = now + pause_s(self.refusals, 1.0, _REMEMBERED * most_s)
+        self.nodes |= dict.fromkeys(nodes, until)
+        self.version += 1
+
+    def insist(self) -> None:
+        """Nobody else is to be blamed: it rests after the next refusal."""
+        self.refusals = max(self.refusals, _FREE_TRIES)
+
+    def rest(self, words: str, now: float, most_s: float) -> bool:
+        """One that is refused again and again holds no room for a while. Returns whether it rests."""
+        self.words = words or self.words
+        if self.refusals <= _FREE_TRIES:
+            return False
+        self.not_before = max(self.not_before, now + pause_s(self.refusals - _FREE_TRIES, 1.0, most_s))
+        return True
+
+    def forgive(self, node: str, *, at_once: bool = False) -> None:
+        """The node may be tried again; ``at_once``: so may the workload."""
+        if self.nodes.pop(node, None) is not None:
+            self.version += 1
+        if at_once and self.refusals:
+            self.not_before = 0.0
+            self.version += 1
+
+    def expire(self, now: float) -> None:
+        """What has lasted long enough is over."""
+        for node in [node for node, until in self.nodes.items() if now >= until]:
+            self.forgive(node)
+        if self.not_before and now >= self.not_before:
+            self.not_before = 0.0
+            self.version += 1
+
+    def start(self) -> None:
+        """It has started: the past is forgotten."""
+        self.failures, self.refusals, self.words = 0, 0, ""
+
+    def next_end(self) -> float | None:
+        """The first instant at which something lapses."""
+        ends = [*self.nodes.values(), *([self.not_before] if self.not_before else [])]
+        return min(ends, default=None)

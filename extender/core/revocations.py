@@ -1,0 +1,132 @@
+"""Taking promises back: a whole workload's, or one member's. What is held or nominated for them ends as well."""
+
+from __future__ import annotations
+
+from extender.core.claims import SlotOf
+from extender.core.member import Member, MemberState, Step
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain, report, turned
+from extender.core.turns import DEADLINES, Cause, Turn
+from extender.core.workload import Workload
+
+_ON_THE_WAY = (MemberState.BINDING, MemberState.UNKNOWN)
+
+
+class Revocations:
+    """Takes room back."""
+
+    def __init__(self, state: State, steering: Leading) -> None:
+        self._state = state
+        self._steering = steering
+
+    def revoke(self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False) -> None:
+        """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
+        state, members = self._state, workload.members
+        workload.telling.note(now, f"forgotten: {why}")
+        if members.holds:
+            # kube-scheduler clears their nominations, or fails to: time to look.
+            self._steering.sweep_later(workload, now)
+        if members.placed or members.holds:
+            turned(state, workload, Turn.FORGOTTEN, now, cause=cause, detail=why)
+        for member in list(members.placed.values()):
+            if member.state not in _ON_THE_WAY:
+                self._steering.stop(workload, member)
+                state.answer_hold(workload, member, why)
+                state.unassume(workload, member)
+        for uid in list(members.holds):
+            state.answer_hold(workload, members[uid], why)
+        for slot in list(members.slots.planned):
+            state.assume_slot(workload, slot, "")
+        workload.release.wait_for(None)
+        if penalty:
+            workload.retries.fail(now, state.limits.retry_max_s)
+        if members.slots.lacking and not workload.whole:
+            explain(state, workload, Reason("Forgotten", why), now)
+            if cause in DEADLINES:
+                report(state, workload, now)
+        state.touch(workload)
+
+    def lose(self, workload: Workload, member: Member, now: float) -> None:
+        """Take the room of a lost member back, unless part of its gang is bound: then its replacement gets the room."""
+        state, members = self._state, workload.members
+        started = members.started or any(one is not member for one in members.binding.values())
+        claim = state.claims.get(member.uid) if member.placed else None
+        self._steering.stop(workload, member)
+        state.unassume(workload, member)
+        if claim is not None and started and not workload.release.complete:
+            state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
+
+    def give_way(self, node: str, now: float) -> None:
+        """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
+        state = self._state
+        for owner, claim in reversed(list(state.claims.promised_on(node))):
+            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+            if workload is None or not self._is_promised(workload, owner):
+                continue
+            if not state.claims.overcommitted(node, claim.requests):
+                continue
+            if workload.releasing or self._in_doubt(workload, owner):
+                workload.unsettle(node)
+            else:
+                why = f"the room planned on node {node} was taken by another pod"
+                self.revoke(workload, why, now, Cause.ROOM_TAKEN)
+
+    def check(self, node: str, now: float) -> None:
+        """A node changed: placements on it that no longer hold are taken back, and planned anew."""
+        state = self._state
+        for owner, claim in list(state.claims.promised_on(node)):
+            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+            if workload is None or not self._is_promised(workload, owner):
+                continue
+            if isinstance(owner, SlotOf):
+                pod = workload.members.slots.templates[owner.slot]
+            else:
+                pod = workload.members[owner].pod
+            if state.claims.admits(node, pod.selection):
+                continue
+            if workload.releasing or self._in_doubt(workload, owner):
+                workload.unsettle(node)
+            else:
+                why = f"node {node} is gone, not ready or closed to the gang"
+                self.revoke(workload, why, now, Cause.NODE_CHANGED)
+        self.give_way(node, now)
+
+    def drop_broken(self, workload: Workload, now: float) -> None:
+        """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
+        if workload.members.steps[Step.FAILED]:
+            self._drop_unled(workload, now)
+        if workload.unsettled:
+            self._drop_unfit(workload, now)
+
+    def _drop_unled(self, workload: Workload, now: float) -> None:
+        """Whom nobody leads to his node would keep it for ever."""
+        for member in workload.members.placed.values():
+            if member.step is Step.FAILED and member.state is not MemberState.UNKNOWN:
+                why = f"pod {member.pod.name} could not be nominated or ungated while others were bound"
+                return self.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
+
+    def _drop_unfit(self, workload: Workload, now: float) -> None:
+        """The nodes that have changed."""
+        for member in workload.members.placed.values():
+            if member.node not in workload.unsettled or member.state is MemberState.UNKNOWN:
+                continue
+            if (unfit := self._state.unfit(member.pod, member.node)) is not None:
+                return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)
+        if not workload.doubtful:
+            workload.settle_nodes()
+
+    def extend(self, workload: Workload, now: float) -> None:
+        """kube-scheduler has a full plan's time again to take the placement up."""
+        workload.wait_until(now + self._state.limits.plan_s)
+
+    @staticmethod
+    def _in_doubt(workload: Workload, owner: str | SlotOf) -> bool:
+        return not isinstance(owner, SlotOf) and workload.members[owner].state is MemberState.UNKNOWN
+
+    @staticmethod
+    def _is_promised(workload: Workload, owner: str | SlotOf) -> bool:
+        if isinstance(owner, SlotOf):
+            return owner.slot in workload.members.slots.planned
+        return owner in workload.members.placed

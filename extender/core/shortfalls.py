@@ -1,0 +1,74 @@
+"""Why workloads of a shape could not be admitted: what was found stands until something that it rests on changes.
+
+Each cause has its own scope: what one queue lacks says nothing about another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from extender.core.reasons import Reason
+from extender.core.shape import Shape
+
+
+class Lack(Enum):
+    """What a workload of that shape lacked."""
+
+    ROOM = "room"
+
+
+Scope = str
+"""Whom it concerns: everybody, or the queue of that name."""
+EVERYBODY: Scope = ""
+
+
+class Shortfalls:
+    """Reasons by cause, scope and shape. The same words are the same object."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Lack, Scope], dict[Shape, Reason]] = {}
+        self._shapes: dict[Shape, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def get(self, shape: Shape, scope: Scope = EVERYBODY) -> Reason | None:
+        """Why such a workload of that queue cannot be admitted, as far as is known."""
+        if shape not in self._shapes:
+            return None
+        for (_, concerned), reasons in self._known.items():
+            if concerned in (EVERYBODY, scope) and (reason := reasons.get(shape)) is not None:
+                return reason
+        return None
+
+    def put(self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY) -> None:
+        reasons = self._known.setdefault((lack, scope), {})
+        if shape not in reasons:
+            self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        reasons[shape] = reason
+
+    def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
+        """Those that lack it."""
+        return iter(
+            [(scope, shape) for (one, scope), reasons in self._known.items() if one is lack for shape in reasons]
+        )
+
+    def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
+        """It may be there by now."""
+        if self._known.get((lack, scope), {}).pop(shape, None) is not None:
+            self._shapes[shape] -= 1
+            if not self._shapes[shape]:
+                del self._shapes[shape]
+
+    def clear(self, lack: Lack) -> None:
+        """Whatever was found of this cause may be wrong."""
+        for scope, shape in self.shapes(lack):
+            self.drop(lack, shape, scope)
+
+    def keep(self, shapes: Iterable[Shape]) -> None:
+        """Nobody asks for others any more."""
+        wanted = dict.fromkeys(shapes)
+        for (lack, scope), reasons in self._known.items():
+            for shape in [shape for shape in reasons if shape not in wanted]:
+                self.drop(lack, shape, scope)

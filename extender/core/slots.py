@@ -1,0 +1,107 @@
+"""The slots of a workload: how far each has come by the best of its pods, and which lack a node.
+
+A slot is one place of a podset: a completion index, or a pod that has none. A workload that is known before its pods
+says which pods to expect: such a slot is planned by its template, and keeps its node for the pod that fills it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from extender.core.member import Stage
+from policies.model import Pod, SlotKey
+
+_NOBODY = ""
+"""Stands in a slot that is expected and has no pod."""
+
+
+class Slots:
+    """``lacking``: those that are there and have neither a node nor the promise of one."""
+
+    def __init__(self) -> None:
+        self.lacking: dict[SlotKey, None] = {}
+        self._stages: dict[SlotKey, dict[str, Stage]] = {}
+        self._counts = [0] * len(Stage)
+        self._templates: dict[SlotKey, Pod] = {}
+        self._planned: dict[SlotKey, str] = {}
+
+    def reached(self, stage: Stage) -> int:
+        """How many have come at least so far."""
+        return self._counts[4] if stage is Stage.BOUND else sum(self._counts[stage:])
+
+    def stages(self) -> Iterator[tuple[SlotKey, Stage]]:
+        for slot, pods in self._stages.items():
+            yield slot, max(pods.values())
+
+    def pods(self, slot: SlotKey) -> list[str]:
+        """UIDs of the pods that stand in it."""
+        there = list(self._stages.get(slot, ()))
+        return [] if there == [_NOBODY] else there
+
+    def stand(self, slot: SlotKey, uid: str, stage: Stage) -> None:
+        """That pod has brought its slot so far; ABSENT: it counts for nothing."""
+        pods = self._stages.get(slot)
+        if pods is not None and len(pods) == 1 and uid in pods and stage is not Stage.ABSENT:
+            # One pod to a slot, as a rule.
+            before, pods[uid] = pods[uid], stage
+            return self._count(slot, before, stage)
+        before = max(pods.values()) if pods else Stage.ABSENT
+        if pods is None:
+            if stage is Stage.ABSENT:
+                return None
+            pods = self._stages[slot] = {}
+        if stage is not Stage.ABSENT:
+            pods[uid] = stage
+            if uid is not _NOBODY:
+                pods.pop(_NOBODY, None)
+        elif pods.pop(uid, None) is not None and not pods and slot in self._templates:
+            pods[_NOBODY] = self._empty(slot)
+        if not pods:
+            del self._stages[slot]
+        return self._count(slot, before, max(pods.values()) if pods else Stage.ABSENT)
+
+    @property
+    def templates(self) -> Mapping[SlotKey, Pod]:
+        """What the pod of each expected slot will ask for."""
+        return self._templates
+
+    @property
+    def planned(self) -> Mapping[SlotKey, str]:
+        """The nodes of expected slots that no pod has come to."""
+        return self._planned
+
+    @property
+    def first(self) -> Pod | None:
+        """The template of the first slot that is expected."""
+        return next(iter(self._templates.values()), None)
+
+    def expect(self, templates: Iterable[Pod]) -> None:
+        """Pods like these will come, and no others that are not there. Nothing is planned for them."""
+        before, self._templates = self._templates, {template.identity: template for template in templates}
+        for slot in before.keys() - self._templates.keys():
+            self.stand(slot, _NOBODY, Stage.ABSENT)
+        for slot in self._templates:
+            if slot not in self._stages:
+                self.stand(slot, _NOBODY, Stage.THERE)
+
+    def plan(self, slot: SlotKey, node: str) -> None:
+        """Promise the pod that will come a node; an empty one takes the promise back."""
+        if node:
+            self._planned[slot] = node
+        else:
+            self._planned.pop(slot, None)
+        if _NOBODY in self._stages.get(slot, ()):
+            self.stand(slot, _NOBODY, self._empty(slot))
+
+    def _empty(self, slot: SlotKey) -> Stage:
+        return Stage.PROMISED if slot in self._planned else Stage.THERE
+
+    def _count(self, slot: SlotKey, before: Stage, after: Stage) -> None:
+        if before is after:
+            return
+        self._counts[before] -= 1
+        self._counts[after] += 1
+        if after is Stage.THERE:
+            self.lacking[slot] = None
+        else:
+            self.lacking.pop(slot, None)

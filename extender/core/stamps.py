@@ -1,0 +1,72 @@
+"""What a Binding writes on a pod, and what is read of it again after a restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from extender.core.workload import Workload
+from policies.model import Stamp
+
+GANG_UID = "muster.dev/gang-uid"
+RELEASE = "muster.dev/release"
+RELEASE_COMPLETE = "muster.dev/release-complete"
+RELEASE_QUORUM = "muster.dev/release-quorum"
+RELEASE_SIZE = "muster.dev/release-size"
+RELEASED_AT = "muster.dev/released-at"
+STAMPED = (GANG_UID, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
+"""What is read again after a restart."""
+NODE = "muster.dev/node"
+RANK = "muster.dev/rank"
+DOMAIN = "muster.dev/domain"
+"""The member's index, or its place among all where members have none or several series of them, and its domain of the
+nearest level."""
+
+_LONGEST_UID = 128
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def marks_of(stamp: Stamp) -> dict[str, str]:
+    """The stamp as annotations of a Binding."""
+    marks = {GANG_UID: stamp.gang, RELEASE: stamp.release}
+    marks |= {RELEASE_QUORUM: str(stamp.quorum), RELEASE_SIZE: str(stamp.size)}
+    if stamp.at:
+        released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
+        marks[RELEASED_AT] = released.replace("+00:00", "Z")
+    return marks | {RELEASE_COMPLETE: "true"} if stamp.complete else marks
+
+
+def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
+    """The stamp as it stands on a pod, or None. Anybody can write these: what cannot be read was not said."""
+    gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
+    if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
+        return None
+    quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
+    complete = annotations.get(RELEASE_COMPLETE) == "true"
+    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")))
+
+
+def _count(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def _instant(text: str) -> float:
+    try:
+        instant = datetime.fromisoformat(text)
+        return instant.timestamp() if instant.tzinfo is not None else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
+    """At least for these members: what is stamped on them."""
+    members = workload.members
+    indexes = {uid: index for uid in uids if (index := members[uid].pod.index) is not None}
+    one_series = len({pod.series for pod in workload.live}) <= 1
+    if one_series and len(indexes) == len(uids):
+        return indexes
+    known = {pod.uid: pod for pod in (*workload.live, *(members[uid].pod for uid in uids))}
+    ordered = sorted(known.values(), key=lambda pod: pod.rank)
+    places = {pod.uid: place for place, pod in enumerate(ordered)}
+    return places | indexes if one_series else places

@@ -1,0 +1,46 @@
+"""Saying why a workload is where it is: its one current reason, the reports of it, and the turns of its life."""
+
+from __future__ import annotations
+
+from extender.core.effects import Report, Turned
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.turns import Cause, Turn
+from extender.core.workload import Workload
+
+
+def explain(state: State, workload: Workload, reason: Reason, now: float) -> None:
+    """Make this its one current reason. It is reported once it has lasted."""
+    if workload.telling.explain(reason, now):
+        tell(state, workload, now)
+        state.touch(workload)
+
+
+def tell(state: State, workload: Workload, now: float) -> None:
+    """Report its reason if the time has come."""
+    at = workload.telling.when(state.limits.report_s)
+    if at is not None and now >= at:
+        report(state, workload, now)
+
+
+def report(state: State, workload: Workload, now: float) -> None:
+    """Report its reason at once."""
+    telling, members = workload.telling, workload.members
+    telling.reported(now)
+    # What is said of those that wait is said on one of them.
+    about = (telling.surplus is not None and members.unplaced()) or workload.live
+    first = min(about, key=lambda pod: pod.rank, default=None)
+    member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
+    said = telling.reason.code, telling.reason.message, telling.reason.warning
+    group = workload.group.uid if workload.group else None
+    state.out.append(Report(workload.key, group, member, *said, len(members.live), len(members.bound), owner))
+
+
+def turned(
+    state: State, workload: Workload, turn: Turn, now: float, *, since: float | None = None,
+    cause: Cause | None = None, detail: str = "",
+) -> None:  # fmt: skip
+    """It has come to a turning point; ``since`` is the instant that is counted from, unless its first one."""
+    began = workload.seen_at if since is None else since
+    size = workload.min_member or len(workload.members.live)
+    state.out.append(Turned(workload.key, turn, size, 0.0 if began is None else now - began, cause, detail))

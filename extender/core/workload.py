@@ -1,0 +1,264 @@
+"""A workload: what is admitted as one. Its members are its gang, which starts all or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from extender.core.member import Stage, Step
+from extender.core.members import Members
+from extender.core.reasons import Reason, Telling
+from extender.core.release import Release
+from extender.core.retries import Retries
+from extender.core.shape import Shape
+from policies.model import GroupKey, Pod, PodGroup, PodSets, SlotKey, Topology
+from policies.placement.request import Sibling
+
+
+class Phase(Enum):
+    """Where a workload is in its life. The first that holds, in this order."""
+
+    RELEASING = "releasing"
+    """Bindings of it are being written, or the last one of its release is yet to be."""
+    ENDED = "ended"
+    """Nobody of it waits or runs."""
+    RUNNING = "running"
+    """It has its quorum of bound members."""
+    PARTIAL = "partial"
+    """Its start broke off."""
+    HOLDING = "holding"
+    """Some members have reached bind."""
+    PLACED = "placed"
+    """Every slot has a node."""
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What it asks of the planner: nodes for ``slots``, without a ``shape`` nothing. Right as of ``version``.
+
+    ``trouble`` is what keeps it from being planned at all.
+    """
+
+    version: int
+    trouble: Reason | None = None
+    slots: tuple[SlotKey, ...] = ()
+    shape: Shape | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """``podsets``: of one that is known before its pods. ``former``: the UID of its last PodGroup, when that is gone.
+
+    ``reserved``: slots of lost members whose room is kept for replacements. ``unsettled``: nodes that changed while it
+    was being released, which are looked at again afterwards. ``nudges``: how often something around it changed that its
+    plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``: its
+    slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod UID.
+    """
+
+    key: GroupKey
+    members: Members = field(default_factory=Members)
+    release: Release = field(default_factory=Release)
+    retries: Retries = field(default_factory=Retries)
+    telling: Telling = field(default_factory=Telling)
+    group: PodGroup | None = None
+    podsets: PodSets | None = None
+    former: str = ""
+    reserved: dict[SlotKey, None] = field(default_factory=dict)
+    unsettled: dict[str, None] = field(default_factory=dict)
+    nudges: int = 0
+    plan_deadline: float = 0.0
+    sweep_at: float = 0.0
+    filling: bool = False
+    demand: Demand | None = None
+    advised: dict[str, str] = field(default_factory=dict)
+    seen_at: float | None = None
+    """When the first member of a gang that is yet to start was seen."""
+
+    def nudge(self) -> None:
+        """Something around it has changed that its plan depends on."""
+        self.nudges += 1
+
+    def reserve(self, slot: SlotKey) -> bool:
+        """Room is kept for who comes to the slot. Returns whether that is new."""
+        new = slot not in self.reserved
+        self.reserved[slot] = None
+        self.nudges += new
+        return new
+
+    def unreserve(self, slot: SlotKey) -> None:
+        del self.reserved[slot]
+        self.nudges += 1
+
+    def unsettle(self, node: str) -> None:
+        """The node has changed: what is promised there is looked at when nothing is on its way."""
+        self.unsettled[node] = None
+
+    def settle_nodes(self) -> None:
+        self.unsettled.clear()
+
+    def demands(self, demand: Demand) -> None:
+        """What it asks of the planner."""
+        self.demand = demand
+
+    def wait_until(self, plan_deadline: float) -> None:
+        """So long may kube-scheduler take to take its placement up."""
+        self.plan_deadline = plan_deadline
+
+    def sweep(self, at: float) -> None:
+        """Have a look then whether nominations that were to be cleared are; 0: no need to."""
+        self.sweep_at = at
+
+    def fill(self, *, going_on: bool) -> None:
+        """Whether its slots are being given their nodes, some at a time: no gate comes off before all have one."""
+        self.filling = going_on
+
+    def begin(self, now: float | None) -> None:
+        """The first member of a gang that is yet to start was seen; None: it has started."""
+        self.seen_at = now
+
+    @property
+    def version(self) -> int:
+        """Grows whenever something changes that its plan depends on."""
+        return self.members.version + self.retries.version + self.nudges
+
+    @property
+    def asked(self) -> Demand | None:
+        """What it asks for, unless something has changed since that was worked out."""
+        return self.demand if self.demand is not None and self.demand.version == self.version else None
+
+    @property
+    def phase(self) -> Phase:
+        """Follows from its members' states and two stored facts: whether it has started, and whose Binding is last."""
+        members, release, slots = self.members, self.release, self.members.slots
+        if members.binding or release.last is not None:
+            return Phase.RELEASING
+        if not members.live and not slots.templates:
+            return Phase.ENDED
+        if self.whole:
+            return Phase.RUNNING
+        if members.started and not release.complete:
+            return Phase.PARTIAL
+        if members.holds:
+            return Phase.HOLDING
+        if slots.lacking:
+            return Phase.WAITING
+        if members.placed or slots.planned:
+            return Phase.PLACED
+        return Phase.RUNNING if release.complete else Phase.WAITING
+
+    @property
+    def live(self) -> list[Pod]:
+        return [member.pod for member in self.members.live.values()]
+
+    @property
+    def bound(self) -> list[Pod]:
+        return [member.pod for member in self.members.bound.values()]
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """The nodes promised to members that are not bound: pod UID -> node."""
+        return {uid: member.node for uid, member in self.members.placed.items()}
+
+    @property
+    def releasing(self) -> bool:
+        return bool(self.members.binding) or self.release.last is not None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a Binding of it may have been written."""
+        return bool(self.members.unknown)
+
+    @property
+    def whole(self) -> bool:
+        """Enough members are bound (or have finished) by now."""
+        needed = self.min_member
+        return needed is not None and self.reached(Stage.BOUND) >= needed
+
+    @property
+    def seated(self) -> bool:
+        """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
+        needed = self.min_member
+        return needed is not None and self.reached(Stage.PROMISED) >= needed
+
+    @property
+    def lacking(self) -> int:
+        """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
+        return 1 if self.release.complete else max(1, (self.min_member or 0) - self.reached(Stage.PROMISED))
+
+    @property
+    def min_member(self) -> int | None:
+        """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
+        if self.group is not None:
+            return self.group.min_member
+        return self.members.size if self.podsets is None else self.podsets.minimum
+
+    @property
+    def priority(self) -> int:
+        first = self.members.slots.first
+        return max(self.members.said.priorities, default=0 if first is None else first.priority)
+
+    @property
+    def created(self) -> float:
+        if self.group is not None:
+            return self.group.created
+        first = self.members.first or self.members.slots.first
+        return first.created if first is not None else 0.0
+
+    @property
+    def uid(self) -> str:
+        """What Bindings are stamped with: the PodGroup's UID, else that of the controller of its first member."""
+        if self.group is not None:
+            return self.group.uid
+        first = self.members.first
+        return "" if first is None else first.owner or first.uid
+
+    @property
+    def carrying_out(self) -> bool:
+        """Something that kube-scheduler needs before it can take the placement up is still to be written."""
+        return bool(self.members.steps[Step.NOMINATING] or self.members.steps[Step.UNGATING])
+
+    @property
+    def seats(self) -> list[str]:
+        """The nodes where its members are, or are planned to go."""
+        advised = {uid: node for uid, node in self.advised.items() if uid in self.members.live}
+        return list((advised | self.placement | {pod.uid: pod.node for pod in self.bound if pod.node}).values())
+
+    @property
+    def siblings(self) -> list[Sibling]:
+        """The members that have a node or the promise of one, with what they ask for."""
+        placed = [(member.pod, member.node) for member in self.members.placed.values()]
+        placed += [(self.members.slots.templates[slot], node) for slot, node in self.members.slots.planned.items()]
+        placed += [(pod, pod.node) for pod in self.bound if pod.node]
+        return [(self.asking(pod), node) for pod, node in placed]
+
+    def reached(self, stage: Stage) -> int:
+        """How many of its slots have come at least so far; members that finished well count."""
+        return self.members.slots.reached(stage)
+
+    def asking(self, pod: Pod) -> Pod:
+        """The member, with what the PodGroup asks of the topology where it says nothing itself."""
+        if self.group is None or self.group.topology == Topology():
+            return pod
+        return replace(pod, topology=pod.topology.over(self.group.topology))
+
+    def follow(self, group: PodGroup | None) -> None:
+        """Take over its PodGroup's facts; None when it is gone."""
+        self.former = self.group.uid if group is None and self.group is not None else self.former
+        self.group = group
+        self.members.follow(group)
+
+    def expect(self, podsets: PodSets | None) -> None:
+        """Take over what pods will come; None: no others than those that are there."""
+        self.podsets = podsets
+        self.members.slots.expect(() if podsets is None else (pod for one in podsets.podsets for pod in one.pods()))
+        self.nudges += 1
+
+    def advise(self, uid: str, node: str) -> None:
+        """In advisory mode: where a plan would put the member."""
+        self.advised[uid] = node
+
+    def unadvise(self) -> None:
+        """No plan was found: only those who have a node keep what they were advised, for the comparison."""
+        if self.advised:
+            self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}

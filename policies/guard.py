@@ -1,0 +1,118 @@
+"""What a policy says is looked at before it is used. One that fails costs an attempt, and never the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from policies.api import (
+    NOBODY,
+    Choice,
+    Counts,
+    Domain,
+    PlacementRequest,
+    Pod,
+    PolicyError,
+    QueuePolicy,
+    Rows,
+    ScorePolicy,
+    Snapshot,
+    SortKey,
+    TopologyPolicy,
+    WaitingGang,
+)
+
+_PAUSES = 1000
+"""In a row. A policy that finds nothing for so long finds nothing."""
+
+
+class GuardedQueue:
+    """``order`` of a policy, or a PolicyError."""
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self._policy = policy
+
+    def order(self, gang: WaitingGang) -> SortKey:
+        try:
+            key = self._policy.order(gang)
+        except Exception as error:
+            raise PolicyError(self._policy, _said(error)) from error
+        if not isinstance(key, tuple) or not all(map(_sorts, key)):
+            raise PolicyError(self._policy, f"order() is to return a tuple of numbers and strings, not {_shown(key)}")
+        return key
+
+
+class GuardedTopology:
+    """``domains`` of a policy, or a PolicyError."""
+
+    def __init__(self, policy: TopologyPolicy) -> None:
+        self._policy = policy
+
+    def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
+        pauses, most = 0, len(snapshot.names)
+        try:
+            choices = iter(self._policy.domains(request, snapshot))
+        except Exception as error:
+            raise PolicyError(self._policy, _said(error)) from error
+        while True:
+            try:
+                choice = next(choices)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise PolicyError(self._policy, _said(error)) from error
+            pauses = 0 if choice else pauses + 1
+            if pauses > _PAUSES:
+                raise PolicyError(self._policy, f"domains() has paused {_PAUSES:,} times without a choice")
+            if not isinstance(choice, tuple) or not all(_is_domain(domain, most) for domain in choice):
+                detail = f"domains() is to yield tuples of Domain with rows of the snapshot, not {_shown(choice)}"
+                raise PolicyError(self._policy, detail)
+            yield choice
+
+
+class GuardedScore:
+    """``score`` of a policy, or a PolicyError."""
+
+    def __init__(self, policy: ScorePolicy) -> None:
+        self._policy = policy
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
+        try:
+            scores = np.asarray(self._policy.score(pod, rows, snapshot, beside))
+        except PolicyError:
+            raise  # one of several that were added up
+        except Exception as error:
+            raise PolicyError(self._policy, _said(error)) from error
+        if scores.shape not in ((0,), (len(rows),)) or scores.dtype.kind not in "iuf" or not np.isfinite(scores).all():
+            detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_shown(scores)}"
+            raise PolicyError(self._policy, detail)
+        return scores.astype(np.int64, copy=False)
+
+
+def _sorts(part: object) -> bool:
+    return isinstance(part, str) or (isinstance(part, int | float) and isfinite(part))
+
+
+def _is_domain(domain: object, most: int) -> bool:
+    if not isinstance(domain, Domain):
+        return False
+    rows: Any = domain.rows
+    if not isinstance(rows, np.ndarray) or rows.ndim != 1 or rows.dtype.kind not in "iu":
+        return False
+    return not len(rows) or (int(rows.min()) >= 0 and int(rows.max()) < most)
+
+
+def _said(error: Exception) -> str:
+    return f"it raised {_shown(error)}"
+
+
+def _shown(value: object) -> str:
+    """In printable characters, and not many: it may be anything."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"something of type {type(value).__name__}"
+    return "".join(char if char.isprintable() else "?" for char in text[:200])

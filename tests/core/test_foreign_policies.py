@@ -1,0 +1,155 @@
+"""A policy that raises or returns nonsense costs the gang that it was asked about an attempt, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from extender.core.effects import Turned
+from extender.core.turns import Turn
+from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
+from policies.chosen import OURS, Policies
+from policies.model import Pod, Topology
+from policies.strategies.scoring import WeightedSum
+from tests.builders import cluster, gang
+from tests.core.script import Script
+
+NODES = cluster("a: 4x8", "b: 3x8")
+
+
+def script(policies: Policies, *pods: Pod) -> Script:
+    return Script(*NODES, *pods, policies=policies)
+
+
+class Odd:
+    """Says ``answer`` of gangs of that name, to each question, or raises it; of others what ours says."""
+
+    def __init__(self, answer: Any, name: str = "odd") -> None:
+        self.answer = answer
+        self._name = name
+
+    def order(self, gang: WaitingGang) -> SortKey:
+        return self._say() if gang.key.name == self._name else OURS.queue.order(gang)
+
+    def domains(self, request: PlacementRequest, snapshot: Any) -> Iterator[Choice]:
+        if not request.roles[0].pods[0].name.startswith(self._name):
+            yield from OURS.topology.domains(request, snapshot)
+        elif callable(self.answer):
+            yield from self.answer(snapshot)
+        else:
+            yield self._say()
+
+    def score(self, pod: Pod, rows: Any, snapshot: Any, beside: Any) -> Any:
+        if not pod.name.startswith(self._name):
+            return OURS.scoring.score(pod, rows, snapshot, beside)
+        return self.answer(snapshot) if callable(self.answer) else self._say()
+
+    def _say(self) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def overfull(snapshot: Any) -> Iterator[Choice]:
+    """Every node several times: more room than there is."""
+    rows = np.arange(len(snapshot.names))
+    yield (Domain("all", np.concatenate([rows[:1]] * 4)),)
+
+
+def writing(snapshot: Any) -> Iterator[Choice]:
+    snapshot.free[:] = 1 << 40
+    yield (Domain("all", np.arange(len(snapshot.names))),)
+
+
+def out_of_bounds(snapshot: Any) -> Iterator[Choice]:
+    yield (Domain("all", np.array([len(snapshot.names)])),)
+
+
+def across(snapshot: Any) -> Iterator[Choice]:
+    """Half of each clique."""
+    yield (Domain("all", np.array([snapshot.rows[name] for name in ("a-0", "b-0", "b-1")])),)
+
+
+def for_ever(snapshot: Any) -> Iterator[Choice]:
+    while True:
+        yield PAUSE
+
+
+TOPOLOGIES = [RuntimeError("no idea"), "a", None, ("a",), 3, writing, out_of_bounds, for_ever]
+SCORES = [ZeroDivisionError(), "a", [1.0], float("nan"), lambda snapshot: np.full(len(snapshot.names) + 1, 3)]
+ORDERS = [KeyError("x"), None, 3, [1], (None,), (float("nan"),), ((1, 2),)]
+BAD = [
+    *(replace(OURS, topology=Odd(answer)) for answer in TOPOLOGIES),
+    *(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(answer)), 1)])) for answer in SCORES),
+    *(replace(OURS, queue=Odd(answer)) for answer in ORDERS),
+]
+
+
+@pytest.mark.parametrize("policies", BAD)
+def test_a_bad_policy_costs_the_attempt_and_nobody_else(policies: Policies) -> None:
+    odd, fine = gang("odd", 2), gang("fine", 2)
+    found = script(policies, *odd, *fine)
+    assert found.reason("odd") == "PolicyFailed"
+    assert "the policy Odd has failed" in found.message("odd")
+    assert found.message("odd").isprintable()
+    assert found.reason("fine") == "Placed"
+    assert not any(map(found.planned, odd))
+    found.run(fine)
+    assert found.reason("fine") == "Running"
+
+
+def test_room_that_a_policy_counts_twice_is_given_once() -> None:
+    pods = gang("odd", 3)
+    found = script(replace(OURS, topology=Odd(overfull)), *pods)
+    assert len({found.planned(pod) for pod in pods} - {""}) in (0, 3)
+
+
+def test_it_is_tried_ever_less_often_and_counted() -> None:
+    policy = Odd(RuntimeError("no idea"))
+    found = script(replace(OURS, topology=policy), *gang("odd", 2))
+    found.advance(600)
+    tries = found.core.state.policy_errors["Odd"]
+    assert 10 < tries < 40
+    delays = [effect for effect in found.effects if isinstance(effect, Turned) and effect.turn is Turn.DELAYED]
+    assert len(delays) == tries
+    assert "no idea" in delays[0].detail
+
+
+def test_a_policy_that_works_again_places_its_gang() -> None:
+    policy, pods = Odd(RuntimeError("no idea")), gang("odd", 2)
+    found = script(replace(OURS, topology=policy), *pods)
+    assert found.reason("odd") == "PolicyFailed"
+    policy.answer = lambda snapshot: iter([(Domain("all", np.arange(len(snapshot.names))),)])
+    found.advance(60)
+    assert found.reason("odd") == "Placed"
+    assert all(map(found.planned, pods))
+
+
+def test_a_restart_does_not_bring_the_core_down_either() -> None:
+    policies = replace(OURS, queue=Odd(RuntimeError("no idea")), topology=Odd(RuntimeError("no idea")))
+    pods = [replace(pod, nominated_node="a-0") for pod in gang("odd", 2)]
+    found = script(policies, *pods)
+    assert found.core.state.recovered
+    assert found.reason("odd") == "PolicyFailed"
+
+
+def test_prioritize_is_answered_whatever_a_score_raises() -> None:
+    found = script(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(RuntimeError("no idea"))), 1)])))
+    (pod,) = gang("odd", 1)
+    assert found.core.prioritize(pod, ["a-0", "b-1"]) == [0, 0]
+    assert found.core.state.policy_errors["Odd"] == 1
+
+
+def test_orders_that_cannot_be_compared_are_compared_all_the_same() -> None:
+    found = script(replace(OURS, queue=Odd(("text", 1))), *gang("odd", 1), *gang("fine", 1))
+    assert found.reason("odd") == found.reason("fine") == "Placed"
+
+
+def test_a_required_level_is_kept_whatever_the_policy_proposes() -> None:
+    pods = [replace(pod, topology=Topology("clique")) for pod in gang("odd", 3)]
+    found = script(replace(OURS, topology=Odd(across)), *pods)
+    assert not any(map(found.planned, pods))

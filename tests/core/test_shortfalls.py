@@ -1,0 +1,81 @@
+"""Refusals are remembered by cause and scope, and the line is asked for one workload after the other."""
+
+from __future__ import annotations
+
+from extender.core.line import Line
+from extender.core.reasons import Reason
+from extender.core.shape import Shape
+from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.workload import Workload
+from policies.api import SortKey, WaitingGang
+from tests.builders import key
+
+NO_ROOM, OTHER = Reason("NoRoom", "0 of 2 members fit at once"), Reason("NoRoom", "1 of 2 members fit at once")
+
+
+def shape() -> Shape:
+    return Shape(1, (), (), (), ())
+
+
+def test_what_one_queue_lacks_says_nothing_about_another() -> None:
+    known, asked = Shortfalls(), shape()
+    known.put(Lack.ROOM, asked, NO_ROOM, scope="team-a")
+    assert known.get(asked, "team-a") is NO_ROOM
+    assert known.get(asked, "team-b") is None
+    assert known.get(asked) is None
+
+
+def test_what_everybody_lacks_every_queue_lacks() -> None:
+    known, asked = Shortfalls(), shape()
+    known.put(Lack.ROOM, asked, NO_ROOM)
+    assert known.get(asked, "team-a") is known.get(asked) is NO_ROOM
+
+
+def test_a_scope_is_dropped_by_itself() -> None:
+    known, asked = Shortfalls(), shape()
+    known.put(Lack.ROOM, asked, NO_ROOM)
+    known.put(Lack.ROOM, asked, OTHER, scope="team-a")
+    known.drop(Lack.ROOM, asked)
+    assert known.get(asked, "team-a") is OTHER
+    assert known.get(asked, "team-b") is None
+    known.drop(Lack.ROOM, asked, "team-a")
+    assert known.get(asked, "team-a") is None
+    assert not len(known)
+
+
+def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
+    known, asked, other = Shortfalls(), shape(), shape()
+    for one in (asked, other):
+        known.put(Lack.ROOM, one, NO_ROOM)
+    known.keep([asked])
+    assert known.get(asked) is NO_ROOM
+    assert known.get(other) is None
+    known.clear(Lack.ROOM)
+    assert not len(known)
+
+
+class Numbers:
+    """By the number in the name; text after all numbers."""
+
+    def order(self, gang: WaitingGang) -> SortKey:
+        return (int(gang.key.name),) if gang.key.name.isdecimal() else (gang.key.name,)
+
+
+def test_the_line_says_who_is_next_while_others_come() -> None:
+    line = Line(Numbers())
+    for name in ("3", "b", "1", "a"):
+        line.come(Workload(key(name)))
+    first = line.next()
+    assert first is not None
+    assert first.key.name == "1"
+    line.come(Workload(key("2")))
+    named = [one.key.name for one in iter(line.next, None)]
+    assert named == ["2", "3", "a", "b"]
+
+
+def test_a_broken_start_goes_first() -> None:
+    line, broken = Line(Numbers()), Workload(key("9"))
+    broken.release.break_off(0.0, 1)
+    line.come(Workload(key("1")))
+    line.come(broken)
+    assert line.next() is broken

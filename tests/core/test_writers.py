@@ -1,0 +1,59 @@
+"""Each piece of state has one file that writes it: the table in ARCHITECTURE.md, held against the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "extender" / "core"
+TABLE = (ROOT / "ARCHITECTURE.md").read_text().partition("## Who writes what")[2].partition("\n## ")[0]
+ROWS = re.findall(r"^\| `([\w.]+)` \| .* \| `([\w.]+)` \|$", TABLE, re.MULTILINE)
+CHANGING = ("add", "append", "clear", "pop", "popitem", "put", "setdefault", "update", "remove", "extend", "take")
+
+
+def written(tree: ast.AST) -> Iterator[ast.expr]:
+    """What is assigned to, deleted, or changed by a method."""
+    for found in ast.walk(tree):
+        match found:
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+                for target in targets:
+                    yield from target.elts if isinstance(target, ast.Tuple) else [target]
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                yield target
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in CHANGING:
+                yield value
+
+
+def attributes(expression: ast.expr) -> tuple[str, ...]:
+    """The names in ``a.b.c[...]``, the last first: ``("c", "b", "a")``."""
+    while isinstance(expression, ast.Subscript):
+        expression = expression.value
+    names: list[str] = []
+    while isinstance(expression, ast.Attribute):
+        names.append(expression.attr)
+        expression = expression.value
+    return (*names, expression.id) if isinstance(expression, ast.Name) else tuple(names)
+
+
+def test_the_table_is_there() -> None:
+    assert len(ROWS) > 20
+    assert len({what for what, _ in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize(("what", "writer"), ROWS)
+def test_nobody_else_writes_it(what: str, writer: str) -> None:
+    """``release.last``: the attribute ``last`` of whatever is called ``release``, or of ``self`` in its own file."""
+    owner, _, name = what.partition(".")
+    found = []
+    for path in sorted(CORE.glob("*.py")):
+        for expression in written(ast.parse(path.read_text())):
+            names = attributes(expression)
+            ours = names[1:2] == ("self",) and path.name == writer
+            if names[:1] == (name,) and (ours or names[1:2] in ((owner,), (f"_{owner}",))):
+                found.append(path.name)
+    assert set(found) == {writer}, f"{what} is written in {sorted(set(found))}"

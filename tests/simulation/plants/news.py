@@ -1,0 +1,121 @@
+"""Bugs in what comes to notice when: after a refusal, which stands until something changes, and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from tests.simulation.plants.mutants import Core, hears
+
+# News for those who were refused.
+
+
+@hears
+def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
+    """New members come to notice with news of room alone."""
+    held = core.notes.setdefault("held", [])
+    match event:
+        case PodSeen(pod) if core.synced and pod.uid not in core.pods and pod.group is not None and not pod.node:
+            held.append(pod.uid)
+            return
+        case PodSeen(pod) if pod.uid in held and not pod.node:
+            return
+        case PodGone(uid) if uid in held:
+            held.remove(uid)
+            return
+        case NodeSeen() | PodGone():
+            yield from [PodSeen(core.pods[uid]) for uid in held if uid in core.pods]
+            held.clear()
+    yield event
+
+
+@hears
+def changed_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    if not (core.synced and isinstance(event, NodeSeen) and event.node.name in core.nodes):
+        yield event
+
+
+@hears
+def new_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    if not (core.synced and isinstance(event, NodeSeen) and event.node.name not in core.nodes):
+        yield event
+
+
+@hears
+def pods_that_end_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    """The room is free when the objects are gone."""
+    if not (isinstance(event, PodSeen) and event.pod.terminal and event.pod.node and core.synced):
+        yield event
+
+
+@hears
+def freed_room_is_compared_with_the_latest(event: Event, core: Core) -> Iterable[Event]:
+    """Of room that comes free on a node piece by piece, the first piece alone is news."""
+    uid = event.uid if isinstance(event, PodGone) else event.pod.uid if isinstance(event, PodSeen) else ""
+    ends = isinstance(event, PodGone) or (isinstance(event, PodSeen) and event.pod.terminal)
+    pod = core.pods.get(uid)
+    if ends and core.synced and pod is not None and pod.node and not pod.terminal:
+        last = core.notes.get(pod.node)
+        core.notes[pod.node] = core.now
+        if last is not None and core.now - last < 1.0:
+            return
+    yield event
+
+
+@hears
+def edited_podgroups_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    if not (isinstance(event, GroupSeen) and event.group.key in core.groups):
+        yield event
+
+
+@hears
+def refused_nodes_never_forgiven(event: Event, core: Core) -> Iterable[Event]:
+    """A node that has refused a planned pod stays closed."""
+    refusing = core.notes
+    match event:
+        case PodSeen(pod) if pod.refusal and not pod.refusal.startswith("Muster") and pod.uid in core.promised:
+            before = core.pods.get(pod.uid)
+            node = core.nodes.get(core.promised[pod.uid])
+            if node is not None and (before is None or before.refusal != pod.refusal):
+                refusing[node.name] = True
+                yield NodeSeen(replace(node, unschedulable=True))
+        case NodeSeen(node) if node.name in refusing:
+            event = NodeSeen(replace(node, unschedulable=True))
+    yield event
+
+
+# Recovery: what is found by a core that has yet to act.
+
+
+@hears
+def stamps_not_read_after_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    if isinstance(event, PodSeen) and not core.synced:
+        event = PodSeen(replace(event.pod, stamp=None))
+    yield event
+
+
+@hears
+def bound_pods_take_no_room_after_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    if isinstance(event, PodSeen) and event.pod.node and not core.synced:
+        event = PodSeen(replace(event.pod, requests=()))
+    yield event
+
+
+@hears
+def nominations_not_read_after_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    if isinstance(event, PodSeen) and not core.synced:
+        event = PodSeen(replace(event.pod, nominated_node=None))
+    yield event
+
+
+@hears
+def acts_before_the_lists_are_read(event: Event, core: Core) -> Iterable[Event]:
+    """The first pod that is listed is taken for all of them."""
+    if isinstance(event, Synced) and "begun" in core.notes:
+        return
+    yield event
+    if isinstance(event, PodSeen) and not core.synced and "begun" not in core.notes:
+        core.notes["begun"] = True
+        yield Synced(core.now)
+        yield from [Tick()] * 8

@@ -1,0 +1,71 @@
+"""What the driver sends: each write once at a time, while it is wanted, and the newest last."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from extender.core.effects import Effect, Nominate, PostBinding
+from extender.core.events import BindingPosted, Outcome
+from extender.runtime.requests import Asked
+from policies.model import Pod
+from tests.simulation.shown import RELEASE
+
+
+class Sends:
+    """One life of the extender. ``at_once``: how many of its requests may be under way."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._under_way: list[Asked] = []
+        self._newest: dict[str, str | None] = {}
+        """Pod UID -> the node of the nomination that the core asked for last."""
+        self._sent: dict[str, str | None] = {}
+        """And of the one that was sent last."""
+
+    def ask(self, effect: Effect) -> None:
+        if isinstance(effect, Nominate):
+            self._newest[effect.uid] = effect.node
+
+    def begin(self, asked: Asked, waited_for: Container[int], now: float) -> str | None:
+        """What is wrong with sending this now. ``waited_for``: bind calls whose answer somebody waits for."""
+        if len(self._under_way) >= self._at_once:
+            return f"{asked} is sent when {len(self._under_way)} requests are under way already"
+        if isinstance(asked, PostBinding | Nominate) and any(self._is_like(asked, one) for one in self._under_way):
+            return f"{asked} is sent while an earlier one of the pod is under way"
+        self._under_way.append(asked)
+        match asked:
+            case PostBinding() if now > asked.deadline:
+                return f"{asked} is sent after its deadline"
+            case PostBinding() if not any(call in waited_for for call in asked.calls):
+                return f"{asked} is sent, and nobody waits for it"
+            case Nominate(uid, node=node):
+                self._sent[uid] = node
+            case _:
+                pass
+        return None
+
+    def judge_rest(self, pods: Mapping[str, Pod]) -> Iterator[str]:
+        """When nothing is on its way any more. ``pods``: those that there are."""
+        for uid, node in self._newest.items():
+            if uid in pods and not pods[uid].node and self._sent.get(uid, "") != node:
+                yield f"{uid} was to be nominated for {node}, and the last that was sent is {self._sent.get(uid)}"
+
+    def end(self, asked: Asked) -> None:
+        self._under_way.remove(asked)
+
+    @staticmethod
+    def _is_like(asked: PostBinding | Nominate, other: Asked) -> bool:
+        return type(other) is type(asked) and other.uid == asked.uid
+
+
+def judge_outcome(event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
+    """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown."""
+    if pod is None:
+        return None
+    written = pod.node == binding.node
+    if event.outcome is Outcome.DONE and not written:
+        return f"{binding} is reported as written, and the pod is on {pod.node}"
+    release = None if pod.stamp is None else pod.stamp.release
+    if event.outcome is Outcome.REFUSED and written and release == binding.annotations.get(RELEASE):
+        return f"{binding} is reported as refused ({event.detail}), and was written"
+    return None
