@@ -105,6 +105,8 @@ class Fairness:
         mine = self._shown.sight(planned)
         if mine is None or not mine.live or self._claims.broken(planned):
             return None
+        if mine.partial and not self._claims.began(planned):
+            return None  # an earlier life has left it half-released, as its stamps say
         priority = max(pod.priority for pod in mine.live)
         ahead = [
             (key, wanted)

@@ -254,6 +254,9 @@ class Referee:
         pod, uid = change.value, change.uid
         assert isinstance(pod, Pod)
         key, before = None if change.gone else pod.group_key, self._gang_of.get(uid)
+        if pod.node:
+            # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
+            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = None
         if before is not None and before != key:
             del self._gang_of[uid], self._members[before][uid]
             self._recount(before)
@@ -276,9 +279,7 @@ class Referee:
             return
         together: dict[object, None] = {}
         for pod in (*sight.bound, *sight.finished):
-            released = self._released.setdefault(pod.stamp.release if pod.stamp else "", {})
-            released[slot(pod)] = None
-            together.update(released)
+            together.update(self._released[pod.stamp.release if pod.stamp else ""])
         if sight.needed is not None:
             self._least[key] = min(sight.needed, self._least.get(key, sight.needed))
             if not sight.partial:
