@@ -42,6 +42,7 @@ class Lifecycle:
                 or members.holds
                 or members.binding
                 or release.name
+                or release.partial_since is not None
                 or release.complete
             ):
                 self._judge(workload, now)
