@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
-from typing import Self
 
 import aiohttp
 from aiohttp import web
+
+from devcluster.threaded import Threaded
 
 
 class Write(StrEnum):
@@ -53,7 +53,7 @@ class Strike:
     after: bool
 
 
-class Proxy:
+class Proxy(Threaded):
     """Runs in a thread of its own from ``with`` to the end of the block. ``delay_s`` meets every request."""
 
     def __init__(self, server: str, authority: str) -> None:
@@ -67,21 +67,7 @@ class Proxy:
         self._refusals = 0
         self._retry_after_s = 0
         self._silenced = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=[self._serve()], daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        super().__init__()
 
     def strike(self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False) -> None:
         """Have ``action`` called, once, at the ``number``-th write of that kind from now on; then ``struck`` is set."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
 from devcluster.api import Api
+from devcluster.threaded import Threaded
 
 
-class Holder:
+class Holder(Threaded):
     """Holds the binds of all pods whose name has the prefix, and binds every other pod at once."""
 
     def __init__(self, api: Api, prefix: str) -> None:
@@ -24,21 +23,7 @@ class Holder:
         self._outcome: str | None = None
         self._held: dict[str, asyncio.Future[str]] = {}
         self._url = ""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=[self._serve()], daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        super().__init__()
 
     @property
     def held(self) -> int:
