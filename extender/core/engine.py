@@ -105,8 +105,9 @@ class Engine:
             self._handle(event, now)
             self._settle(now)
         except IllegalTransitionError as error:
-            for key in state.touched:
-                error.add_note(told(state.workloads[key]))
+            for workload in map(state.workloads.get, state.touched):
+                if workload is not None:
+                    error.add_note(told(workload))
             raise
         self._admission.listen(now)
         return state.drain()
