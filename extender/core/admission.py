@@ -250,9 +250,9 @@ class Admission:
             return
         if workload.asked is None:
             yield from self._demands.ask(workload)
-        plan = yield from self._planner.nominated(workload)
         yield 2 * _TRY
-        if plan is not None and workload.asked is not None and self._planner.holds(workload, plan):
+        plan = yield from self._planner.nominated(workload)
+        if plan is not None:
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
 
     def _blame(self, workload: Workload, error: PolicyError) -> None:

@@ -15,8 +15,8 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
-from extender.core.workload import Workload
-from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets
+from extender.core.workload import Workload, reads_groups
+from policies.model import GroupKey, Node, Pod, PodGroup, PodSets
 
 
 class Apply:
@@ -98,7 +98,7 @@ class Apply:
             return  # what we report is written on it, too
         state.groups[group.key] = group
         workload = state.workloads.get(group.key)
-        if workload is None or not _reads_groups(workload):
+        if workload is None or not any(reads_groups(member.pod) for member in workload.members):
             return
         before = workload.group.uid if workload.group is not None else workload.former
         started = workload.members.started
@@ -172,8 +172,3 @@ class Apply:
         elif pod.live:
             workload.members.show(member)
         self._steering.shown(workload, member)
-
-
-def _reads_groups(workload: Workload) -> bool:
-    groups = (member.pod.group for member in workload.members)
-    return any(group is not None and group.dialect is Dialect.COSCHEDULING for group in groups)

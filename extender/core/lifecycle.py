@@ -184,8 +184,7 @@ class Lifecycle:
     def _lapse(self, workload: Workload) -> None:
         """Nothing of ours is bound or on its way."""
         workload.release.lapse(whole=bool(workload.members.bound))
-        for slot in list(workload.reserved):
-            self._state.unreserve(workload, slot)
+        self._state.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
         """Find out how it stands while nothing of it is on its way, and say so."""
@@ -214,8 +213,7 @@ class Lifecycle:
         workload.release.become_whole()
         workload.retries.start()
         workload.begin(None)
-        for slot in list(workload.reserved):
-            self._state.unreserve(workload, slot)
+        self._state.unreserve_all(workload)
 
     def _became_partial(self, workload: Workload, since: float, now: float) -> None:
         if workload.min_member is None:

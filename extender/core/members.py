@@ -47,11 +47,11 @@ class Members:
         self.steps: Counter[Step] = Counter()
         self._all: dict[str, Member] = {}
         self._placed: dict[str, Member] = {}
-        self._states: dict[MemberState, dict[str, Member]] = {state: {} for state in PLACED}
-        self.binding = self._states[MemberState.BINDING]
+        self.binding: dict[str, Member] = {}
         """Those that are being bound."""
-        self.unknown = self._states[MemberState.UNKNOWN]
+        self.unknown: dict[str, Member] = {}
         """Those whose Binding may be written."""
+        self._looked_for = {MemberState.BINDING: self.binding, MemberState.UNKNOWN: self.unknown}
         self._owners: Tally[str] = Tally()
         self._releases: Tally[str] = Tally()
         self._group: PodGroup | None = None
@@ -154,7 +154,7 @@ class Members:
         self.holds.pop(uid)
         self.steps[member.step] -= 1
         self._placed.pop(uid, None)
-        for index in self._states.values():
+        for index in self._looked_for.values():
             index.pop(uid, None)
         self.version += 1
 
@@ -215,12 +215,14 @@ class Members:
 
     def _move(self, member: Member, to: MemberState, node: str) -> None:
         was = member.placed
-        if was:
-            del self._states[member.state][member.uid]
+        if (index := self._looked_for.get(member.state)) is not None:
+            del index[member.uid]
         member.state, placed = to, to in PLACED
         member.node = node if placed else ""
+        if (index := self._looked_for.get(to)) is not None:
+            index[member.uid] = member
         if placed:
-            self._states[to][member.uid] = self._placed[member.uid] = member
+            self._placed[member.uid] = member
         elif was:
             del self._placed[member.uid]
         if was is not placed:

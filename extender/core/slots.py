@@ -27,7 +27,7 @@ class Slots:
 
     def reached(self, stage: Stage) -> int:
         """How many have come at least so far."""
-        return self._counts[4] if stage is Stage.BOUND else sum(self._counts[stage:])
+        return self._counts[Stage.BOUND] if stage is Stage.BOUND else sum(self._counts[stage:])
 
     def stages(self) -> Iterator[tuple[SlotKey, Stage]]:
         for slot, pods in self._stages.items():

@@ -14,8 +14,8 @@ from extender.core.member import Member, MemberState
 from extender.core.news import News
 from extender.core.timers import Timers
 from extender.core.waiting import Waiting
-from extender.core.workload import Workload
-from policies.model import Dialect, GroupKey, Pod, PodGroup, SlotKey
+from extender.core.workload import Workload, reads_groups
+from policies.model import GroupKey, Pod, PodGroup, SlotKey
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class State:
                 workload = self.add(key)
             changed = workload.members.put(pod)
             group = self.groups.get(key)
-            if group is not None and workload.group is None and _reads_groups(pod):
+            if group is not None and workload.group is None and reads_groups(pod):
                 workload.follow(group)
                 changed = True
             (self.touched if changed else self.led)[key] = None
@@ -224,6 +224,11 @@ class State:
         workload.unreserve(slot)
         self.free(SlotOf(workload.key, slot))
 
+    def unreserve_all(self, workload: Workload) -> None:
+        """No replacement is awaited any more."""
+        for slot in list(workload.reserved):
+            self.unreserve(workload, slot)
+
     def free(self, owner: Owner) -> None:
         """Take room back; a node with more room is a reason to try again what it refused or what waits."""
         claim = self.claims.get(owner)
@@ -264,8 +269,7 @@ class State:
     def index(self, workload: Workload) -> None:
         """After it was settled: keep the index of waiting workloads right, let an empty one go."""
         if not len(workload.members) and not workload.members.slots.templates:
-            for slot in list(workload.reserved):
-                self.unreserve(workload, slot)
+            self.unreserve_all(workload)
             self.workloads.pop(workload.key, None)
         if workload.members.slots.lacking:
             self.waiting.come(workload.key, changed=workload.asked is None and not workload.releasing)
@@ -293,7 +297,3 @@ class State:
                 self.free(pod.uid)
             self.news.taken |= claim is None
             self.claims.confirm(pod)
-
-
-def _reads_groups(pod: Pod) -> bool:
-    return pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING

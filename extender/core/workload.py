@@ -11,8 +11,7 @@ from extender.core.reasons import Reason, Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
 from extender.core.shape import Shape
-from policies.model import GroupKey, Pod, PodGroup, PodSets, SlotKey, Topology
-from policies.placement.request import Sibling
+from policies.model import Dialect, GroupKey, Pod, PodGroup, PodSets, SlotKey, Topology
 
 
 class Phase(Enum):
@@ -224,14 +223,6 @@ class Workload:
         advised = {uid: node for uid, node in self.advised.items() if uid in self.members.live}
         return list((advised | self.placement | {pod.uid: pod.node for pod in self.bound if pod.node}).values())
 
-    @property
-    def siblings(self) -> list[Sibling]:
-        """The members that have a node or the promise of one, with what they ask for."""
-        placed = [(member.pod, member.node) for member in self.members.placed.values()]
-        placed += [(self.members.slots.templates[slot], node) for slot, node in self.members.slots.planned.items()]
-        placed += [(pod, pod.node) for pod in self.bound if pod.node]
-        return [(self.asking(pod), node) for pod, node in placed]
-
     def reached(self, stage: Stage) -> int:
         """How many of its slots have come at least so far; members that finished well count."""
         return self.members.slots.reached(stage)
@@ -262,3 +253,8 @@ class Workload:
         """No plan was found: only those who have a node keep what they were advised, for the comparison."""
         if self.advised:
             self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}
+
+
+def reads_groups(pod: Pod) -> bool:
+    """Whether its gang is what a PodGroup object says."""
+    return pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from extender.core.demands import siblings
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import NO_LEVEL, Pod, Selection, Toleration
@@ -87,7 +88,7 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     if not members or gang.min_member is None:
         return None
     view = state.claims.snapshot()
-    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, gang.siblings))
+    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, finish(siblings(gang))))
     if isinstance(roles, Unclear) or not roles:
         return None
     role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining
