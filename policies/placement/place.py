@@ -96,16 +96,10 @@ def placing(
         roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
-        placed = set()
-        for order in dict.fromkeys((roles, by_size(roles))):
-            nodes = yield from _try(order, rows, snapshot, policies)
-            if len(nodes) >= needed:
-                return Placed(nodes)
-            placed = max(placed, set(nodes), key=len)
-        if len(roles) > 1:
-            # No single choice holds what is needed: how many fit at all is worth knowing.
-            _, nodes = yield from _fullest(_orders(roles), snapshot, policies.scoring)
-            placed = max(placed, set(nodes), key=len)
+        nodes = yield from _most(roles, rows, needed, snapshot, policies)
+        if len(nodes) >= needed:
+            return Placed(nodes)
+        placed = set(nodes)
     stuck = next((role for role in asked if any(pod.uid not in placed for pod in role.pods)), None)
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
@@ -148,8 +142,11 @@ def _count(roles: Sequence[Role]) -> int:
 
 
 def _orders(roles: tuple[Role, ...]) -> list[tuple[Role, ...]]:
-    """In which orders roles are worth placing: as they are, and by the size of one member, both ways."""
-    return list(dict.fromkeys((roles, by_size(roles), by_size(roles)[::-1])))
+    """In which orders roles are worth placing: as they are, by the size of one member, both ways, and those first that
+    the fewest nodes take, as when members are pinned.
+    """
+    tied = tuple(sorted(roles, key=lambda role: np.count_nonzero(role.room)))
+    return list(dict.fromkeys((roles, by_size(roles), by_size(roles)[::-1], tied)))
 
 
 def _within_reach(
@@ -197,6 +194,23 @@ def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> 
     for code in [code for code in np.argsort(-room, kind="stable")[:_DOMAINS].tolist() if room[code]]:
         inside = level.codes == code
         yield Domain(level.names[code], np.flatnonzero(inside)), Domain("", np.flatnonzero(~inside))
+
+
+def _most(
+    roles: tuple[Role, ...], beside: Rows, needed: int, snapshot: Snapshot, policies: Policies
+) -> Steps[dict[str, str]]:
+    """The first placement that holds what is needed, else the one that holds the most."""
+    best: dict[str, str] = {}
+    for order in dict.fromkeys((roles, by_size(roles))):
+        nodes = yield from _try(order, beside, snapshot, policies)
+        best = max(best, nodes, key=len)
+        if len(best) >= needed:
+            return best
+    if len(roles) > 1:
+        # No choice of the policy holds what is needed. More orders may; if not, how many fit is worth knowing.
+        _, nodes = yield from _fullest(_orders(roles), snapshot, policies.scoring)
+        best = max(best, nodes, key=len)
+    return best
 
 
 def _try(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import CLIQUE, Node, Selection, Topology
+from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Topology
 from policies.placement.place import Placed, Shortfall, fits, place
-from tests.builders import cluster, gang, node, requests, single, snapshot
+from tests.builders import GPU, cluster, gang, node, requests, single, snapshot
 from tests.policies import oracle
 
 
@@ -204,3 +205,23 @@ def test_members_that_cannot_join_their_gang_in_its_domain_keep_out_only_themsel
     assert isinstance(found, Placed)
     assert sorted(found.nodes.values()) == ["a-0", "a-1"]
     assert isinstance(place(pods, 3, snapshot(nodes)), Shortfall)
+
+
+def pinned(pod: Pod, name: str) -> Pod:
+    """A pin cannot be taken back: a start that broke off leaves members like this one."""
+    return replace(pod, selection=Selection(affinity=((Requirement("metadata.name", "In", (name,), is_field=True),),)))
+
+
+@pytest.mark.parametrize("level", [None, "clique"])
+def test_pinned_members_and_others_that_have_room_together_are_placed(level: str | None) -> None:
+    """One that may go anywhere never takes the only node of a pinned one, however tight it is."""
+    for seed in range(200):
+        random = Random(seed)
+        nodes = [node(f"a-{i}", 2 * random.randint(1, 4), clique="a") for i in range(random.randint(2, 4))]
+        slots = [one.name for one in nodes for _ in range(dict(one.allocatable)[GPU] // 2)]
+        random.shuffle(slots)
+        size = random.randint(2, len(slots))
+        pods = [replace(pod, topology=Topology(required=level)) for pod in gang("train", size, gpus=2)]
+        pods = [pinned(pod, name) if random.random() < 0.6 else pod for pod, name in zip(pods, slots, strict=False)]
+        found = place(pods, size, snapshot(nodes))
+        assert isinstance(found, Placed), (seed, found)
