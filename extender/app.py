@@ -16,7 +16,6 @@ import uvicorn
 import uvloop
 
 from extender.config.settings import Settings, TlsFiles
-from extender.core.engine import Engine
 from extender.http.connections import BACKLOG, Connections, http_config
 from extender.http.hosts import Hosts
 from extender.http.scrape import metrics_page
@@ -72,13 +71,8 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         ages=sight.ages,
     )
 
-    runner = Runner(
-        new_core(settings),
-        KubeApi(kube),
-        writes_at_once=settings.writes_at_once,
-        observer=metrics,
-    )
-    replica = Replica(kube, runner, lambda: new_core(settings), lambda: KubeApi(kube), sight)
+    runner = Runner(settings.engine(), KubeApi(kube), writes_at_once=settings.writes_at_once, observer=metrics)
+    replica = Replica(kube, runner, settings.engine, lambda: KubeApi(kube), sight)
     app = create_app(
         runner,
         metrics,
@@ -110,18 +104,6 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             await asyncio.gather(*tasks, return_exceptions=True)
             await runner.drain()
     return 1 if runner.failed.is_set() else 0
-
-
-def new_core(settings: Settings) -> Engine:
-    """The core that these settings ask for, which knows of nothing yet."""
-    return Engine(
-        settings.scheduler_names,
-        settings.limits,
-        settings.policies,
-        settings.steering,
-        settings.levels,
-        settings.mode,
-    )
 
 
 def _server(app: App, settings: Settings, metrics: Metrics, credentials: Credentials | None) -> uvicorn.Server:

@@ -224,10 +224,12 @@ def test_a_template_that_says_all_in_its_place_has_no_findings() -> None:
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
 def test_a_misspelt_key_is_found_on_pods_that_run_and_is_one_finding(phase: str) -> None:
-    members = [member_from(pod(f"p{at}", scheduler_name="muster", node_name="n1")) for at in range(3)]
-    for one in members:
-        one.meta.annotations = {TYPO: "train"}
-        one.pod.status = PodStatus(phase=phase)
+    pods = [pod(f"p{at}", scheduler_name="muster", node_name="n1") for at in range(3)]
+    for one in pods:
+        one.status = PodStatus(phase=phase)
+        assert one.metadata is not None
+        one.metadata.annotations = {TYPO: "train"}
+    members = [member_from(one) for one in pods]
     (found,) = [one for one in examine(Facts(load(None), members=members)).findings if one.code == "UnknownKey"]
     assert (found.subject, "on 3 pods" in found.what) == ("team/p0", True)
 
@@ -242,10 +244,11 @@ def test_a_gang_that_another_scheduler_has_started_is_found() -> None:
 
 
 def test_many_pods_with_one_fault_are_told_briefly() -> None:
-    members = [member_from(pod(f"p{at}", scheduler_name="muster", scheduling_gates=None)) for at in range(50)]
-    for one in members:
-        one.meta.annotations = {"muster.dev/pod-group": "Bad Name"}
-    report = examine(Facts(load(None), members=[member_from(one.pod) for one in members]))
+    pods = [pod(f"p{at}", scheduler_name="muster", scheduling_gates=None) for at in range(50)]
+    for one in pods:
+        assert one.metadata is not None
+        one.metadata.annotations = {"muster.dev/pod-group": "Bad Name"}
+    report = examine(Facts(load(None), members=[member_from(one) for one in pods]))
     assert [one.code for one in report.findings].count("UnreadableGang") == 20
     assert report.more == {"UnreadableGang": 30}
 
@@ -273,7 +276,8 @@ def test_the_gravest_comes_first() -> None:
 
 def test_the_document_has_every_code_and_no_other() -> None:
     sources = [path.read_text() for path in (ROOT / "extender" / "cli" / "doctor").glob("*.py")]
-    given = {code for text in sources for code in re.findall(r'(?:error|warning|note|Finding)\(\s*"([A-Za-z]+)"', text)}
+    said = r'(?:(?:error|warning|note)\(|Finding\(Severity\.\w+,)\s*"([A-Za-z]+)"'
+    given = {code for text in sources for code in re.findall(said, text)}
     given |= {f"No{verb}Verb" for verb in ("Filter", "Prioritize", "Preempt", "Bind")}
     given.add(NOT_CHECKED)
     rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)

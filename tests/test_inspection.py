@@ -196,6 +196,7 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
     meta = {
         "name": "train-0",
         "namespace": "team",
+        "uid": "uid-0",
         "annotations": {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"},
     }
     pods = {"items": [{"metadata": meta, "spec": {"schedulingGates": [{"name": "muster.dev/gang"}]}}, {"metadata": {}}]}

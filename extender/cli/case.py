@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,33 +13,23 @@ import yaml
 
 from extender.config.reading import NOT_YAML
 from extender.config.settings import Settings, load
+from extender.core.advisory import Mode
 from extender.core.engine import Engine
-from extender.core.limits import Limits
-from extender.simulation.replay.arrivals import Arrival, at_load, offered_load, window_s
+from extender.simulation.replay.arrivals import at_load, offered_load, window_s
 from extender.simulation.replay.contest import Case, misfits
 from extender.simulation.replay.course import Terms
-from extender.simulation.replay.scenario import read_scenario
-from extender.simulation.replay.shape import InputError, Pool, gpus_of, nodes_of, pools_from, words
-from extender.simulation.report.tables import Input
+from extender.simulation.replay.scenario import Scenario
+from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
+from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.report.tables import Input, counted
 
-ONE_INPUT = "give one of --trace, --scenario and --snapshot"
 _NEVER_S = 1e12
 _GZIP = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """What is to be simulated, wherever it came from."""
-
-    title: str
-    arrivals: list[Arrival]
-    pools: list[Pool]
-    terms: Terms
-
-
 def core(settings: Settings) -> Engine:
     """Muster with these settings. Nobody reads reasons in the middle of a replay: they are not kept up to date."""
-    limits: Limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
+    limits = replace(settings.limits, refresh_s=_NEVER_S, report_s=_NEVER_S)
     # The pods of a replay say that they are Muster's, whatever its profiles are called.
     return Engine(("muster",), limits, settings.policies, settings.steering, settings.levels)
 
@@ -49,66 +39,72 @@ def settings_of(config: Path | None, changes: list[str], names: list[str] | None
 
     ``names``: whose pods are Muster's, instead of what the settings say.
     """
-    ours = {"scheduler_names": tuple(names)} if names else {}
+    ours: dict[str, Any] = {"mode": Mode.ENFORCE, "scheduler_names": tuple(names) if names else None}
     found = {"muster": load(config, **ours)}
     if changes:
         found[f"muster, {', '.join(changes)}"] = load(config, **ours | dict(map(_change, changes)))
     return found
 
 
-def from_trace(path: Path, read: Callable[..., list[Arrival]], cluster: str | None) -> Jobs:
-    """Raises InputError."""
+def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None, gpus_per_pod: int) -> Scenario:
+    """The jobs of a trace. Raises InputError."""
     # Not splitlines(): it also breaks lines where CSV does not.
-    arrivals = read(_text(path).split("\n"))
-    title = f"{len(arrivals):,} job{'s' * (len(arrivals) != 1)} of {path.name}" + (f", {cluster}" if cluster else "")
-    return Jobs(title, arrivals, [], Terms())
-
-
-def from_scenario(path: Path | None) -> Jobs:
-    """Raises InputError."""
-    if path is None:
-        raise InputError(ONE_INPUT)
-    found = read_scenario(_text(path))
-    return Jobs(f"Scenario {path.stem}", found.arrivals, found.pools, found.terms)
-
-
-def amended(given: Jobs, cluster: str, terms: dict[str, float | None]) -> Jobs:
-    """With what the command line says about the cluster and the terms; None: nothing. Raises InputError."""
-    pools = pools_from(cluster) if cluster else given.pools
-    if not pools:
-        raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
-    said: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
-    return replace(given, pools=pools, terms=replace(given.terms, **said))
+    lines = text_of(path).split("\n")
+    arrivals = read_trace(lines, layout, cluster=cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
+    title = f"{counted(len(arrivals), 'job')} of {path.name}" + (f", {cluster}" if cluster else "")
+    return Scenario(title, arrivals, [], Terms())
 
 
 def case_of(
-    given: Jobs, load_: float | None, seed: int, settings: dict[str, Settings], tell: Callable[[str], None]
+    given: Scenario, load_: float | None, seed: int, settings: dict[str, Settings], tell: Callable[[str], None]
 ) -> tuple[Input, Case]:
     """``tell`` is told of jobs that are left out. Raises InputError."""
+    if not given.pools:
+        raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
     nodes, arrivals = nodes_of(given.pools), given.arrivals
     if left_out := misfits(arrivals, nodes):
         first = left_out[0]
-        told = f"{first.name} of {first.needed:,} pod{'s' * (first.needed != 1)} with {first.gpus:,} GPUs"
+        told = f"{first.name} of {counted(first.needed, 'pod')} with {first.gpus:,} GPUs"
         if len(left_out) == len(arrivals):
             raise InputError(f"no job fits into the empty cluster: neither {told}")
         tell(f"left out, because the empty cluster cannot start them: {len(left_out):,} of the jobs, such as {told}")
-        names = {one.name: None for one in left_out}
+        names = {one.name for one in left_out}
         arrivals = [one for one in arrivals if one.name not in names]
     gpus = gpus_of(nodes)
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
-    terms = given.terms
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
         cluster=words(given.pools),
         load=offered_load(arrivals, gpus),
         window_s=window_s(arrivals),
-        start_s=terms.start_s,
-        give_up_s=terms.give_up_s,
+        start_s=given.terms.start_s,
+        give_up_s=given.terms.give_up_s,
         seed=seed,
         muster=version("muster-scheduler"),
     )
     makers = {name: partial(core, one) for name, one in settings.items()}
-    return about, Case(arrivals, nodes, terms, seed, makers)
+    return about, Case(arrivals, nodes, given.terms, seed, makers)
+
+
+def amended(given: Scenario, cluster: str, terms: dict[str, float | None]) -> Scenario:
+    """With what the command line says about the cluster and the terms; None: nothing. Raises InputError."""
+    said: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    pools = pools_from(cluster) if cluster else given.pools
+    return replace(given, pools=pools, terms=replace(given.terms, **said))
+
+
+def text_of(path: Path) -> str:
+    """What the file says. Raises InputError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    if content.startswith(_GZIP):
+        raise InputError(f"{path} is compressed: unpack it first, with gunzip")
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8") from None
 
 
 def _change(said: str) -> tuple[str, Any]:
@@ -125,16 +121,3 @@ def _change(said: str) -> tuple[str, Any]:
             f"--policy {said}: a simulated Muster enforces; one that advises leaves it all to kube-scheduler"
         )
     return name.strip(), value
-
-
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    if content.startswith(_GZIP):
-        raise InputError(f"{path} is compressed: unpack it first, with gunzip")
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8") from None

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from extender.cli.stop import stop
+from extender.cli.stop import stop, stop_on
 
-if TYPE_CHECKING:
-    from extender.config.settings import Settings
+_DEFERRED = {
+    "explain": ("extender.cli.inspection.commands:explain", "Show why a gang waits or where it runs, and what to do."),
+    "gangs": ("extender.cli.inspection.commands:gangs", "List all gangs with their members and the reason of each."),
+    "domains": (
+        "extender.cli.inspection.commands:domains",
+        "List all topology domains with their nodes, GPUs and gangs.",
+    ),
+    "doctor": ("extender.cli.doctor.command:doctor", "Check installation and configuration, and say what to fix."),
+    "token": ("extender.cli.token:token", "Keep a short-lived token of a ServiceAccount in a directory."),
+    "snapshot": ("extender.cli.snapshot:snapshot", "Write nodes, pods and PodGroups of a cluster to a file."),
+    "simulate": ("extender.cli.simulate:main", "Replay jobs, or a snapshot of a cluster, in a simulation."),
+    "bench": ("benchmarks.cli:main", "Load-test a running extender, or run the other benchmarks."),
+}
+"""The place and the one-line help of each command that is imported when it is used."""
 
 
 class Deferred(TyperCommand):
     """A command whose module is imported when the command is used, and not for `muster --help`."""
 
-    def __init__(self, name: str, summary: str, find: Callable[[], Any]) -> None:
-        """``find`` imports the function of the command, or its Typer."""
+    def __init__(self, name: str, place: str, summary: str) -> None:
+        """``place``: ``module:name`` of the command's function, or of its Typer."""
         super().__init__(name, help=summary)
-        self._find = find
+        self._place = place
 
     def load(self) -> Any:
         """The command with its options."""
-        found = self._find()
+        module, _, name = self._place.partition(":")
+        if module == "benchmarks.cli" and not (Path(__file__).parents[2] / "benchmarks" / "cli.py").exists():
+            module = "extender.cli.loadtest"  # an installed package has no other benchmark
+        found = getattr(import_module(module), name)
         if not isinstance(found, typer.Typer):
             single = typer.Typer(add_completion=False, rich_markup_mode=None)
             single.command(self.name)(found)
@@ -42,53 +57,9 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        for name, (summary, find) in _DEFERRED.items():
-            self.add_command(Deferred(name, summary, find))
+        for name, (place, summary) in _DEFERRED.items():
+            self.add_command(Deferred(name, place, summary))
 
-
-def _within(module: str, name: str) -> Callable[[], Any]:
-    return lambda: getattr(import_module(module), name)
-
-
-def _bench() -> Any:
-    if (Path(__file__).parents[2] / "benchmarks" / "cli.py").exists():
-        from benchmarks.cli import main as commands
-    else:
-        from extender.cli.loadtest import main as commands
-    return commands
-
-
-_DEFERRED: dict[str, tuple[str, Callable[[], Any]]] = {
-    "explain": (
-        "Show why a gang waits or where it runs, and what to do.",
-        _within("extender.cli.inspection.commands", "explain"),
-    ),
-    "gangs": (
-        "List all gangs with their members and the reason of each.",
-        _within("extender.cli.inspection.commands", "gangs"),
-    ),
-    "domains": (
-        "List all topology domains with their nodes, GPUs and gangs.",
-        _within("extender.cli.inspection.commands", "domains"),
-    ),
-    "doctor": (
-        "Check installation and configuration, and say what to fix.",
-        _within("extender.cli.doctor.command", "doctor"),
-    ),
-    "token": (
-        "Keep a short-lived token of a ServiceAccount in a directory.",
-        _within("extender.cli.token", "token"),
-    ),
-    "simulate": (
-        "Replay jobs, or a snapshot of a cluster, in a simulation.",
-        _within("extender.cli.simulate", "main"),
-    ),
-    "bench": (
-        "Load-test a running extender, or run the other benchmarks.",
-        _bench,
-    ),
-}
-"""The one-line help and the place of each."""
 
 main = typer.Typer(
     name="muster", cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -120,15 +91,13 @@ def serve(
 ) -> None:
     """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""
     from extender import app
+    from extender.config.settings import SettingsError, load
     from extender.observe import logs
 
-    settings = _settings(config, kubeconfig=kubeconfig, listen_port=port)
-    logs.set_up(settings.log_level, settings.log_format)
-    try:
-        code = app.run(settings)
-    except app.StartError as error:
-        stop(str(error))
-    raise typer.Exit(code)
+    with stop_on(SettingsError, app.StartError):
+        settings = load(config, kubeconfig=kubeconfig, listen_port=port)
+        logs.set_up(settings.log_level, settings.log_format)
+        raise typer.Exit(app.run(settings))
 
 
 @main.command()
@@ -144,17 +113,11 @@ def check(
     Exit code 0: it is well. 1: it says that it is not. 2: it could not be asked.
     The probes of the manifests ask the same with `python -m extender.probe`, which starts faster.
     """
-    from extender.probe import Listener, ProbeError, ask
+    from extender.probe import ProbeError, ask, listener_from
 
-    settings = _settings(config, listen_port=port)
-    files = (settings.tls_cert_file, settings.tls_key_file, settings.tls_client_ca_file)
-    listener = Listener(
-        settings.listen_host, settings.listen_port, *(None if file is None else str(file) for file in files)
-    )
-    try:
-        well, said = ask(listener, ready=ready)
-    except ProbeError as error:
-        stop(str(error))
+    with stop_on(ProbeError):
+        listener = listener_from(None if config is None else str(config), os.environ)
+        well, said = ask(listener if port is None else listener._replace(port=port), ready=ready)
     typer.echo(said)
     raise typer.Exit(0 if well else 1)
 
@@ -172,41 +135,6 @@ def demo(context: typer.Context) -> None:
     devcluster_demo.main(context.args)
 
 
-@main.command()
-def snapshot(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
-    anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
-) -> None:
-    """Write nodes, pods and PodGroups of a cluster to a file.
-
-    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
-    images or secrets.
-    """
-    from extender.cli.output import STANDARD_OUTPUT, OutputError
-    from extender.cli.snapshot import capture
-    from extender.kube.snapshot import SnapshotError
-
-    settings = _settings(config)
-    try:
-        told = capture(output, kubeconfig, settings, anonymous=anonymise)
-    except (SnapshotError, OutputError) as error:
-        stop(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    typer.echo(told, err=output == STANDARD_OUTPUT)
-
-
 def plugin() -> None:
     """The same as ``kubectl muster``: kubectl runs any kubectl-muster on the PATH."""
     main(prog_name="kubectl muster")
-
-
-def _settings(config: Path | None, **flags: object) -> Settings:
-    from extender.config.settings import SettingsError, load
-
-    try:
-        return load(config, **flags)
-    except SettingsError as error:
-        stop(f"the settings cannot be used:\n{error}")

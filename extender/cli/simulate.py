@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
-from extender.cli.case import ONE_INPUT, amended, case_of, from_scenario, from_trace, settings_of
+from extender.cli.case import amended, case_of, from_trace, settings_of, text_of
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
 from extender.cli.progress import progress
-from extender.cli.stop import stop
+from extender.cli.stop import stop_on
+from extender.cli.terminal import console, grid
 from extender.config.settings import Settings, SettingsError
 from extender.simulation.replay.arrivals import LONGEST_S
 from extender.simulation.replay.contest import run
+from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
-from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.replay.trace import Layout
 from extender.simulation.replay.whatif import tables as snapshot_tables
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.tables import Table, as_json, tables
@@ -102,82 +103,72 @@ def simulate(
     The code that decides is the one of production, under a virtual clock.
     Exit code 0: simulated. 2: the input cannot be used.
     """
-    terminal = _terminal(aside=json_ == STANDARD_OUTPUT)
-
-    def tell(text: str) -> None:
-        terminal.print(text, highlight=False, markup=False)
-
-    inputs = {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
-    try:
+    terminal = console(stderr=json_ == STANDARD_OUTPUT)
+    with stop_on(InputError, OutputError, SettingsError):
         _check_options(context)
-        check_apart({"--json": json_, "--html": html}, inputs)
+        check_apart(
+            {"--json": json_, "--html": html}, {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
+        )
         figures, picture = (Output(path) if path is not None else None for path in (json_, html))
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
             return _show_snapshot(snapshot, settings, figures, picture, terminal)
-        layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
-        read = partial(read_trace, layout=layout, cluster=trace_cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
-        given = from_trace(trace, read, trace_cluster) if trace is not None else from_scenario(scenario)
+        if trace is not None:
+            layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
+            given = from_trace(trace, layout, trace_cluster, jobs, gpus_per_pod)
+        else:
+            scenario = scenario or Path()
+            given = read_scenario(text_of(scenario), scenario.stem)
         given = amended(given, cluster, {"start_s": start, "give_up_s": give_up, "until_s": until})
-        about, case = case_of(given, load_, seed, settings, tell)
+        about, case = case_of(given, load_, seed, settings, terminal.print)
         changed = [name for name in settings if name != "muster"]
         names = list(dict.fromkeys([*(scheduler or _BY_DEFAULT), *changed]))
         with progress(len(case.arrivals), len(names)) as over:
             outcomes = run(case, names, over)
-        tell(f"{about.jobs}; {about.cluster}")
-        for table in tables([one.figures for one in outcomes], price):
-            tell(f"\n{table.title}")
-            terminal.print(on_terminal(table))
+        terminal.print(f"{about.jobs}; {about.cluster}")
+        _show(tables([one.figures for one in outcomes], price), terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
-            tell(f"\n{sentence}")
-        if figures is not None:
-            figures.write(_encoded(as_json(about, outcomes, price)))
+            terminal.print(f"\n{sentence}")
+        _write(figures, as_json(about, outcomes, price))
         if picture is not None:
             picture.write(page(about, outcomes, price).encode())
-    except (InputError, OutputError, SettingsError) as error:
-        stop(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
-def on_terminal(table: Table) -> RichTable:
-    """Without its title. Names from outside may have brackets, which are no markup."""
-    shown = RichTable(*map(escape, table.columns))
-    for number, column in enumerate(shown.columns):
-        column.justify = "right" if number and not table.words else "left"
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
-    return shown
+def _show(tables: Sequence[Table], terminal: Console) -> None:
+    for table in tables:
+        terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"))
+        if table.rows:
+            mark = "" if table.words else "#"
+            terminal.print(grid((table.columns[0], *(mark + name for name in table.columns[1:])), table.rows))
+
+
+def _write(figures: Output | None, values: dict[str, Any]) -> None:
+    if figures is not None:
+        figures.write((json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
 
 
 def _show_snapshot(
     path: Path, settings: dict[str, Settings], figures: Output | None, picture: Output | None, terminal: Console
 ) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
-    from extender.cli.snapshot import as_values, read, verdicts
+    from extender.cli.snapshot import read, verdicts
     from extender.kube.snapshot import SnapshotError
 
-    try:
+    with stop_on(SnapshotError):
         facts = read(path)
-    except SnapshotError as error:
-        raise InputError(str(error)) from None
     found = verdicts(facts, settings)
     left_out = [f"left out: {line}" for line in facts.unreadable]
     for line in left_out:
-        terminal.print(line, highlight=False, style="yellow", markup=False)
+        terminal.print(line, style="yellow")
     first, shown = found[0], snapshot_tables(found)
     summary = (
         f"{many(len(facts.nodes), 'node')}; {counted(first.running, 'gang', 'has', 'have')} all its nodes, "
         f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes; "
         f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
     )
-    terminal.print(summary, highlight=False)
-    for table in shown:
-        terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"), highlight=False, markup=False)
-        if table.rows:
-            terminal.print(on_terminal(table))
-    if figures is not None:
-        figures.write(_encoded(as_values(found)))
+    terminal.print(summary)
+    _show(shown, terminal)
+    _write(figures, {"verdicts": [asdict(one) for one in found]})
     if picture is not None:
         picture.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())
 
@@ -193,7 +184,7 @@ def _check_options(context: typer.Context) -> None:
     }
     inputs = [name for name in _INPUTS if name in given]
     if len(inputs) != 1:
-        raise InputError(ONE_INPUT)
+        raise InputError("give one of --trace, --scenario and --snapshot")
     for name, option in given.items():
         if "snapshot" in given and name not in _OF_SNAPSHOTS:
             raise InputError(f"{option} goes with --trace or --scenario, and not with --snapshot")
@@ -201,13 +192,3 @@ def _check_options(context: typer.Context) -> None:
             raise InputError(f"{option} goes with --snapshot")
         if "trace" not in given and name in _OF_TRACES:
             raise InputError(f"{option} goes with --trace")
-
-
-def _terminal(*, aside: bool) -> Console:
-    """Where people read: the error output if standard output is for the figures."""
-    terminal = Console(stderr=aside)
-    return terminal if terminal.is_terminal else Console(stderr=aside, width=160)
-
-
-def _encoded(values: dict[str, object]) -> bytes:
-    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()

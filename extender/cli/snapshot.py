@@ -5,31 +5,43 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
-from extender.cli.output import Output
-from extender.config.settings import Settings
-from extender.core.engine import Engine
+import typer
+
+from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
+from extender.cli.stop import stop_on
+from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
-from extender.kube.pseudonyms import anonymise
+from extender.kube.pseudonyms import anonymise as replace_names
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.simulation.replay.whatif import Verdict, decide
 from policies.words import many
 
 
-def capture(path: Path, kubeconfig: Path | None, settings: Settings, *, anonymous: bool) -> str:
-    """Write the snapshot; returns a sentence on what is in it. Raises SnapshotError, OutputError."""
-    output = Output(path)
-    taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
-    counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (len(file.pod_groups), "PodGroup"))
-    told = ", ".join(many(count, thing) for count, thing in counts)
-    if anonymous:
-        anonymise(file, [level.key for level in settings.levels])
-        told += ", without their names"
-    output.write(encode(file))
-    return f"{path}: {told}"
+def snapshot(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
+    anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
+) -> None:
+    """Write nodes, pods and PodGroups of a cluster to a file.
+
+    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
+    images or secrets.
+    """
+    with stop_on(SettingsError, SnapshotError, OutputError):
+        settings, target = load(config), Output(output)
+        taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
+        counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (len(file.pod_groups), "PodGroup"))
+        told = ", ".join(many(count, thing) for count, thing in counts)
+        if anonymise:
+            replace_names(file, [level.key for level in settings.levels])
+            told += ", without their names"
+        target.write(encode(file))
+    typer.echo(f"{output}: {told}", err=output == STANDARD_OUTPUT)
 
 
 def read(path: Path) -> ClusterFacts:
@@ -45,17 +57,9 @@ def read(path: Path) -> ClusterFacts:
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
     return [
-        decide(name, _core(one), facts.nodes, facts.pods, facts.groups, facts.claims) for name, one in settings.items()
+        decide(name, one.engine(), facts.nodes, facts.pods, facts.groups, facts.claims)
+        for name, one in settings.items()
     ]
-
-
-def as_values(found: list[Verdict]) -> dict[str, object]:
-    """For programs."""
-    return {"verdicts": [asdict(one) for one in found]}
-
-
-def _core(one: Settings) -> Engine:
-    return Engine(one.scheduler_names, one.limits, one.policies, one.steering, one.levels)
 
 
 async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
-from extender.cli.stop import stop
+from extender.cli.stop import stop_on
 from extender.kube.connection import Connection
 from extender.kube.tokens import SHORTEST_S, Account, keep_fresh
 from extender.observe import logs
@@ -31,12 +31,8 @@ def token(
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(f"{account} is not NAMESPACE/NAME of a ServiceAccount")
     logs.set_up("info")
-    try:
+    with stop_on(ValueError, OSError):
         asyncio.run(_run(Account(namespace, name), directory, lifetime, kubeconfig))
-    except (ValueError, OSError) as error:
-        stop(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:

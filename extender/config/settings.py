@@ -16,6 +16,7 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 from extender.config import catalogue
 from extender.config.reading import UnreadableYamlError, read_yaml
 from extender.core.advisory import Mode
+from extender.core.engine import Engine
 from extender.core.limits import Limits
 from extender.core.steering import SteeringMode
 from extender.runtime.election import LeaderElection
@@ -28,6 +29,9 @@ _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_polici
 
 class SettingsError(ValueError):
     """The settings cannot be used; the message says which and why, one line each."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the settings cannot be used:\n{why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,10 @@ class Settings(BaseSettings):
             shapes=self.max_gang_shapes,
             waiting=self.max_waiting_gangs,
         )
+
+    def engine(self) -> Engine:
+        """The core that these settings ask for, which knows of nothing yet."""
+        return Engine(self.scheduler_names, self.limits, self.policies, self.steering, self.levels, self.mode)
 
 
 def load(path: Path | None, **flags: Any) -> Settings:

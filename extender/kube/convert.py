@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
+from typing import TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from extender.core.events import ClaimSeen
@@ -33,6 +34,9 @@ from extender.kube.topology import topology_of, topology_problem
 from extender.kube.unread_keys import hint_of
 from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
 
+ObjectT = TypeVar("ObjectT")
+ValueT = TypeVar("ValueT")
+
 _API_VERSION = re.compile(r"[a-z0-9]([-a-z0-9./]{0,314}[a-z0-9])?", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
@@ -56,6 +60,20 @@ _shared: WeakKeyDictionary[Selection, ref[Selection]] = WeakKeyDictionary()
 
 class UnreadableError(ValueError):
     """The object lacks what every object has, or one of its amounts or instants cannot be read."""
+
+
+def readable(
+    convert: Callable[[ObjectT], ValueT], objects: Iterable[ObjectT], problems: list[str] | None = None
+) -> list[ValueT]:
+    """The objects that can be read; what is wrong with the others is added to ``problems``."""
+    found = []
+    for one in objects:
+        try:
+            found.append(convert(one))
+        except UnreadableError as error:
+            if problems is not None:
+                problems.append(str(error))
+    return found
 
 
 def pod_from(obj: PodObject) -> Pod:

@@ -7,7 +7,7 @@ that name gangs are not even decoded, or left out here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from extender.core.events import ClaimSeen
 from extender.core.stamps import STAMPED
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
+from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
@@ -43,7 +43,6 @@ _READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
 _BOUND = "bound"
 
 ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject)
-ValueT = TypeVar("ValueT")
 
 
 VERSION = "muster.dev/v1"
@@ -121,30 +120,15 @@ def decode(content: bytes) -> ClusterFacts:
     if file.api_version != VERSION:
         raise SnapshotError(f"a snapshot of {file.api_version!r}, and not of {VERSION}: take it anew with this Muster")
     unreadable: list[str] = []
-
-    def read(convert: Callable[[ObjectT], ValueT], objects: list[ObjectT]) -> list[ValueT]:
-        found = []
-        for one in objects:
-            try:
-                found.append(convert(one))
-            except UnreadableError as error:
-                unreadable.append(str(error))
-        return found
-
-    nodes, pods = read(node_from, file.nodes), read(pod_from, file.pods)
+    nodes, pods = readable(node_from, file.nodes, unreadable), readable(pod_from, file.pods, unreadable)
     for what, names in (
         ("nodes are called", [one.name for one in nodes]),
         ("pods have the UID", [one.uid for one in pods]),
     ):
         if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise SnapshotError(f"two {what} {twice}")
-    return ClusterFacts(
-        nodes,
-        pods,
-        read(group_from, file.pod_groups),
-        read(claim_from, file.claims),
-        unreadable,
-    )
+    groups, claims = readable(group_from, file.pod_groups, unreadable), readable(claim_from, file.claims, unreadable)
+    return ClusterFacts(nodes, pods, groups, claims, unreadable)
 
 
 async def _list(kube: Kube, path: str, kind: type[ObjectT], *, optional: bool = False) -> list[ObjectT]:

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from devcluster import nodes
-from extender.app import new_core
 from extender.config.settings import load
 from extender.core.engine import Engine
 from extender.kube.convert import group_from, node_from, pod_from
@@ -53,7 +52,7 @@ class Objects(Protocol):
 
 def core_for(setting: Setting) -> Engine:
     """A core as ``muster serve`` makes it."""
-    return new_core(load(SHIPPED, **setting.settings()))
+    return load(SHIPPED, **setting.settings()).engine()
 
 
 class VirtualStage:

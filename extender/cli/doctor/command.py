@@ -17,8 +17,8 @@ from extender.cli.doctor.finding import Severity, error, skipped
 from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
-from extender.cli.inspection.tables import plain
 from extender.cli.stop import stop
+from extender.cli.terminal import plain
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
 

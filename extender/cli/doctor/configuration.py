@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from extender.cli.doctor.facts import Facts, Tree
@@ -45,11 +44,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield error("BadShape", odd, "kube-scheduler cannot read it: it has another shape", "see its documentation")
         return
     entries: list[Tree] = config.get("extenders") or []
-    ours = _ours(entries, facts)
+    port = facts.settings.listen_port
+    ours = [one for one in entries if _port(str(one.get("urlPrefix") or "")) == port]
     if not ours:
+        address = f"{'https' if facts.settings.tls_cert_file else 'http'}://{facts.settings.listen_host}:{port}"
         yield error(
-            "NoExtender", "extenders", f"no entry calls Muster at port {facts.settings.listen_port}",
-            f"set urlPrefix to {_address(facts)}, or listen_port of Muster's settings to the port that is called",
+            "NoExtender", "extenders", f"no entry calls Muster at port {port}",
+            f"set urlPrefix to {address}, or listen_port of Muster's settings to the port that is called",
         )  # fmt: skip
         ours = entries
     for at, entry in enumerate(entries):
@@ -63,10 +64,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             )  # fmt: skip
     yield from _verbs(ours)
     yield from _timeouts(ours, config, facts)
-    yield from _sampling(config)
-    yield from _profiles(config, facts)
-    yield from _client(config)
-    yield from _election(config, facts)
+    profiles: list[Tree] = config.get("profiles") or [{}]
+    yield from _sampling(config, profiles)
+    yield from _profiles(profiles, facts)
+    qps = (config.get("clientConnection") or {}).get("qps", 50)
+    if isinstance(qps, int | float) and qps < _LEAST_QPS:
+        yield warning(
+            "LowQps", "clientConnection.qps", f"{qps:g} writes a second: every pod that is refused costs one inside "
+            "the scheduling cycle, and a large gang stalls everybody", "set clientConnection: {qps: 500, burst: 1000}",
+        )  # fmt: skip
+    yield from _election(config.get("leaderElection") or {}, profiles, facts)
 
 
 def _misshapen(config: Tree) -> str | None:
@@ -80,21 +87,11 @@ def _misshapen(config: Tree) -> str | None:
     return next((name for name, said in parts if said is not None and not isinstance(said, Mapping)), None)
 
 
-def _ours(entries: list[Tree], facts: Facts) -> list[Tree]:
-    port = facts.settings.listen_port
-    return [one for one in entries if _port(str(one.get("urlPrefix") or "")) == port]
-
-
 def _port(url: str) -> int | None:
     try:
         return urlsplit(url).port
     except ValueError:
         return None
-
-
-def _address(facts: Facts) -> str:
-    secure = "https" if facts.settings.tls_cert_file else "http"
-    return f"{secure}://{facts.settings.listen_host}:{facts.settings.listen_port}"
 
 
 def _unknown_fields(where: str, entry: Tree) -> Iterator[Finding]:
@@ -122,7 +119,8 @@ def _entry(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
             "ManagedResources", f"{where}.managedResources", "members without these resources (a launcher, say) skip "
             "filter and the hold, and start alone", "leave managedResources out",
         )  # fmt: skip
-    if entry.get("prioritizeVerb") and not _positive(entry.get("weight")):
+    weight = entry.get("weight")
+    if entry.get("prioritizeVerb") and not (isinstance(weight, int) and weight > 0):
         yield error(
             "NoWeight", f"{where}.weight", "kube-scheduler refuses to start: prioritizeVerb needs a positive weight",
             "set weight: 1",
@@ -204,11 +202,11 @@ def _hold(timeout_s: float, hold_s: float, config: Tree) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _sampling(config: Tree) -> Iterator[Finding]:
+def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
     """A profile's own share wins over the one for all."""
     where = "percentageOfNodesToScore"
     shares: dict[str, object] = {}
-    for at, profile in enumerate(config.get("profiles") or [{}]):
+    for at, profile in enumerate(profiles):
         own = profile.get(where)
         shares.setdefault(*((where, config.get(where)) if own is None else (f"profiles[{at}].{where}", own)))
     for name, share in shares.items():
@@ -219,8 +217,7 @@ def _sampling(config: Tree) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _profiles(config: Tree, facts: Facts) -> Iterator[Finding]:
-    profiles = config.get("profiles") or [{}]
+def _profiles(profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
     served = [str(one.get("schedulerName") or "default-scheduler") for one in profiles]
     for name in facts.ours:
         if name not in served:
@@ -236,17 +233,7 @@ def _profiles(config: Tree, facts: Facts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _client(config: Tree) -> Iterator[Finding]:
-    qps = (config.get("clientConnection") or {}).get("qps", 50)
-    if isinstance(qps, int | float) and qps < _LEAST_QPS:
-        yield warning(
-            "LowQps", "clientConnection.qps", f"{qps:g} writes a second: every pod that is refused costs one inside "
-            "the scheduling cycle, and a large gang stalls everybody", "set clientConnection: {qps: 500, burst: 1000}",
-        )  # fmt: skip
-
-
-def _election(config: Tree, facts: Facts) -> Iterator[Finding]:
-    election = config.get("leaderElection") or {}
+def _election(election: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
     elects = election.get("leaderElect", True)
     place = election.get("resourceNamespace") or "kube-system", election.get("resourceName") or "kube-scheduler"
     ours = facts.settings.leader_election
@@ -260,14 +247,9 @@ def _election(config: Tree, facts: Facts) -> Iterator[Finding]:
             "LeaseDiffers", "leaderElection", f"kube-scheduler holds the Lease {'/'.join(place)}, and Muster looks at "
             f"{ours.namespace}/{ours.name}: it never acts", "make resourceNamespace and resourceName agree with it",
         )  # fmt: skip
-    if elects and place[1] == "kube-scheduler":
-        names = [one.get("schedulerName") for one in config.get("profiles") or []]
-        if "default-scheduler" not in names and names:
-            yield error(
-                "LeaseShared", "leaderElection.resourceName", "it is the Lease of the cluster's own kube-scheduler: "
-                "only one of the two ever runs", "set resourceName: muster",
-            )  # fmt: skip
-
-
-def _positive(weight: Any) -> bool:
-    return isinstance(weight, int) and weight > 0
+    names = [one.get("schedulerName", "default-scheduler") for one in profiles]
+    if elects and place[1] == "kube-scheduler" and "default-scheduler" not in names:
+        yield error(
+            "LeaseShared", "leaderElection.resourceName", "it is the Lease of the cluster's own kube-scheduler: "
+            "only one of the two ever runs", "set resourceName: muster",
+        )  # fmt: skip

@@ -10,69 +10,25 @@ from typing import Any
 from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
-from extender.kube.convert import UnreadableError, node_from
-from extender.kube.dialects import group_of
-from extender.kube.objects import GroupObject, Meta, NodeObject, OwnerObject, PodObject
-from policies.model import GANG_GATE, GroupRef, Node
+from extender.kube.convert import pod_from
+from extender.kube.objects import GroupObject, Meta, OwnerObject, PodObject
+from policies.model import Node, Pod
 
 Tree = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Member:
-    """A pod, with what it says of its gang."""
+    """A pod as Muster reads it, and its annotations and labels. ``looked_at``: a scheduler has said something of it."""
 
-    pod: PodObject
-    group: GroupRef | None
-
-    @property
-    def meta(self) -> Meta:
-        return self.pod.metadata or Meta()
-
-    @property
-    def name(self) -> str:
-        return f"{self.meta.namespace}/{self.meta.name}"
-
-    @property
-    def gang(self) -> str:
-        return f"{self.meta.namespace}/{self.group.name}" if self.group else ""
-
-    @property
-    def scheduler(self) -> str:
-        return (self.pod.spec.scheduler_name if self.pod.spec else None) or "default-scheduler"
-
-    @property
-    def node(self) -> str:
-        return (self.pod.spec.node_name if self.pod.spec else None) or ""
-
-    @property
-    def gates(self) -> list[str]:
-        return [gate.name or "" for gate in (self.pod.spec.scheduling_gates if self.pod.spec else None) or ()]
-
-    @property
-    def gated_by_us(self) -> bool:
-        return GANG_GATE in self.gates
-
-    @property
-    def native(self) -> bool:
-        return self.pod.spec is not None and self.pod.spec.scheduling_group is not None
+    pod: Pod
+    meta: Meta
+    looked_at: bool
 
     @property
     def pending(self) -> bool:
         """It has no node and is not at its end."""
-        return not self.node and self.lives
-
-    @property
-    def lives(self) -> bool:
-        """It waits or runs."""
-        ended = self.pod.status is not None and self.pod.status.phase in ("Succeeded", "Failed")
-        return not ended and not self.meta.deletion_timestamp
-
-    @property
-    def looked_at(self) -> bool:
-        """Some scheduler has said something about it."""
-        conditions = (self.pod.status.conditions if self.pod.status else None) or ()
-        return any(one.type == "PodScheduled" for one in conditions)
+        return not self.pod.node and self.pod.live
 
 
 @dataclass(frozen=True)
@@ -108,7 +64,6 @@ class Facts:
     policies: dict[str, Tree] | None = None
     policy_bindings: dict[str, Tree] | None = None
     lease: Tree | None = None
-    lease_exists: bool | None = None
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)
     muster: str | None = None
@@ -120,8 +75,10 @@ class Facts:
         return self.settings.scheduler_names
 
 
-def member_from(pod: PodObject) -> Member:
-    return Member(pod, group_of(pod.metadata or Meta()))
+def member_from(obj: PodObject) -> Member:
+    """Raises UnreadableError."""
+    conditions = (obj.status.conditions if obj.status else None) or ()
+    return Member(pod_from(obj), obj.metadata or Meta(), any(one.type == "PodScheduled" for one in conditions))
 
 
 def owner_from(kind: str, obj: OwnerObject) -> Owner:
@@ -130,12 +87,12 @@ def owner_from(kind: str, obj: OwnerObject) -> Owner:
     return Owner(kind, f"{kind} {meta.namespace}/{meta.name}", meta, template.metadata or Meta(), scheduler)
 
 
-def readable(nodes: list[NodeObject]) -> list[Node]:
-    """As the planner sees them; what it cannot read it does not use either."""
-    found = []
-    for node in nodes:
-        try:
-            found.append(node_from(node))
-        except UnreadableError:
-            continue
-    return found
+def pod_spec(workload: Tree | None) -> Tree:
+    """The pod template's spec of a Deployment; empty where there is none."""
+    template: Tree = ((workload or {}).get("spec") or {}).get("template") or {}
+    return template.get("spec") or {}
+
+
+def said(meta: Meta) -> dict[str, str]:
+    """Labels and annotations."""
+    return {**(meta.labels or {}), **(meta.annotations or {})}

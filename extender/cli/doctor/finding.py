@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 
 class Severity(StrEnum):
@@ -25,25 +26,13 @@ NOT_CHECKED = "NotChecked"
 class Finding:
     """``code`` is stable, CamelCase; ``subject`` names an object or a field; ``fix`` is what to do."""
 
-    code: str
     severity: Severity
+    code: str
     subject: str
     what: str
-    fix: str
+    fix: str = ""
 
 
-def error(code: str, subject: str, what: str, fix: str) -> Finding:
-    return Finding(code, Severity.ERROR, subject, what, fix)
-
-
-def warning(code: str, subject: str, what: str, fix: str) -> Finding:
-    return Finding(code, Severity.WARNING, subject, what, fix)
-
-
-def note(code: str, subject: str, what: str, fix: str = "") -> Finding:
-    return Finding(code, Severity.NOTE, subject, what, fix)
-
-
-def skipped(subject: str, what: str, fix: str) -> Finding:
-    """Something exists, or may exist, and could not be read."""
-    return Finding(NOT_CHECKED, Severity.SKIPPED, subject, what, fix)
+error, warning, note = (partial(Finding, one) for one in (Severity.ERROR, Severity.WARNING, Severity.NOTE))
+skipped = partial(Finding, Severity.SKIPPED, NOT_CHECKED)
+"""Something exists, or may exist, and could not be read."""

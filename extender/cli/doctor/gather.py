@@ -13,13 +13,14 @@ import msgspec
 import yaml
 from pydantic import ValidationError
 
-from extender.cli.doctor.facts import Facts, Tree, member_from, owner_from, readable
+from extender.cli.doctor.facts import Facts, Tree, member_from, owner_from, pod_spec
 from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.reading import NOT_YAML, UnreadableYamlError, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
+from extender.kube.convert import node_from, readable
 from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
 
@@ -47,7 +48,7 @@ def read_files(config: Path | None, scheduler_config: Path | None) -> Facts:
     try:
         facts = Facts(load(config))
     except SettingsError as problem:
-        raise DoctorError(f"the settings cannot be used:\n{problem}") from None
+        raise DoctorError(str(problem)) from None
     if scheduler_config is not None:
         facts.scheduler, facts.scheduler_source = _file(scheduler_config), str(scheduler_config)
     return facts
@@ -91,8 +92,7 @@ class _Reading:
         """Muster's settings and kube-scheduler's configuration, from the ConfigMaps that the Deployment mounts."""
         if not settings and not scheduler:
             return
-        template = ((self._facts.deployment or {}).get("spec") or {}).get("template") or {}
-        for volume in (template.get("spec") or {}).get("volumes") or []:
+        for volume in pod_spec(self._facts.deployment).get("volumes") or []:
             name = (volume.get("configMap") or {}).get("name")
             if not name:
                 continue
@@ -127,8 +127,8 @@ class _Reading:
             self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
             self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
         )
-        facts.nodes = None if nodes is None else readable(nodes)
-        facts.members = None if pods is None else [member_from(pod) for pod in pods]
+        facts.nodes = None if nodes is None else readable(node_from, nodes)
+        facts.members = None if pods is None else readable(member_from, pods)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]
@@ -159,9 +159,7 @@ class _Reading:
             return
         namespace, name = election.get("resourceNamespace", "kube-system"), election.get("resourceName")
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name or 'kube-scheduler'}"
-        found = await self._or_skipped(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
-        if found is not None:
-            facts.lease, facts.lease_exists = found, bool(found)
+        facts.lease = await self._or_skipped(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
 
     async def rights(self) -> None:
         """What the API server would allow the two ServiceAccounts."""
@@ -218,7 +216,7 @@ def no_configuration(namespace: str, facts: Facts) -> Finding:
     if facts.deployment is not None:
         return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
     what = f"no Muster Deployment found in namespace {namespace} (label {_LABEL})"
-    return Finding("NoDeployment", Severity.SKIPPED, subject, what, f"{fix}, or the right --muster-namespace")
+    return Finding(Severity.SKIPPED, "NoDeployment", subject, what, f"{fix}, or the right --muster-namespace")
 
 
 def _by_name(found: Tree) -> dict[str, Tree]:

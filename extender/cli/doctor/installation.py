@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
-from extender.cli.doctor.facts import Facts, Tree
+from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.core.advisory import Mode
 from policies.model import GANG_GATE
@@ -22,12 +21,17 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 def check(facts: Facts) -> Iterator[Finding]:
     """What can be seen of Muster's own parts."""
     yield from _versions(facts)
-    yield from _kind(facts)
+    if not facts.groups_exist:
+        yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
     yield from _gate(facts)
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
-    yield from _muster(facts)
+    if facts.muster:
+        fix = "see its log: what it cannot read is told there"
+        yield error("NotInSync", "muster", f"it is not ready: {facts.muster}", fix)
+    if facts.settings.mode is Mode.ADVISE:
+        yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:
@@ -37,7 +41,7 @@ def _versions(facts: Facts) -> Iterator[Finding]:
             "ServerVersion", facts.version, f"the API server is not {release}, on which Muster is tested",
             "try it in advisory mode first (mode: advise)",
         )  # fmt: skip
-    for container in _containers(facts.deployment):
+    for container in pod_spec(facts.deployment).get("containers") or []:
         image = str(container.get("image", ""))
         if container.get("name") == "kube-scheduler" and _minor(image.rpartition(":")[2]) != TESTED:
             yield warning(
@@ -46,30 +50,19 @@ def _versions(facts: Facts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _kind(facts: Facts) -> Iterator[Finding]:
-    if not facts.groups_exist:
-        yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
-
-
 def _gate(facts: Facts) -> Iterator[Finding]:
     if facts.policies is None or facts.policy_bindings is None:
         return
     install = "kubectl apply -k manifests/components/admission-gate"
     ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
     if not ours:
-        yield warning(
-            "NoGate",
-            POLICY,
-            "pods are not gated at admission: gangs start as safely, and several times slower",
-            install,
-        )
-        return
+        slower = "pods are not gated at admission: gangs start as safely, and several times slower"
+        yield warning("NoGate", POLICY, slower, install)
     bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]
     for name, policy in ours.items():
         if name not in bound:
-            yield warning(
-                "GateNotBound", name, "the policy has no MutatingAdmissionPolicyBinding: it gates nobody", install
-            )
+            unbound = "the policy has no MutatingAdmissionPolicyBinding: it gates nobody"
+            yield warning("GateNotBound", name, unbound, install)
         said = " ".join(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or [])
         for scheduler in facts.ours:
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
@@ -94,7 +87,7 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
             "TwoLeaders", "deployment/muster", f"{wanted} replicas, and leader_election of Muster's settings is off: "
             "all of them act", "set leader_election: {enabled: true}, or one replica",
         )  # fmt: skip
-    if not any(one.get("name") == "muster" for one in _containers(facts.deployment)):
+    if not any(one.get("name") == "muster" for one in pod_spec(facts.deployment).get("containers") or []):
         yield error(
             "NoExtenderBeside", "deployment/muster", "its pod has no container called muster beside kube-scheduler",
             "kubectl apply -k manifests/base",
@@ -103,7 +96,7 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
 
 def _lease(facts: Facts) -> Iterator[Finding]:
     """The Lease tells whether some kube-scheduler leads, and by its instants whether its clock is right."""
-    if facts.lease_exists is False:
+    if facts.lease == {}:
         yield error(
             "NobodyLeads", "lease", "no kube-scheduler has ever taken Muster's Lease: its pods wait for ever",
             "see the logs of the container kube-scheduler",
@@ -132,20 +125,6 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     for right, granted in (facts.rights or {}).items():
         if not granted and right.account not in missing:
             yield error("MissingRight", right.account, f"it may not {right}", "kubectl apply -k manifests/base")
-
-
-def _muster(facts: Facts) -> Iterator[Finding]:
-    if facts.muster:
-        yield error(
-            "NotInSync", "muster", f"it is not ready: {facts.muster}", "see its log: what it cannot read is told there"
-        )
-    if facts.settings.mode is Mode.ADVISE:
-        yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
-
-
-def _containers(deployment: Tree | None) -> list[Mapping[str, Any]]:
-    template = ((deployment or {}).get("spec") or {}).get("template") or {}
-    return list((template.get("spec") or {}).get("containers") or [])
 
 
 def _minor(version: str) -> tuple[int, int] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from extender.cli.doctor.facts import Facts
+from extender.cli.doctor.facts import Facts, said
 from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP
 from extender.kube.objects import Meta
 from extender.kube.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
+from policies.words import many
 
 _MEANT_FOR_PODS = (*SAID_BY_PEOPLE, COSCHEDULING_POD_GROUP)
 
@@ -25,41 +26,17 @@ class _Bearer(NamedTuple):
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Whether its pods wait, run or have ended: the next ones will be like them."""
-    bearers = [*_templates(facts), *_pods(facts)]
-    for subject, what, fix in _told((one, found) for one in bearers for found in misspelt(one.meta)):
-        yield error("UnknownKey", subject, what, fix)
-    for subject, what, fix in _told((one, found) for one in bearers for found in groupless(one.meta)):
-        yield error("UnreadKey", subject, what, fix)
-    for subject, what, fix in _told((one, found) for one in bearers if one.ours for found in of_others(one.meta)):
-        yield error("ForeignKey", subject, what, fix)
-    yield from _misplaced(facts)
-
-
-def _templates(facts: Facts) -> Iterator[_Bearer]:
-    for owner in facts.owners or []:
-        yield _Bearer(owner.name, owner.template, owner.scheduler in facts.ours, is_pod=False)
-
-
-def _pods(facts: Facts) -> Iterator[_Bearer]:
-    for member in facts.members or []:
-        yield _Bearer(member.name, member.meta, member.scheduler in facts.ours, is_pod=True)
-
-
-def _told(found: Iterable[tuple[_Bearer, Unread]]) -> Iterator[tuple[str, str, str]]:
-    """Where, what and how to fix it, once for each key; a template first, because it is what has to be corrected."""
-    wrong: dict[Unread, list[_Bearer]] = {}
-    for bearer, unread in found:
-        wrong.setdefault(unread, []).append(bearer)
-    for unread, bearers in sorted(wrong.items(), key=lambda one: one[0].key):
-        count = sum(one.is_pod for one in bearers)
-        pods = f"; on {count} pod{'s' * (count != 1)}" if count else ""
-        fix = f"{unread.fix} in the pod template, and create the pods again"
-        yield bearers[0].name, f"{unread.key} {unread.what}{pods}", fix
-
-
-def _misplaced(facts: Facts) -> Iterator[Finding]:
-    for owner in facts.owners or []:
-        own, inside = _said(owner.meta), _said(owner.template)
+    owners, members = facts.owners or [], facts.members or []
+    bearers = [_Bearer(one.name, one.template, one.scheduler in facts.ours, is_pod=False) for one in owners]
+    bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]
+    for told in _unread(bearers, misspelt):
+        yield error("UnknownKey", *told)
+    for told in _unread(bearers, groupless):
+        yield error("UnreadKey", *told)
+    for told in _unread([one for one in bearers if one.ours], of_others):
+        yield error("ForeignKey", *told)
+    for owner in owners:
+        own, inside = said(owner.meta), said(owner.template)
         for key in _MEANT_FOR_PODS:
             if key in own and key not in inside:
                 yield error(
@@ -68,5 +45,14 @@ def _misplaced(facts: Facts) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _said(meta: Meta) -> dict[str, str]:
-    return {**(meta.labels or {}), **(meta.annotations or {})}
+def _unread(bearers: Iterable[_Bearer], look: Callable[[Meta], Iterable[Unread]]) -> Iterator[tuple[str, str, str]]:
+    """Where, what and how to fix it: once for each key, at a template if there is one, which has to be corrected."""
+    wrong: dict[Unread, list[_Bearer]] = {}
+    for bearer in bearers:
+        for unread in look(bearer.meta):
+            wrong.setdefault(unread, []).append(bearer)
+    for unread, found in sorted(wrong.items(), key=lambda one: one[0].key):
+        count = sum(one.is_pod for one in found)
+        pods = f"; on {many(count, 'pod')}" if count else ""
+        fix = f"{unread.fix} in the pod template, and create the pods again"
+        yield found[0].name, f"{unread.key} {unread.what}{pods}", fix

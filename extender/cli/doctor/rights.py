@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,21 @@ from extender.config.settings import Settings
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
+_ALWAYS = (
+    (EXTENDER, "get list watch patch", "pods", ""),
+    (EXTENDER, "list watch", "nodes", ""),
+    (EXTENDER, "list watch", "persistentvolumeclaims", ""),
+    (EXTENDER, "patch", "pods/status", ""),
+    (EXTENDER, "create", "pods/binding", ""),
+    (EXTENDER, "create", "events", "events.k8s.io"),
+    (EXTENDER, "list watch", "podgroups", "scheduling.x-k8s.io"),
+    (EXTENDER, "patch", "podgroups/status", "scheduling.x-k8s.io"),
+    (SCHEDULER, "list watch", "pods", ""),
+    (SCHEDULER, "list watch", "nodes", ""),
+    (SCHEDULER, "patch", "pods/status", ""),
+    (SCHEDULER, "create", "events", "events.k8s.io"),
+)
+_LEASES = ("leases", "coordination.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +49,15 @@ class Right:
         return {key: value for key, value in (said | {"namespace": self.namespace, "name": self.name}).items() if value}
 
 
-def needed(settings: Settings, lease: dict[str, Any] | None) -> Iterator[Right]:
-    """All of them; ``lease`` is leaderElection of kube-scheduler's configuration, if it is known."""
-    for verbs, resource, group in (
-        ("get list watch patch", "pods", ""),
-        ("list watch", "nodes", ""),
-        ("list watch", "persistentvolumeclaims", ""),
-        ("patch", "pods/status", ""),
-        ("create", "pods/binding", ""),
-        ("create", "events", "events.k8s.io"),
-        ("list watch", "podgroups", "scheduling.x-k8s.io"),
-        ("patch", "podgroups/status", "scheduling.x-k8s.io"),
-    ):
-        for verb in verbs.split():
-            yield Right(EXTENDER, verb, resource, group)
+def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[Right]:
+    """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known."""
+    for account, verbs, resource, group in _ALWAYS:
+        yield from (Right(account, verb, resource, group) for verb in verbs.split())
     if settings.evict_partial:
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:
-        for verb in ("list", "watch"):
-            yield Right(EXTENDER, verb, "leases", "coordination.k8s.io", seen.namespace, seen.name)
-    for verbs, resource, group in (
-        ("list watch", "pods", ""),
-        ("list watch", "nodes", ""),
-        ("patch", "pods/status", ""),
-        ("create", "events", "events.k8s.io"),
-    ):
-        for verb in verbs.split():
-            yield Right(SCHEDULER, verb, resource, group)
+        yield from (Right(EXTENDER, verb, *_LEASES, seen.namespace, seen.name) for verb in ("list", "watch"))
     yield Right(SCHEDULER, "create", "serviceaccounts/token", "", "kube-system", EXTENDER)
-    if lease is not None and lease.get("leaderElect", True):
-        namespace, name = lease.get("resourceNamespace", "kube-system"), lease.get("resourceName", "kube-scheduler")
-        for verb in ("get", "update"):
-            yield Right(SCHEDULER, verb, "leases", "coordination.k8s.io", namespace, name)
+    if election is not None and election.get("leaderElect", True):
+        place = election.get("resourceNamespace", "kube-system"), election.get("resourceName", "kube-scheduler")
+        yield from (Right(SCHEDULER, verb, *_LEASES, *place) for verb in ("get", "update"))

@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 
-from extender.cli.doctor.facts import Facts, Member
+from extender.cli.doctor.facts import Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.core.table import Table
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from extender.observe.quality import gpus_of
 from extender.observe.topology import TopologyView, topology
-from policies.model import NO_LEVEL, Dialect
+from policies.model import GANG_GATE, NO_LEVEL, Dialect, GroupKey, Pod
+from policies.words import many
 
-_UNANSWERED = timedelta(seconds=90)
+_UNANSWERED_S = 90.0
 """A pending pod that no scheduler has said a word about for so long has none."""
-_GPU = "/gpu"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """What can be seen of pods, PodGroups and nodes."""
-    if facts.members is not None:
-        gangs: dict[str, list[Member]] = {}
-        for member in facts.members:
-            if member.group is not None and not member.native:
-                gangs.setdefault(member.gang, []).append(member)
-        yield from _unreadable(facts.members)
-        for name, members in sorted(gangs.items()):
-            yield from _gang(name, [one for one in members if one.pending], facts)
-            yield from _elsewhere(name, members, facts)
-        yield from _gates(facts.members, facts)
-        yield from _unserved(facts.members, facts)
-        yield from _foreigners(facts.members, facts)
+    members = facts.members or []
+    gangs: dict[GroupKey, list[Member]] = {}
+    for member in members:
+        if (key := member.pod.group_key) is not None:
+            gangs.setdefault(key, []).append(member)
+        problem = member.pod.group.problem if member.pod.group is not None and member.pod.live else None
+        if problem is not None:
+            fix = "correct the pod template, and create the pods again"
+            yield error("UnreadableGang", str(member.pod), problem, fix)
+    for key, some in sorted(gangs.items()):
+        yield from _gang(str(key), [one.pod for one in some if one.pending], facts)
+        yield from _elsewhere(str(key), some, facts)
+    yield from _gates(members, facts)
+    yield from _unserved(members, facts)
+    yield from _foreigners(members, facts)
     yield from _levels(facts)
 
 
-def _unreadable(members: list[Member]) -> Iterator[Finding]:
-    for member in members:
-        if member.lives and member.group is not None and member.group.problem is not None:
-            yield error(
-                "UnreadableGang", member.name, member.group.problem,
-                "correct the pod template, and create the pods again",
-            )  # fmt: skip
-
-
-def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
+def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     """One gang, by its members that have no node yet."""
     if not waiting:
         return
@@ -65,8 +59,8 @@ def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
         return
     sizes = sorted({one.min_member for one in groups if one.min_member is not None})
     if len(sizes) > 1:
-        said = ", ".join(map(str, sizes))
-        yield error("SizesDiffer", name, f"its members say min-member {said}: the gang waits", "let all say the same")
+        words = ", ".join(map(str, sizes))
+        yield error("SizesDiffer", name, f"its members say min-member {words}: the gang waits", "let all say the same")
     elif not sizes and not any(one.problem for one in groups):
         yield error(
             "NoMinMember", name, f"no member says {MIN_MEMBER}: the gang waits", f"add {MIN_MEMBER} to the pods"
@@ -75,9 +69,9 @@ def _gang(name: str, waiting: list[Member], facts: Facts) -> Iterator[Finding]:
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
     """A gang none of whose pods waits any more, because another scheduler has started them one by one."""
-    bound = [one for one in members if one.lives and not one.pending]
-    ours = any(one.scheduler in facts.ours for one in members)
-    by_name = all(one.group is not None and one.group.dialect is Dialect.ANNOTATION for one in bound)
+    bound = [one.pod for one in members if one.pod.live and one.pod.node]
+    ours = any(one.pod.scheduler in facts.ours for one in members)
+    by_name = all(pod.group is not None and pod.group.dialect is Dialect.ANNOTATION for pod in bound)
     if bound and by_name and not ours and not any(one.pending for one in members):
         yield error(
             "GangOfAnother", name, f"its members name a gang, and were started one by one by {bound[0].scheduler}",
@@ -100,56 +94,45 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Our gate on a pod that Muster does not take for its own stays for ever."""
-    for member in members:
-        if not member.gated_by_us or not member.pending:
-            continue
-        if member.group is None or member.native:
+    for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
+        if pod.group_key is None:
             what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
-        elif member.scheduler not in facts.ours:
-            what, fix = f"its schedulerName {member.scheduler} is not Muster's", "create it again with Muster's"
+        elif pod.scheduler not in facts.ours:
+            what, fix = f"its schedulerName {pod.scheduler} is not Muster's", "create it again with Muster's"
         else:
             continue
-        yield error("OrphanGate", member.name, f"nobody takes its gate muster.dev/gang off: {what}", fix)
+        yield error("OrphanGate", str(pod), f"nobody takes its gate {GANG_GATE} off: {what}", fix)
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Pods that no scheduler has looked at: their schedulerName is misspelt, or that scheduler is down."""
     if facts.now is None:
         return
-    silent: dict[str, list[str]] = {}
+    born_before = facts.now.timestamp() - _UNANSWERED_S
+    silent: dict[str, list[Pod]] = {}
     for member in members:
-        created = _instant(member.meta.creation_timestamp)
-        old = created is not None and facts.now - created > _UNANSWERED
-        if member.pending and not member.gates and not member.looked_at and old:
-            silent.setdefault(member.scheduler, []).append(member.name)
-    for scheduler, names in sorted(silent.items()):
-        running = "check that its kube-scheduler runs"
-        fix = (
-            running if scheduler in facts.ours else f"{running}, or set schedulerName: {facts.ours[0]} in the template"
-        )
-        what = f"no scheduler called {scheduler} has looked at {_pods(names)} since they were created"
-        yield error("NobodyServes", names[0], what, fix)
+        if member.pending and not member.pod.gates and not member.looked_at and 0 < member.pod.created < born_before:
+            silent.setdefault(member.pod.scheduler, []).append(member.pod)
+    for scheduler, pods in sorted(silent.items()):
+        fix = "check that its kube-scheduler runs"
+        if scheduler not in facts.ours:
+            fix += f", or set schedulerName: {facts.ours[0]} in the template"
+        what = f"no scheduler called {scheduler} has looked at {many(len(pods), 'pod')} since they were created"
+        yield error("NobodyServes", str(pods[0]), what, fix)
 
 
 def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Two schedulers on one node see none of each other's plans."""
-    names = [
-        one.name for one in members
-        if one.node and one.scheduler not in facts.ours and _has_gpus(one)
-        and not (one.pod.status and one.pod.status.phase in ("Succeeded", "Failed"))
+    theirs = [
+        one.pod for one in members
+        if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
     ]  # fmt: skip
-    if names:
+    if theirs:
         yield warning(
-            "OtherSchedulersGpus", names[0], f"{_pods(names)} with GPUs run by another scheduler, which sees no plan "
-            "of Muster's: both can give away the same GPU",
+            "OtherSchedulersGpus", str(theirs[0]), f"{many(len(theirs), 'pod')} with GPUs run by another scheduler, "
+            "which sees no plan of Muster's: both can give away the same GPU",
             "taint GPU nodes for Muster's pods, or give those pods its schedulerName",
         )  # fmt: skip
-
-
-def _has_gpus(member: Member) -> bool:
-    containers = (member.pod.spec.containers if member.pod.spec else None) or ()
-    asked = [dict(one.resources.requests or one.resources.limits or {}) for one in containers if one.resources]
-    return any(name.endswith(_GPU) and amount not in ("0", 0) for amounts in asked for name, amount in amounts.items())
 
 
 def _levels(facts: Facts) -> Iterator[Finding]:
@@ -158,7 +141,7 @@ def _levels(facts: Facts) -> Iterator[Finding]:
         return
     table = Table(facts.settings.levels)
     for node in facts.nodes:
-        if any(name.endswith(_GPU) and amount for name, amount in node.allocatable):
+        if gpus_of(node.allocatable):
             table.put(node)
     if not table.nodes:
         yield warning("NoGpuNodes", "nodes", "no node offers GPUs", "run the device plugin of your GPUs")
@@ -192,18 +175,10 @@ def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
     """Levels that are asked for in vain."""
     known = {word for level in view.levels for word in (level.name, level.key)} | {NO_LEVEL}
     for member in members:
-        said = {**(member.meta.labels or {}), **(member.meta.annotations or {})}
+        words = said(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
-            if member.pending and member.group and said.get(key) and said[key] not in known:
+            if member.pending and member.pod.group and words.get(key) and words[key] not in known:
                 yield error(
-                    "UnknownLevel", member.name, f'{key}: unknown topology level "{said[key]}": the gang waits',
+                    "UnknownLevel", str(member.pod), f'{key}: unknown topology level "{words[key]}": the gang waits',
                     f"write one of {', '.join(level.name for level in view.levels)}",
                 )  # fmt: skip
-
-
-def _pods(names: list[str]) -> str:
-    return "1 pod" if len(names) == 1 else f"{len(names)} pods"
-
-
-def _instant(text: str | None) -> datetime | None:
-    return None if not text else datetime.fromisoformat(text)

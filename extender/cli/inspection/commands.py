@@ -15,7 +15,8 @@ from extender.cli.inspection import tables
 from extender.cli.inspection.objects import told_by_objects
 from extender.cli.inspection.options import As, Output, reaching
 from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
-from extender.cli.stop import stop
+from extender.cli.stop import stop, stop_on
+from extender.cli.terminal import console
 
 
 @reaching
@@ -30,8 +31,7 @@ def explain(
     Shows its state, the room in every domain and its history.
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
-    where, name = _named(gang, namespace)
-    told = _told(way, where, name)
+    told = _told(way, *_named(gang, namespace))
     show(told, output, lambda out: tables.show_explanation(told, out))
 
 
@@ -85,7 +85,7 @@ def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
         case Output.YAML:
             typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
         case Output.TABLE:
-            draw(tables.console())
+            draw(console())
 
 
 def _named(gang: str, namespace: str | None) -> tuple[str, str]:
@@ -127,8 +127,5 @@ def _told(way: Way, namespace: str, name: str) -> Any:
 
 
 def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
-    try:
-        with reach(way) as muster:
-            return question(muster)
-    except (UnreachableError, RefusedError) as error:
-        stop(str(error))
+    with stop_on(UnreachableError, RefusedError), reach(way) as muster:
+        return question(muster)

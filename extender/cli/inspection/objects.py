@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from extender.kube.dialects import group_of
-from extender.kube.objects import Meta, PodObject
-from policies.model import GANG_GATE
+from extender.kube.convert import pod_from, readable
+from extender.kube.objects import PodObject
+from policies.model import GANG_GATE, Pod
 
 _PATIENCE_S = 30.0
 _CONTROLLER = "muster.dev/extender"
@@ -48,12 +48,13 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
     said = _got([*kubectl, f"--namespace={namespace}", "get", "pods", "--output=json"])
     if said is None:
         return None
-    pods = [pod for pod in msgspec.json.decode(said, type=_Pods).items if _is_member(pod, name)]
+    read = readable(pod_from, msgspec.json.decode(said, type=_Pods).items)
+    pods = [pod for pod in read if pod.group is not None and pod.group.name == name]
     if not pods:
         return None
-    events = _events(kubectl, namespace, {name, *(_meta(pod).name or "" for pod in pods)})
+    events = _events(kubectl, namespace, {name, *(pod.name for pod in pods)})
     last = events[-1] if events else _Event("Unknown", "no Event tells: it may have just been created")
-    sizes = [found.min_member for pod in pods if (found := group_of(_meta(pod))) is not None]
+    sizes = [pod.group.min_member for pod in pods if pod.group is not None]
     gang = {
         "namespace": namespace,
         "name": name,
@@ -62,10 +63,10 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
         "for_s": _ago(last.event_time),
         "min_member": next((size for size in sizes if size is not None), None),
         "members": len(pods),
-        "bound": sum(_node(pod) is not None for pod in pods),
+        "bound": sum(pod.node is not None for pod in pods),
         "held": 0,
-        "waiting": sum(_node(pod) is None for pod in pods),
-        "pods": [{"name": _meta(pod).name, "state": _state(pod), "node": _node(pod)} for pod in pods],
+        "waiting": sum(pod.node is None for pod in pods),
+        "pods": [{"name": pod.name, "state": _state(pod), "node": pod.node} for pod in pods],
         "story": [(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
     }
     empty: dict[str, Any] = {"asks": [], "places": [], "level": None, "required": False, "domains": []}
@@ -94,25 +95,10 @@ def _got(argv: Sequence[str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _meta(pod: PodObject) -> Meta:
-    return pod.metadata or Meta()
-
-
-def _is_member(pod: PodObject, name: str) -> bool:
-    group = group_of(_meta(pod))
-    return group is not None and group.name == name
-
-
-def _node(pod: PodObject) -> str | None:
-    return (pod.spec.node_name if pod.spec else None) or None
-
-
-def _state(pod: PodObject) -> str:
-    phase = (pod.status.phase if pod.status else None) or "Pending"
-    gates = [gate.name for gate in (pod.spec.scheduling_gates if pod.spec else None) or ()]
-    if phase == "Pending" and GANG_GATE in gates:
+def _state(pod: Pod) -> str:
+    if pod.phase == "Pending" and GANG_GATE in pod.gates:
         return "Gated"
-    return "Bound" if phase == "Pending" and _node(pod) else phase
+    return "Bound" if pod.phase == "Pending" and pod.node else pod.phase
 
 
 def _ago(instant: datetime | None) -> float:

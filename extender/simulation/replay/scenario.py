@@ -30,8 +30,9 @@ Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What the file says; ``pools`` is empty if it leaves the cluster to the command line."""
+    """Jobs, and where and how they run. ``pools`` is empty where that is left to the command line."""
 
+    title: str
     arrivals: list[Arrival]
     pools: list[Pool]
     terms: Terms
@@ -92,7 +93,7 @@ class _File(_Part):
         return self
 
 
-def read_scenario(text: str) -> Scenario:
+def read_scenario(text: str, name: str) -> Scenario:
     """Raises InputError, with everything that is wrong, line by line."""
     values = _read(text)
     line = values.pop("cluster") if isinstance(values.get("cluster"), str) else ""
@@ -111,7 +112,7 @@ def read_scenario(text: str) -> Scenario:
     pools = [Pool(one.nodes, one.gpus, one.clique, one.name) for one in file.cluster]
     pools = pools_from(line) if line else pools
     terms = Terms(start_s=file.start_s, give_up_s=file.give_up_s, until_s=file.until_s)
-    return Scenario(sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
+    return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
 
 
 class _Loader(yaml.SafeLoader):
