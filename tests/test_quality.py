@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from extender.observe.metrics import Metrics
-from extender.observe.quality import Domains, Quality, quality
+from extender.observe.quality import Quality, quality
 from policies.model import Node, Pod, Taint
 from tests.builders import busy, cluster, gang, node
 from tests.core.script import Script
@@ -29,8 +29,8 @@ def measured(*facts: Node | Pod) -> Quality:
 def test_a_gang_in_one_clique_is_as_good_as_can_be() -> None:
     found = measured(*cluster("a: 4x8", "b: 4x8"), *placed(gang("train", 4), "a-0 a-1 a-2 a-3"))
     clique = found.levels["clique"]
-    assert (clique.spread, clique.together, clique.balance, found.slowdown) == (1, 1, 1, 1)
-    assert clique.domains == Domains(whole=1, broken=0, full=1)
+    assert (clique.spread, clique.pairs_together, clique.balance, found.slowdown) == (1, 1, 1, 1)
+    assert clique.domains == {"whole": 1, "broken": 0, "full": 1}
 
 
 def test_a_needless_split_shows_in_every_figure() -> None:
@@ -38,15 +38,15 @@ def test_a_needless_split_shows_in_every_figure() -> None:
     clique = found.levels["clique"]
     assert clique.spread == 2
     assert clique.balance == pytest.approx(8 / 24)
-    assert clique.together == pytest.approx((24 * 23 + 8 * 7) / (32 * 31))
+    assert clique.pairs_together == pytest.approx((24 * 23 + 8 * 7) / (32 * 31))
     assert found.slowdown == RATIO
-    assert clique.domains == Domains(whole=0, broken=2, full=0)
+    assert clique.domains == {"whole": 0, "broken": 2, "full": 0}
 
 
 def test_a_gang_that_no_clique_holds_is_not_blamed_for_being_divided() -> None:
     found = measured(*cluster("a: 2x8", "b: 2x8", "c: 2x8"), *placed(gang("train", 4), "a-0 a-1 b-0 b-1"))
     assert (found.levels["clique"].spread, found.levels["clique"].balance, found.slowdown) == (1, 1, 1)
-    assert found.levels["clique"].together < 1
+    assert found.levels["clique"].pairs_together < 1
 
 
 def test_means_are_over_gangs_and_shares_of_pairs_over_all_of_them() -> None:
@@ -54,7 +54,7 @@ def test_means_are_over_gangs_and_shares_of_pairs_over_all_of_them() -> None:
     found = measured(*cluster("a: 4x8", "b: 4x8"), *one, *two)
     assert found.levels["clique"].spread == 1.5
     assert found.slowdown == (1 + RATIO) / 2
-    assert found.levels["clique"].together == pytest.approx((16 * 15 + 2 * 8 * 7) / (2 * 16 * 15))
+    assert found.levels["clique"].pairs_together == pytest.approx((16 * 15 + 2 * 8 * 7) / (2 * 16 * 15))
 
 
 def test_every_level_has_its_own_figures() -> None:
@@ -65,7 +65,7 @@ def test_every_level_has_its_own_figures() -> None:
     ]
     found = measured(*nodes, *placed(gang("train", 2), "a-0 b-0"))
     assert [level.spread for level in found.levels.values()] == [2, 1]
-    assert [level.together < 1 for level in found.levels.values()] == [True, False]
+    assert [level.pairs_together < 1 for level in found.levels.values()] == [True, False]
     assert list(found.largest.values()) == [2, 2, 4]
 
 
@@ -88,12 +88,12 @@ def test_pods_without_gpus_and_gangs_that_wait_do_not_count() -> None:
     light = placed(gang("light", 2, gpus=0), "a-0 b-0")
     found = measured(*cluster("a: 1x8", "b: 1x8"), *light, *gang("waits", 9))
     assert (found.levels["clique"].spread, found.slowdown) == (1, 1)
-    assert found.levels["clique"].domains == Domains(whole=2, broken=0, full=0)
+    assert found.levels["clique"].domains == {"whole": 2, "broken": 0, "full": 0}
 
 
 def test_an_empty_cluster_has_no_domains() -> None:
     found = measured()
-    assert found.levels["clique"].domains == Domains(0, 0, 0)
+    assert found.levels["clique"].domains == {"whole": 0, "broken": 0, "full": 0}
     assert found.largest == {"clique": 0, "cluster": 0}
 
 

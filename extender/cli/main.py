@@ -113,9 +113,11 @@ def check(
     Exit code 0: it is well. 1: it says that it is not. 2: it could not be asked.
     The probes of the manifests ask the same with `python -m extender.probe`, which starts faster.
     """
+    from extender.config.settings import SettingsError, load
     from extender.probe import ProbeError, ask, listener_from
 
-    with stop_on(ProbeError):
+    with stop_on(SettingsError, ProbeError):
+        load(config, listen_port=port)  # unlike the probe, it says what is wrong with the settings
         listener = listener_from(None if config is None else str(config), os.environ)
         well, said = ask(listener if port is None else listener._replace(port=port), ready=ready)
     typer.echo(said)

@@ -30,9 +30,6 @@ _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_polici
 class SettingsError(ValueError):
     """The settings cannot be used; the message says which and why, one line each."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the settings cannot be used:\n{why}")
-
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from extender.core.state import State
 from extender.core.workload import Workload
-from extender.observe.gauges import gauge
+from extender.observe.gauges import gauge, gauges
 from extender.observe.quality import codes_of, gpus_of
 from policies.placement.snapshot import Level, Snapshot
 
@@ -20,28 +20,25 @@ from policies.placement.snapshot import Level, Snapshot
 def comparison(state: State) -> Iterator[Metric]:
     """Counted when asked for, like all that the state knows."""
     gangs, view = state.workloads.values(), state.claims.snapshot()
-    yield GaugeMetricFamily(
-        "muster_stranded_gpus",
+    yield gauge(
+        "stranded_gpus",
         "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
         "release; so in advisory mode it is what enforcing would save.",
-        value=sum(map(stranded, gangs)),
+        sum(map(stranded, gangs)),
     )
-    domains = GaugeMetricFamily(
-        "muster_advisory_domains",
+    domains: dict[tuple[str, str], int] = {}
+    for level in view.levels:
+        used, advised = against_advice(gangs, level, view)
+        domains |= {(level.name, "used"): used, (level.name, "advised"): advised}
+    yield gauges(
+        "advisory_domains",
         "In advisory mode: domains of all running gangs whose members were all advised, as they are used and as "
         "advised.",
-        labels=["level", "placement"],
+        "level placement",
+        domains,
     )
-    for level in view.levels:
-        for placement, count in zip(("used", "advised"), against_advice(gangs, level, view), strict=True):
-            domains.add_metric([level.name, placement], count)
-    yield domains
-    yield gauge(
-        "muster_topology_contradictions",
-        "Label values that are in two domains farther out.",
-        "level",
-        {level.name: len(level.torn) for level in view.levels},
-    )
+    torn = {level.name: len(level.torn) for level in view.levels}
+    yield gauges("topology_contradictions", "Label values that are in two domains farther out.", "level", torn)
 
 
 def stranded(gang: Workload) -> int:
@@ -57,12 +54,9 @@ def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) 
     used = advised = 0
     for gang in gangs:
         if gang.advised and gang.whole:
-            pairs = [(snapshot.rows.get(pod.node or ""), _advised(gang, pod.uid, snapshot)) for pod in gang.bound]
+            nodes = [(pod.node or "", gang.advised.get(pod.uid, "")) for pod in gang.bound]
+            pairs = [(snapshot.rows.get(node), snapshot.rows.get(advice)) for node, advice in nodes]
             rows = np.array([pair for pair in pairs if None not in pair], dtype=np.intp)
             if len(rows) == len(pairs):
                 used, advised = used + len(np.unique(codes[rows[:, 0]])), advised + len(np.unique(codes[rows[:, 1]]))
     return used, advised
-
-
-def _advised(gang: Workload, uid: str, snapshot: Snapshot) -> int | None:
-    return snapshot.rows.get(gang.advised.get(uid, ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -39,40 +39,48 @@ class Metrics(Observer):
         (``quality.py``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in seconds
         since the epoch, as pods' creation."""
         self._registry = CollectorRegistry()
-        self.verb_seconds = Histogram(
-            "muster_verb_duration_seconds",
-            "Time from a request's arrival to its answer; for bind this includes the hold.",
-            ["verb"],
-            buckets=_BUCKETS,
-            registry=self._registry,
-        )
-        self.verb_calls = Counter(
-            "muster_verb_calls", "Requests by verb and how they ended.", ["verb", "outcome"], registry=self._registry
-        )
-        self.writes = Counter(
-            "muster_api_writes", "Writes to the API server by kind and outcome.", ["kind", "outcome"],
-            registry=self._registry,
+        self._verb_seconds = self._histogram(
+            "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
+            label="verb",
         )  # fmt: skip
-        self.retries = Counter(
-            "muster_api_write_retries", "Writes to the API server that were sent once more, by kind.", ["kind"],
-            registry=self._registry,
-        )  # fmt: skip
-        self.holds = Counter("muster_bind_holds", "Binds that had to wait for their gang.", registry=self._registry)
-        self._refusals = Counter(
-            "muster_http_refused",
-            "Requests and connections of callers that were refused, by cause.",
-            ["cause"],
-            registry=self._registry,
+        self._verb_calls = self._counter("verb_calls", "Requests by verb and how they ended.", "verb", "outcome")
+        self._writes = self._counter("api_writes", "Writes to the API server by kind and outcome.", "kind", "outcome")
+        self._retries = self._counter(
+            "api_write_retries", "Writes to the API server that were sent once more, by kind.", "kind"
         )
-        for cause in REFUSALS:
-            self._refusals.labels(cause)
-        self._turns = _Turns(self._registry)
-        self.pass_seconds = Histogram(
-            "muster_admission_pass_duration_seconds",
+        self.holds = self._counter("bind_holds", "Binds that had to wait for their gang.")
+        self._refusals = self._counter(
+            "http_refused", "Requests and connections of callers that were refused, by cause.", "cause"
+        )
+        self._plans = self._counter("gang_plans", "Placements found for whole gangs.")
+        self._releases = self._counter("gang_releases", "Gangs whose Bindings were posted.")
+        self._starts = self._counter("gang_starts", "Gangs that became whole.")
+        self._broken = self._counter("gang_broken_releases", "Releases that broke off with part of the gang bound.")
+        self._replans = self._counter(
+            "gang_replans", "Placements that were taken back, by cause; the gang is planned anew.", "cause"
+        )
+        self._deadlines = self._counter(
+            "gang_deadlines", "Of those, placements whose time ran out: held binds, or plans not taken up.", "deadline"
+        )
+        self._gang_waits = self._histogram(
+            "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
+            buckets=_WAITS, label="size",
+        )  # fmt: skip
+        self._gang_holds = self._histogram(
+            "gang_hold_seconds", "From the first bind of a gang that was held until all were released."
+        )
+        self._pass_seconds = self._histogram(
+            "admission_pass_duration_seconds",
             "Time spent in one pass over the waiting gangs, questions answered in between not counted.",
-            buckets=_BUCKETS,
-            registry=self._registry,
         )
+        # A rate of what has not happened yet is 0 and not unknown.
+        for family, known in (
+            (self._refusals, REFUSALS),
+            (self._replans, Cause),
+            (self._deadlines, map(_deadline, DEADLINES)),
+            (self._gang_waits, (*(name for _, name in _SIZES), _LARGEST)),
+        ):
+            _known_beforehand(family, known)
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
         self._registry.register(Computed(lambda: standing(state(), leads=leads(), ages=ages(), now=now())))
@@ -81,25 +89,38 @@ class Metrics(Observer):
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""
-        self.verb_calls.labels(verb, outcome).inc()
-        self.verb_seconds.labels(verb).observe(seconds)
+        self._verb_calls.labels(verb, outcome).inc()
+        self._verb_seconds.labels(verb).observe(seconds)
 
     def wrote(self, kind: str, outcome: str) -> None:
-        self.writes.labels(kind, outcome).inc()
+        self._writes.labels(kind, outcome).inc()
 
     def retried(self, kind: str) -> None:
-        """A write to the API server is sent once more."""
-        self.retries.labels(kind).inc()
+        self._retries.labels(kind).inc()
 
     def refused(self, cause: str) -> None:
         """A request or a connection was refused for one of REFUSALS."""
         self._refusals.labels(cause).inc()
 
-    def turned(self, turn: Turned) -> None:
-        self._turns.count(turn)
-
     def passed(self, seconds: float) -> None:
-        self.pass_seconds.observe(seconds)
+        self._pass_seconds.observe(seconds)
+
+    def turned(self, turn: Turned) -> None:
+        match turn.turn:
+            case Turn.PLANNED:
+                self._plans.inc()
+            case Turn.RELEASED:
+                self._releases.inc()
+                self._gang_holds.observe(turn.after_s)
+            case Turn.STARTED:
+                self._starts.inc()
+                self._gang_waits.labels(size_of(turn.size)).observe(turn.after_s)
+            case Turn.BROKEN:
+                self._broken.inc()
+            case Turn.FORGOTTEN if turn.cause is not None:
+                self._replans.labels(turn.cause).inc()
+                if turn.cause in DEADLINES:
+                    self._deadlines.labels(_deadline(turn.cause)).inc()
 
     def families(self) -> list[Metric]:
         """Everything that is told, as of now."""
@@ -108,62 +129,22 @@ class Metrics(Observer):
     def render(self) -> bytes:
         return generate_latest(self._registry)
 
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"muster_{name}", text, labels, registry=self._registry)
 
-class _Turns:
-    """What becomes of gangs, counted turn by turn."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._plans = Counter("muster_gang_plans", "Placements found for whole gangs.", registry=registry)
-        self._releases = Counter("muster_gang_releases", "Gangs whose Bindings were posted.", registry=registry)
-        self._starts = Counter("muster_gang_starts", "Gangs that became whole.", registry=registry)
-        self._broken = Counter(
-            "muster_gang_broken_releases", "Releases that broke off with part of the gang bound.", registry=registry
-        )
-        self._replans = Counter(
-            "muster_gang_replans", "Placements that were taken back, by cause; the gang is planned anew.", ["cause"],
-            registry=registry,
-        )  # fmt: skip
-        self._deadlines = Counter(
-            "muster_gang_deadlines", "Of those, placements whose time ran out: held binds, or plans not taken up.",
-            ["deadline"], registry=registry,
-        )  # fmt: skip
-        self._waits = Histogram(
-            "muster_gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
-            ["size"], buckets=_WAITS, registry=registry,
-        )  # fmt: skip
-        self._holds = Histogram(
-            "muster_gang_hold_seconds", "From the first bind of a gang that was held until all were released.",
-            buckets=_BUCKETS, registry=registry,
-        )  # fmt: skip
-        # A rate of what has not happened yet is 0 and not unknown.
-        for cause in Cause:
-            self._replans.labels(cause)
-        for cause in DEADLINES:
-            self._deadlines.labels(_deadline(cause))
-        for size in (*(name for _, name in _SIZES), _LARGEST):
-            self._waits.labels(size)
-
-    def count(self, turn: Turned) -> None:
-        match turn.turn:
-            case Turn.PLANNED:
-                self._plans.inc()
-            case Turn.RELEASED:
-                self._releases.inc()
-                self._holds.observe(turn.after_s)
-            case Turn.STARTED:
-                self._starts.inc()
-                self._waits.labels(size_of(turn.size)).observe(turn.after_s)
-            case Turn.BROKEN:
-                self._broken.inc()
-            case Turn.FORGOTTEN if turn.cause is not None:
-                self._replans.labels(turn.cause).inc()
-                if turn.cause in DEADLINES:
-                    self._deadlines.labels(_deadline(turn.cause)).inc()
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...] = _BUCKETS, label: str = "") -> Histogram:
+        labels = [label] if label else []
+        return Histogram(f"muster_{name}", text, labels, buckets=buckets, registry=self._registry)
 
 
 def size_of(members: int) -> str:
     """The class of sizes that a gang is counted in."""
     return next((name for most, name in _SIZES if members <= most), _LARGEST)
+
+
+def _known_beforehand(family: Counter | Histogram, values: Iterable[str]) -> None:
+    for value in values:
+        family.labels(value)
 
 
 def _deadline(cause: Cause) -> str:

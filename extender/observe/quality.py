@@ -30,25 +30,17 @@ _GPU = "/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Domains:
-    """Domains with GPUs by how many of them are in use: none, some, or all."""
-
-    whole: int
-    broken: int
-    full: int
-
-
-@dataclass(frozen=True, slots=True)
 class LevelQuality:
-    """Means over the gangs that run; what there is none of is as good as can be, 1.
+    """``domains``: those with GPUs, by how many of these are in use: none (whole), some (broken), or all (full).
 
-    ``spread``: domains used over the fewest that could hold the gang. ``together``: share of all pairs of GPUs of one
-    gang that are in one domain. ``balance``: of the gangs in several domains, the smallest share over the largest one.
+    The others are means over the gangs that run; what there is none of is as good as can be, 1. ``spread``: domains
+    used over the fewest that could hold the gang. ``pairs_together``: share of all pairs of GPUs of one gang that are
+    in one domain. ``balance``: of the gangs in several domains, the smallest share over the largest one.
     """
 
-    domains: Domains
+    domains: dict[str, int]
     spread: float
-    together: float
+    pairs_together: float
     balance: float
 
 
@@ -171,10 +163,10 @@ def _level(level: Level, shares: _Shares, members: _Members, offered: Counts, fr
     )
 
 
-def _domains(offered: Counts, free: Counts) -> Domains:
+def _domains(offered: Counts, free: Counts) -> dict[str, int]:
     there = offered > 0
     whole, full = there & (free == offered), there & (free == 0)
-    return Domains(int(whole.sum()), int((there & ~whole & ~full).sum()), int(full.sum()))
+    return {"whole": int(whole.sum()), "broken": int((there & ~whole & ~full).sum()), "full": int(full.sum())}
 
 
 def _vacant(offered: Counts, free: Counts) -> NDArray[np.bool_]:
