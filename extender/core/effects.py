@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, GroupKey
+from policies.model import Controller, GroupKey, Job, PlannedNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,34 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class StartJob:
+    """One PATCH of the job: unsuspend it, and write the plan on it and into what it makes its pods of.
+
+    ``minimum``: what its pods say as their gang's minMember. ``job``: as it was planned; nothing is written if the
+    podsets of the object are others by now.
+    """
+
+    job: Job
+    plan: PlannedNodes
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendJob:
+    """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods."""
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanJob:
+    """PATCH the job, which is suspended: take everything of ours off it."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
 
@@ -155,6 +183,9 @@ Effect = (
     | Wake
     | Confirm
     | Evict
+    | StartJob
+    | SuspendJob
+    | CleanJob
     | Report
     | Hint
     | Turned

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import GroupKey, Node, Pod, PodGroup, PodSets
+from policies.model import GroupKey, Job, Node, Pod, PodGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,18 @@ class GroupGone:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSetsSeen:
-    """A workload is to be planned before its pods exist, or asks for something else now."""
+class JobSeen:
+    """A job was added or changed: a workload that is planned before its pods exist."""
 
-    podsets: PodSets
+    job: Job
 
 
 @dataclass(frozen=True, slots=True)
-class PodSetsGone:
-    """Nothing of the workload will come any more beside the pods that are there."""
+class JobGone:
+    """The job's object no longer exists."""
 
     key: GroupKey
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,16 @@ class Ungated:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class JobWritten:
+    """A write to a job has ended: ``StartJob``, ``SuspendJob`` or ``CleanJob``; ``detail`` says why it failed."""
+
+    key: GroupKey
+    uid: str
+    outcome: Outcome
+    detail: str = ""
+
+
 Event = (
     PodSeen
     | PodGone
@@ -172,8 +183,8 @@ Event = (
     | NodeGone
     | GroupSeen
     | GroupGone
-    | PodSetsSeen
-    | PodSetsGone
+    | JobSeen
+    | JobGone
     | ClaimSeen
     | ClaimGone
     | Synced
@@ -185,4 +196,5 @@ Event = (
     | BindingPosted
     | Nominated
     | Ungated
+    | JobWritten
 )

@@ -7,7 +7,7 @@ from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGrou
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import PodSet, PodSets
+from policies.model.workload import Job, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -17,8 +17,10 @@ __all__ = [
     "Dialect",
     "GroupKey",
     "GroupRef",
+    "Job",
     "Node",
     "Placement",
+    "PlannedNodes",
     "Pod",
     "PodGroup",
     "PodSet",

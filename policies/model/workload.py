@@ -1,12 +1,15 @@
-"""A workload that is known before its pods: how many of which kind will come."""
+"""A workload that is known before its pods: a job, how many pods of which kind will come of it, and how it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from policies.model.group import GroupKey
-from policies.model.pod import Pod
+from policies.model.pod import Controller, Pod, SlotKey
+
+PlannedNodes = Mapping[str, tuple[str, ...]]
+"""The plan of a job: the name of each podset -> the node of each of its slots, by index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +17,22 @@ class PodSet:
     """``count`` pods like ``template``, numbered from 0; at least ``minimum`` of them have to start together.
 
     ``template``: its ``owner`` and ``series`` are those that the pods will have, so that each of them fills its slot.
+    The series is the podset's name. ``indexed``: its pods say which slot is theirs; else each takes one that is free.
+    ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
     """
 
     template: Pod
     count: int
     minimum: int
+    indexed: bool = True
+    wave: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.template.series
+
+    def slot(self, index: int) -> SlotKey:
+        return f"{self.template.owner}{self.template.series}", index
 
     def pods(self) -> Iterator[Pod]:
         """What will come, by slot. The UIDs are no pod's."""
@@ -36,5 +50,42 @@ class PodSets:
 
     @property
     def minimum(self) -> int:
-        """How many pods have to start together."""
+        """How many pods have to have a node before any may start."""
         return sum(podset.minimum for podset in self.podsets)
+
+    @property
+    def first_wave(self) -> int:
+        """How many pods have to start together; those of later waves follow one by one, into room that they have."""
+        first = min((podset.wave for podset in self.podsets), default=0)
+        return sum(podset.minimum for podset in self.podsets if podset.wave == first)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of any kind, as its object shows it.
+
+    ``podsets.key``: the gang that its pods will name. ``owner``: the object, whose UID is the ``owner`` of its pods.
+    ``managed``: Muster is to admit it. ``suspended``: its spec says so. ``stopped``: it is suspended, no pod of it is
+    active, and what it makes its pods of may be written. ``finished``: it has ended, or is being deleted. ``held``: its
+    owner wants it to wait. ``marked``: something of ours is on it. ``plan``: what it was admitted with, if anything.
+    ``problem``: what in it keeps it from being planned.
+    """
+
+    podsets: PodSets
+    owner: Controller
+    managed: bool = True
+    suspended: bool = True
+    stopped: bool = True
+    finished: bool = False
+    held: bool = False
+    marked: bool = False
+    plan: PlannedNodes | None = field(default=None, hash=False)
+    problem: str = ""
+
+    @property
+    def key(self) -> GroupKey:
+        return self.podsets.key
+
+    @property
+    def uid(self) -> str:
+        return self.owner.uid
