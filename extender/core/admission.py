@@ -26,6 +26,8 @@ from policies.steps import AT_ONCE, Steps, metered
 
 _LOOK, _TRY, _SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
+_CREATION_S = 1.0
+"""How long a job waits until it is seen again whether the pods of others have been created."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
 """Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
 
@@ -208,7 +210,7 @@ class Admission:
         waiting.looked_at(workload.key)
         if demand.trouble is not None:
             self._explain(workload, demand.trouble)
-        if demand.shape is None or self._now < workload.retries.not_before:
+        if demand.shape is None or self._now < workload.retries.not_before or self._await_creation(workload):
             yield _LOOK
             return 0
         if (known := self._shortfalls.get(demand.shape)) is not None:
@@ -222,6 +224,17 @@ class Admission:
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
         return max(0, spent - plain)
+
+    def _await_creation(self, workload: Workload) -> bool:
+        """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
+        podsets, creation = workload.podsets, self._state.creation
+        if podsets is None or creation.has_room(podsets.minimum, self._state.limits.creation_s):
+            return False
+        workload.retries.pause(self._now + _CREATION_S)
+        text = f"{creation.awaited} pods of jobs that were started before it are yet to be created"
+        self._explain(workload, Reason("Creating", f"{text}, at {creation.rate:.0f} a second", warning=False))
+        self._state.touch(workload)
+        return True
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
-from extender.core.demands import shape_of
 from extender.core.hints import Hints
+from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
 from extender.core.refusals import Refusals, refused_by_plugins
@@ -16,7 +16,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
 from extender.core.workload import Workload, reads_groups
-from policies.model import GroupKey, Node, Pod, PodGroup, PodSets
+from policies.model import GroupKey, Node, Pod, PodGroup
 
 
 class Apply:
@@ -32,6 +32,7 @@ class Apply:
         lifecycle: Lifecycle,
         calls: Calls,
         hints: Hints,
+        jobs: Jobs,
     ) -> None:
         self._state = state
         self._steering = steering
@@ -41,6 +42,7 @@ class Apply:
         self._lifecycle = lifecycle
         self._calls = calls
         self._hints = hints
+        self._jobs = jobs
 
     def pod_seen(self, pod: Pod, now: float) -> None:
         state = self._state
@@ -85,11 +87,13 @@ class Apply:
             return
         state.claims.set_node(node)
         state.node_changed(node.name)
+        self._jobs.node_changed(node.name, now)
         self._revocations.check(node.name, now)
 
     def node_gone(self, name: str, now: float) -> None:
         self._state.claims.drop_node(name)
         self._state.node_changed(name)
+        self._jobs.node_changed(name, now)
         self._revocations.check(name, now)
 
     def group_seen(self, group: PodGroup, now: float) -> None:
@@ -123,31 +127,6 @@ class Apply:
             if not workload.releasing:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
 
-    def podsets_seen(self, podsets: PodSets) -> None:
-        """What has no pod yet is planned by its template; what was planned for other templates is planned anew."""
-        state = self._state
-        workload = state.workloads.get(podsets.key)
-        if workload is None:
-            workload = state.add(podsets.key)
-        if workload.podsets == podsets:
-            return
-        self._take_back(workload)
-        workload.expect(podsets)
-        state.touch(workload)
-
-    def podsets_gone(self, key: GroupKey, now: float) -> None:
-        workload = self._state.workloads.get(key)
-        if workload is None or workload.podsets is None:
-            return
-        self._take_back(workload)
-        workload.expect(None)
-        workload.telling.note(now, "its podsets are gone")
-        self._state.touch(workload)
-
-    def _take_back(self, workload: Workload) -> None:
-        for slot in list(workload.members.slots.planned):
-            self._state.assume_slot(workload, slot, "")
-
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
         """The pod has come that its slot was planned for: it gets the node, unless it asks for something else."""
         slots, slot = workload.members.slots, member.pod.identity
@@ -155,8 +134,10 @@ class Apply:
         if node is None or template is None or not member.pod.live or member.pod.node:
             return
         self._state.assume_slot(workload, slot, "")
-        if member.state is MemberState.WAITING and shape_of(member.pod) == shape_of(template):
+        same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
+        if member.state is MemberState.WAITING and same and self._state.claims.admits(node, member.pod.selection):
             self._steering.lead(workload, member, node, now)
+            self._jobs.came(workload, now)
 
     def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod

@@ -132,6 +132,9 @@ class Bindings:
         limits, holds, group = self._state.limits, workload.members.holds, workload.group
         needed_s = limits.post_margin_s + limits.post_member_s * len(workload.members.placed)
         deadline = holds.first_to_expire() - needed_s
+        if workload.members.slots.planned and workload.job is not None:
+            # Its pods are still being created: whether they come in time is looked at by itself.
+            return deadline
         if group is None or group.timeout_s is None:
             return deadline
         return min(deadline, holds.first_arrived() + group.timeout_s)

@@ -13,6 +13,7 @@ from extender.core.member import MemberState
 from extender.core.refusals import GANG_WAITS, Refusals
 from extender.core.singles import Singles
 from extender.core.state import State
+from policies.model import Pod
 
 
 class Calls:
@@ -38,7 +39,7 @@ class Calls:
         if pod.group_key is None:
             return self._singles.filter(event, pod)
         found = state.member(pod.uid)
-        node = pod.node or (found[1].node if found is not None else "")
+        node = pod.node or (found[1].node if found is not None else self._node_of_slot(pod))
         if node and node in event.candidates:
             return state.out.append(AnswerFilter(event.call, (node,)))
         # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
@@ -46,6 +47,11 @@ class Calls:
         if found is not None and found[1].placed and found[1].state is not MemberState.BINDING and asked_widely:
             self._refusals.refused(*found, now)
         return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
+
+    def _node_of_slot(self, pod: Pod) -> str:
+        """For a pod that our watch has yet to show: the node of the slot that it will fill."""
+        workload = self._state.workload_of(pod)
+        return "" if workload is None else workload.members.slots.planned.get(pod.identity, "")
 
     def preempt(self, event: PreemptCalled) -> None:
         """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod.

@@ -28,13 +28,14 @@ from extender.core.events import (
     FilterCalled,
     GroupGone,
     GroupSeen,
+    JobGone,
+    JobSeen,
+    JobWritten,
     NodeGone,
     NodeSeen,
     Nominated,
     PodGone,
     PodSeen,
-    PodSetsGone,
-    PodSetsSeen,
     PreemptCalled,
     Synced,
     Tick,
@@ -42,6 +43,7 @@ from extender.core.events import (
 )
 from extender.core.hints import Hints
 from extender.core.invariants import told
+from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
 from extender.core.member import IllegalTransitionError
@@ -61,9 +63,9 @@ from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
 
 Objects = PodSeen | PodGone | NodeSeen | NodeGone | GroupSeen | GroupGone
-Others = PodSetsSeen | PodSetsGone | ClaimSeen | ClaimGone
+Others = JobSeen | JobGone | ClaimSeen | ClaimGone
 Asked = FilterCalled | PreemptCalled | BindArrived | BindDisconnected
-Written = BindingPosted | Nominated | Ungated
+Written = BindingPosted | Nominated | Ungated | JobWritten
 
 
 class Engine:
@@ -87,12 +89,21 @@ class Engine:
         self._revocations = Revocations(state, self._steering)
         self._bindings = Bindings(state, self._steering, self._revocations)
         refusals = Refusals(state, self._revocations)
-        self._lifecycle = Lifecycle(state, self._steering, self._revocations, self._bindings, refusals)
+        self._jobs = Jobs(state, self._steering, self._revocations)
+        self._lifecycle = Lifecycle(state, self._steering, self._revocations, self._bindings, refusals, self._jobs)
         self._singles, hints = Singles(state), Hints(state)
         self._calls = Calls(state, self._bindings, refusals, self._singles, advisory)
         self._recovery = Recovery(state, self._lifecycle, self._steering, hints)
         self._apply = Apply(
-            state, self._steering, self._revocations, self._bindings, refusals, self._lifecycle, self._calls, hints
+            state,
+            self._steering,
+            self._revocations,
+            self._bindings,
+            refusals,
+            self._lifecycle,
+            self._calls,
+            hints,
+            self._jobs,
         )
         commit = Commit(state, self._steering, self._revocations)
         self._admission = Admission(state, policies, commit)
@@ -152,11 +163,11 @@ class Engine:
         match event:
             case PodSeen() | PodGone() | NodeSeen() | NodeGone() | GroupSeen() | GroupGone():
                 self._seen(event, now)
-            case PodSetsSeen() | PodSetsGone() | ClaimSeen() | ClaimGone():
+            case JobSeen() | JobGone() | ClaimSeen() | ClaimGone():
                 self._told(event, now)
             case FilterCalled() | PreemptCalled() | BindArrived() | BindDisconnected():
                 self._asked(event, now)
-            case BindingPosted() | Nominated() | Ungated():
+            case BindingPosted() | Nominated() | Ungated() | JobWritten():
                 self._written(event, now)
             case Synced(wall):
                 self._recovery.begin(now - wall)
@@ -191,10 +202,12 @@ class Engine:
     def _told(self, event: Others, now: float) -> None:
         """A watch shows something that pods will come from, or that they need."""
         match event:
-            case PodSetsSeen(podsets):
-                self._apply.podsets_seen(podsets)
-            case PodSetsGone(key):
-                self._apply.podsets_gone(key, now)
+            case JobSeen(job):
+                self._recovery.find_out(job.key, now)
+                self._jobs.seen(job, now)
+            case JobGone(key, uid):
+                self._recovery.find_out(key, now)
+                self._jobs.gone(key, uid, now)
             case ClaimSeen(namespace, name, bound):
                 self.state.set_volume(namespace, name, bound)
             case ClaimGone(namespace, name):
@@ -221,6 +234,8 @@ class Engine:
                 self._led(event, self._steering.nominated(event, now), "nominated", now)
             case Ungated():
                 self._led(event, self._steering.ungated(event, now), "ungated", now)
+            case JobWritten():
+                self._jobs.written(event, now)
 
     def _tick(self, now: float) -> None:
         state = self.state

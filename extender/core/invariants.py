@@ -37,7 +37,7 @@ def told(workload: Workload) -> str:
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     members = workload.members
-    if not len(members) and not members.slots.templates:
+    if not len(members) and workload.job is None:
         yield "an empty workload is still known"
     for member in members:
         if state.pods.get(member.uid) is not member.pod or member.pod.group_key != workload.key:
@@ -46,7 +46,7 @@ def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     yield from differences(workload)
     yield from _slots(state, workload)
     waits, lacking = workload.key in state.waiting.keys, members.slots.lacking
-    if waits is not bool(lacking):
+    if waits is not (bool(lacking) and not workload.paused):
         yield f"waiting is {waits}, but the slots that lack a node are {lacking}"
     if state.synced and waits and not workload.releasing and workload.key not in state.waiting.stale:
         yield from _demand(state, workload)

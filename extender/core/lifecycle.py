@@ -8,6 +8,7 @@ from __future__ import annotations
 from extender.core.binding import Bindings
 from extender.core.claims import SlotOf
 from extender.core.effects import Evict
+from extender.core.jobs import Jobs
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
@@ -25,18 +26,26 @@ class Lifecycle:
     """``settle`` is called once for each workload that an event has touched, ``expire`` before it when time is up."""
 
     def __init__(
-        self, state: State, steering: Leading, revocations: Revocations, bindings: Bindings, refusals: Refusals
+        self,
+        state: State,
+        steering: Leading,
+        revocations: Revocations,
+        bindings: Bindings,
+        refusals: Refusals,
+        jobs: Jobs,
     ) -> None:
         self._state = state
         self._steering = steering
         self._revocations = revocations
         self._bindings = bindings
         self._refusals = refusals
+        self._jobs = jobs
 
     def settle(self, workload: Workload, now: float) -> None:
         """Draw every conclusion. Nothing changes when it is done again."""
         state, members, release = self._state, workload.members, workload.release
         if state.synced:
+            self._jobs.settle(workload, now)
             if (
                 members.slots.reached(Stage.BOUND)
                 or members.holds
@@ -158,7 +167,7 @@ class Lifecycle:
     def _next_look(self, workload: Workload, now: float) -> float | None:
         """The first of its deadlines."""
         limits, members, retries = self._state.limits, workload.members, workload.retries
-        at = [workload.telling.when(limits.report_s), workload.sweep_at or None]
+        at = [workload.telling.when(limits.report_s), workload.sweep_at or None, *self._jobs.next_look(workload)]
         if retries.nodes or retries.not_before:
             at.append(retries.next_end())
         if members.placed:
@@ -188,6 +197,8 @@ class Lifecycle:
 
     def _take_stock(self, workload: Workload, now: float) -> None:
         """Find out how it stands while nothing of it is on its way, and say so."""
+        if workload.paused:
+            return
         if self._is_shared(workload):
             if (why := foreign(workload, self._state.schedulers)) is not None:
                 explain(self._state, workload, why, now)
@@ -233,6 +244,8 @@ class Lifecycle:
         if release.partial_since is None or release.complete or now < release.partial_since + limits.partial_s:
             return
         release.break_off(now, release.partial_count)
+        if workload.job is not None and workload.job.plan is not None:
+            return workload.take_job_back("its start broke off, and was not completed in time")
         if limits.evict_partial and not workload.releasing:
             workload.telling.note(now, "evicting the bound members: the gang never became whole")
             for pod in [pod for pod in workload.bound if pod.stamp is not None]:

@@ -17,6 +17,9 @@ class Limits:
     old. ``slice_units``: what one Tick does of an admission pass, in units of about 5 microseconds
     (``policies.steps``). ``members``: that a gang may have. ``shapes``: different ones that its members may have, of
     requests, node selector, affinity, tolerations and topology. ``waiting``: gangs of one namespace that are looked at.
+    ``creation_s``: so long may the next pod of an admitted job take to be created, beside what those that are created
+    before it take; the same bounds how many pods are awaited at a time. ``node_loss_s``: how long a node may be silent
+    before a job that runs on it is started over elsewhere.
     ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of them are
     left for the next pass, so that they hold up nobody else.
     """
@@ -36,3 +39,5 @@ class Limits:
     shapes: int = 16
     waiting: int = 20_000
     excess_units: int = 20_000
+    creation_s: float = 30.0
+    node_loss_s: float = 60.0

@@ -16,7 +16,8 @@ from policies.words import counted, listed, many
 def problem(workload: Workload, state: State) -> Reason | None:
     """The first thing that somebody has to fix or that has to happen; None when the gang can be planned."""
     return (
-        foreign(workload, state.schedulers)
+        _stopping(workload)
+        or foreign(workload, state.schedulers)
         or _contradiction(workload, state.schedulers)
         or _no_quorum_stated(workload)
         or _too_many(workload, state)
@@ -24,6 +25,15 @@ def problem(workload: Workload, state: State) -> Reason | None:
         or _gated(workload)
         or too_few(workload)
     )
+
+
+def _stopping(workload: Workload) -> Reason | None:
+    """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
+    job, slots = workload.job, workload.members.slots
+    if job is None or job.plannable or not any(slot in slots.templates for slot in slots.lacking):
+        return None
+    why = job.stop or "its slots have the nodes of its plan, where others have yet to go"
+    return Reason("Stopping", f"it is started over: {why}" if job.stop else why, warning=False)
 
 
 def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:

@@ -15,6 +15,8 @@ GANG_WAITS = "Muster: the gang of this pod has no placement yet"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 _LONGEST = 300
+_GANG_S, _JOB_S = 1.0, 30.0
+"""How long a first refusal by a node is remembered. A job has to be suspended before it can be planned anew."""
 
 
 def words_of(pod: Pod) -> str:
@@ -70,7 +72,8 @@ class Refusals:
         return self._rest(workload, why, words, now)
 
     def _remember(self, workload: Workload, nodes: list[str], now: float) -> None:
-        workload.retries.refuse(nodes, now, self._state.limits.retry_max_s)
+        first_s = _JOB_S if workload.job is not None else _GANG_S
+        workload.retries.refuse(nodes, now, self._state.limits.retry_max_s, first_s)
         for node in nodes:
             self._state.remember_refusal(node, workload)
         self._state.touch(workload)

@@ -31,10 +31,14 @@ class Retries:
         self.failures += 1
         self.not_before = now + pause_s(self.failures, 1.0, most_s)
 
-    def refuse(self, nodes: list[str], now: float, most_s: float) -> None:
+    def pause(self, until: float) -> None:
+        """It is not its turn."""
+        self.not_before = max(self.not_before, until)
+
+    def refuse(self, nodes: list[str], now: float, most_s: float, first_s: float) -> None:
         """kube-scheduler would not have members on these nodes: they are planned around for a while."""
         self.refusals += 1
-        until = now + pause_s(self.refusals, 1.0, _REMEMBERED * most_s)
+        until = now + pause_s(self.refusals, first_s, _REMEMBERED * most_s)
         self.nodes |= dict.fromkeys(nodes, until)
         self.version += 1
 

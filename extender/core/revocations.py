@@ -25,6 +25,7 @@ class Revocations:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state, members = self._state, workload.members
         workload.telling.note(now, f"forgotten: {why}")
+        workload.take_job_back(why)
         if members.holds:
             # kube-scheduler clears their nominations, or fails to: time to look.
             self._steering.sweep_later(workload, now)

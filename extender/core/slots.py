@@ -24,6 +24,8 @@ class Slots:
         self._counts = [0] * len(Stage)
         self._templates: dict[SlotKey, Pod] = {}
         self._planned: dict[SlotKey, str] = {}
+        self._vacant: dict[SlotKey, None] = {}
+        """Expected slots that no pod has come to."""
 
     def reached(self, stage: Stage) -> int:
         """How many have come at least so far."""
@@ -35,8 +37,12 @@ class Slots:
 
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
-        there = list(self._stages.get(slot, ()))
-        return [] if there == [_NOBODY] else there
+        return [] if slot in self._vacant else list(self._stages.get(slot, ()))
+
+    def vacant(self, podset: str) -> int | None:
+        """The first slot of a podset that no pod has come to; ``podset``: what its slots begin with."""
+        found = (slot for slot in self._vacant if slot[0] == podset)
+        return next((int(slot[1]) for slot in found), None)
 
     def stand(self, slot: SlotKey, uid: str, stage: Stage) -> None:
         """That pod has brought its slot so far; ABSENT: it counts for nothing."""
@@ -54,8 +60,10 @@ class Slots:
             pods[uid] = stage
             if uid is not _NOBODY:
                 pods.pop(_NOBODY, None)
+                self._vacant.pop(slot, None)
         elif pods.pop(uid, None) is not None and not pods and slot in self._templates:
             pods[_NOBODY] = self._empty(slot)
+            self._vacant[slot] = None
         if not pods:
             del self._stages[slot]
         return self._count(slot, before, max(pods.values()) if pods else Stage.ABSENT)
@@ -79,9 +87,11 @@ class Slots:
         """Pods like these will come, and no others that are not there. Nothing is planned for them."""
         before, self._templates = self._templates, {template.identity: template for template in templates}
         for slot in before.keys() - self._templates.keys():
+            self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)
         for slot in self._templates:
             if slot not in self._stages:
+                self._vacant[slot] = None
                 self.stand(slot, _NOBODY, Stage.THERE)
 
     def plan(self, slot: SlotKey, node: str) -> None:
@@ -90,7 +100,7 @@ class Slots:
             self._planned[slot] = node
         else:
             self._planned.pop(slot, None)
-        if _NOBODY in self._stages.get(slot, ()):
+        if slot in self._vacant:
             self.stand(slot, _NOBODY, self._empty(slot))
 
     def _empty(self, slot: SlotKey) -> Stage:

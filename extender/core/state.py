@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extender.core.bind_calls import BindCalls, Binding
 from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.creation import Creation
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.kept_out import KeptOut
 from extender.core.limits import Limits
@@ -30,6 +31,8 @@ class State:
     volumes: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Volume claims, and whether each has a volume."""
     claims: Claims = field(default_factory=Claims)
+    creation: Creation = field(default_factory=Creation)
+    """Pods of admitted jobs that are yet to come."""
     binds: BindCalls = field(default_factory=BindCalls)
     bound_by_us: dict[str, Binding] = field(default_factory=dict)
     """Pods that are bound, and not confirmed by the watch yet."""
@@ -119,17 +122,19 @@ class State:
         elif done := self.bound_by_us.get(pod.uid):
             # A watch event from before our own Binding must not unbind it.
             pod = replace(pod, node=done.node, stamp=done.stamp)
-        self.pods[pod.uid] = pod
         if (key := pod.group_key) is not None:
             workload = self.workloads.get(key)
             if workload is None:
                 workload = self.add(key)
+            if pod.index is None and workload.podsets is not None and pod.live:
+                pod = workload.seated_as(pod, old)
             changed = workload.members.put(pod)
             group = self.groups.get(key)
             if group is not None and workload.group is None and reads_groups(pod):
                 workload.follow(group)
                 changed = True
             (self.touched if changed else self.led)[key] = None
+        self.pods[pod.uid] = pod
         self._claim(pod)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self.news.taken = True
@@ -268,10 +273,10 @@ class State:
 
     def index(self, workload: Workload) -> None:
         """After it was settled: keep the index of waiting workloads right, let an empty one go."""
-        if not len(workload.members) and not workload.members.slots.templates:
+        if not len(workload.members) and workload.job is None:
             self.unreserve_all(workload)
             self.workloads.pop(workload.key, None)
-        if workload.members.slots.lacking:
+        if workload.members.slots.lacking and not workload.paused:
             self.waiting.come(workload.key, changed=workload.asked is None and not workload.releasing)
         elif (following := self.waiting.leave(workload.key)) is not None:
             self.nudge(self.workloads[following])

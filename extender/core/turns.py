@@ -39,6 +39,7 @@ class Cause(StrEnum):
     PODGROUP_CHANGED = "podgroup-changed"
     WRITE_FAILED = "write-failed"
     """A nomination or an ungating could not be written."""
+    JOB_SUSPENDED = "job-suspended"
     BINDINGS_REFUSED = "bindings-refused"
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from extender.core.job import JobRecord
 from extender.core.member import Stage, Step
 from extender.core.members import Members
 from extender.core.reasons import Reason, Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
 from extender.core.shape import Shape
-from policies.model import Dialect, GroupKey, Pod, PodGroup, PodSets, SlotKey, Topology
+from policies.model import Dialect, GroupKey, Job, Pod, PodGroup, PodSets, SlotKey, Topology
 
 
 class Phase(Enum):
@@ -47,7 +48,8 @@ class Demand:
 
 @dataclass(slots=True, eq=False)
 class Workload:
-    """``podsets``: of one that is known before its pods. ``former``: the UID of its last PodGroup, when that is gone.
+    """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
+    it is planned or admitted. ``former``: the UID of its last PodGroup, when that is gone.
 
     ``reserved``: slots of lost members whose room is kept for replacements. ``unsettled``: nodes that changed while it
     was being released, which are looked at again afterwards. ``nudges``: how often something around it changed that its
@@ -61,6 +63,7 @@ class Workload:
     retries: Retries = field(default_factory=Retries)
     telling: Telling = field(default_factory=Telling)
     group: PodGroup | None = None
+    job: JobRecord | None = None
     podsets: PodSets | None = None
     former: str = ""
     reserved: dict[SlotKey, None] = field(default_factory=dict)
@@ -177,20 +180,25 @@ class Workload:
     @property
     def seated(self) -> bool:
         """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
-        needed = self.min_member
+        needed = self.planned_minimum
         return needed is not None and self.reached(Stage.PROMISED) >= needed
 
     @property
     def lacking(self) -> int:
         """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
-        return 1 if self.release.complete else max(1, (self.min_member or 0) - self.reached(Stage.PROMISED))
+        return 1 if self.release.complete else max(1, (self.planned_minimum or 0) - self.reached(Stage.PROMISED))
 
     @property
     def min_member(self) -> int | None:
         """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
         if self.group is not None:
             return self.group.min_member
-        return self.members.size if self.podsets is None else self.podsets.minimum
+        return self.members.size if self.podsets is None else self.podsets.first_wave
+
+    @property
+    def planned_minimum(self) -> int | None:
+        """How many have to have a node before any may start: those of later waves as well."""
+        return self.min_member if self.podsets is None or self.group is not None else self.podsets.minimum
 
     @property
     def priority(self) -> int:
@@ -244,6 +252,39 @@ class Workload:
         self.podsets = podsets
         self.members.slots.expect(() if podsets is None else (pod for one in podsets.podsets for pod in one.pods()))
         self.nudges += 1
+
+    def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
+        """A pod that has no index takes a slot of its podset that is free, and keeps it."""
+        index = old.index if old is not None else self.members.slots.vacant(f"{pod.owner}{pod.series}")
+        return pod if index is None else replace(pod, index=index)
+
+    def follows_plan(self, pod: Pod) -> bool:
+        """Whether it was created led to its node, by the plan on its job, and nobody has refused it since."""
+        if self.job is None or self.job.plan is None or pod.gates or pod.refusal is not None:
+            return False
+        return pod.identity in self.job.plan
+
+    @property
+    def paused(self) -> bool:
+        """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
+        job = self.job
+        return (
+            job is not None and job.plan is None and (bool(job.stop) or (job.seen.suspended and self.podsets is None))
+        )
+
+    def take_job_back(self, why: str) -> None:
+        """What its pods are made of says the plan: it has to be suspended to be planned anew."""
+        if self.job is not None and self.job.plan is not None:
+            self.job.take_back(why)
+
+    def follow_job(self, job: Job | None) -> None:
+        """Take over the job that its pods come from; another one starts from nothing."""
+        if job is None:
+            self.job = None
+        elif self.job is None or self.job.seen.uid != job.uid:
+            self.job = JobRecord(job)
+        else:
+            self.job.see(job)
 
     def advise(self, uid: str, node: str) -> None:
         """In advisory mode: where a plan would put the member."""

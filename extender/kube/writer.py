@@ -5,7 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import assert_never
 
-from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import (
+    CleanJob,
+    Confirm,
+    Evict,
+    Hint,
+    Nominate,
+    PostBinding,
+    Report,
+    StartJob,
+    SuspendJob,
+    Ungate,
+    Wake,
+)
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -14,6 +26,9 @@ from extender.runtime.requests import OK, Asked, LookAtPod, Response
 
 _RECOVERY_S = 20.0
 """How long after an outage nobody is evicted: kube-scheduler's longest backoff (10 s as shipped), twice."""
+
+
+_Other = PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Report | Hint | LookAtPod
 
 
 class KubeApi:
@@ -25,12 +40,14 @@ class KubeApi:
 
     async def send(self, asked: Asked, timeout_s: float) -> Response:
         """One attempt, answered within ``timeout_s`` seconds; status 0 when there was no answer."""
+        if isinstance(asked, StartJob | SuspendJob | CleanJob):
+            return Response(501, "jobs are not written yet")
         try:
             return await self._send(asked, timeout_s)
         except ApiError as error:
             return Response(error.status, str(error), error.retry_after_s or 0.0)
 
-    async def _send(self, asked: Asked, timeout_s: float) -> Response:
+    async def _send(self, asked: _Other, timeout_s: float) -> Response:
         match asked:
             case PostBinding():
                 await self._kube.post_binding(asked, timeout_s=timeout_s)

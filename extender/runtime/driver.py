@@ -21,6 +21,7 @@ from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    CleanJob,
     Confirm,
     Effect,
     Evict,
@@ -28,6 +29,8 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    StartJob,
+    SuspendJob,
     Turned,
     Ungate,
     Wake,
@@ -38,6 +41,7 @@ from extender.core.events import (
     BindDisconnected,
     BindingPosted,
     Event,
+    JobWritten,
     Nominated,
     Outcome,
     Tick,
@@ -47,7 +51,7 @@ from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Pause, Response, Send
-from extender.runtime.writes import Procedure, Writes
+from extender.runtime.writes import JobWrite, Procedure, Writes
 from policies.model import GroupKey
 
 
@@ -173,7 +177,7 @@ class Driver:
                 case _:
                     self._write(effect)
 
-    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint) -> None:
+    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobWrite) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)
@@ -188,6 +192,8 @@ class Driver:
                 self._persist(effect, "confirmation", effect.group)
             case Evict():
                 self._persist(effect, "eviction", "eviction")
+            case StartJob() | SuspendJob() | CleanJob():
+                self._write_job(effect)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
             case _:
@@ -204,6 +210,14 @@ class Driver:
             self._feed(BindingPosted(effect.uid, outcome, detail))
 
         self._start(lane, effect.group or effect.uid, posting, ended)
+
+    def _write_job(self, effect: JobWrite) -> None:
+        def ended(ending: tuple[Outcome, str]) -> None:
+            outcome, detail = ending
+            self._observer.wrote("job", outcome.name.lower())
+            self._feed(JobWritten(effect.job.key, effect.job.uid, outcome, detail))
+
+        self._start(Lane.OTHER, effect.job.key, self._writes.job(effect), ended)
 
     def _nominate(self, effect: Nominate) -> None:
         """One write per pod at a time, and only the newest counts: a set and a clear never overtake each other."""

@@ -11,7 +11,19 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import (
+    CleanJob,
+    Confirm,
+    Evict,
+    Hint,
+    Nominate,
+    PostBinding,
+    Report,
+    StartJob,
+    SuspendJob,
+    Ungate,
+    Wake,
+)
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -25,6 +37,7 @@ ATTEMPT_S = 5.0
 REPORT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
+JobWrite = StartJob | SuspendJob | CleanJob
 Simple = Nominate | Ungate | Wake | Confirm | Evict
 
 
@@ -67,6 +80,21 @@ class Writes:
         if effect.renew and effect.node and (detail := (yield from self.persist(_cleared(effect), "nomination"))):
             return detail
         return (yield from self.persist(replace(effect, renew=False), "nomination"))
+
+    def job(self, effect: JobWrite) -> Procedure[tuple[Outcome, str]]:
+        """Start, suspend or clean a job. What is written depends on the object as it is: each attempt looks again."""
+        deadline = self._now() + PATIENCE_S
+        doubtful = False
+        for attempt in count():
+            answer = yield Request(effect, ATTEMPT_S)
+            if answer.done:
+                return Outcome.DONE, ""
+            doubtful |= answer.outage
+            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+                return Outcome.UNKNOWN if doubtful else Outcome.REFUSED, answer.detail
+            self._retried("job")
+            yield self._pause(answer, attempt, deadline)
+        raise AssertionError
 
     def report(self, effect: Report | Hint) -> Procedure[str]:
         """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""

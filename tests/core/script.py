@@ -77,8 +77,7 @@ class Script:
         self._calls = 0
         self.see(*facts)
         if synced:
-            self.feed(Synced(self.now))
-            self.advance(0.1)
+            self.feed_synced()
 
     def feed(self, event: Event) -> list[Effect]:
         """One event now."""
@@ -90,6 +89,11 @@ class Script:
         for effect in effects:
             self._note(effect)
         return effects
+
+    def feed_synced(self) -> None:
+        """Every list is in."""
+        self.feed(Synced(self.now))
+        self.advance(0.1)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, with a Tick at each instant the core asks for."""

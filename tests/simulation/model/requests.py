@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import (
+    CleanJob,
+    Confirm,
+    Evict,
+    Hint,
+    Nominate,
+    PostBinding,
+    Report,
+    StartJob,
+    SuspendJob,
+    Ungate,
+    Wake,
+)
 from extender.runtime.requests import Asked, LookAtPod, Response
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.network import Network
@@ -33,7 +45,7 @@ def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) 
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case Report() | Hint():
+            case Report() | Hint() | StartJob() | SuspendJob() | CleanJob():
                 return OK
             case _:
                 assert_never(asked)

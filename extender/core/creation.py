@@ -1,0 +1,51 @@
+"""Pods of admitted jobs that are yet to be created, and how fast they come: kube-controller-manager makes all of them.
+
+By default it sends 20 requests a second, so four gangs of 512 take 100 s to exist.
+"""
+
+from __future__ import annotations
+
+from policies.model import GroupKey
+
+DEFAULT_RATE = 20.0
+"""Pods a second, until it has been observed otherwise."""
+_WINDOW_S = 5.0
+_SLOWEST, _FASTEST = 1.0, 10_000.0
+
+
+class Creation:
+    """``awaited``: how many pods of all admitted jobs are yet to come. ``rate``: as observed, in pods a second."""
+
+    def __init__(self) -> None:
+        self.awaited = 0
+        self.rate = DEFAULT_RATE
+        self._of: dict[GroupKey, int] = {}
+        self._began: float | None = None
+        self._came = 0
+
+    def wait_for(self, key: GroupKey, pods: int) -> None:
+        """So many pods of that workload are yet to come."""
+        self.awaited += pods - self._of.pop(key, 0)
+        if pods:
+            self._of[key] = pods
+        if not self.awaited:
+            self._began = None
+
+    def came(self, now: float) -> None:
+        """A pod that was awaited is there."""
+        if self._began is None or now - self._began > 2 * _WINDOW_S:
+            self._began, self._came = now, 0
+        self._came += 1
+        if now - self._began >= _WINDOW_S:
+            # The latest window counts for half.
+            observed = self._came / (now - self._began)
+            self.rate = min(_FASTEST, max(_SLOWEST, (self.rate + observed) / 2))
+            self._began, self._came = now, 0
+
+    def takes_s(self) -> float:
+        """How long it takes until all are there."""
+        return self.awaited / self.rate
+
+    def has_room(self, pods: int, most_s: float) -> bool:
+        """Whether so many more would be there in time. What is too large by itself goes when nobody else is awaited."""
+        return not self.awaited or (self.awaited + pods) / self.rate <= most_s

@@ -1,0 +1,119 @@
+"""What is remembered of the job that a workload's pods come from, and how far it was started or stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from policies.model import Job, PodSets, SlotKey
+
+
+class JobWrite(Enum):
+    """A write to a job that the watch has yet to show."""
+
+    START = "start"
+    SUSPEND = "suspend"
+    CLEAN = "clean"
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
+    ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
+    is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
+    ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
+    pods has to come. ``lost``: nodes on which pods of it are and that are gone or not ready, and since when.
+    """
+
+    seen: Job
+    writing: JobWrite | None = None
+    written: bool = False
+    until: float = 0.0
+    plan: Mapping[SlotKey, str] | None = None
+    planned: PodSets | None = None
+    stop: str = ""
+    failures: int = 0
+    not_before: float = 0.0
+    coming_until: float = 0.0
+    lost: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def plannable(self) -> bool:
+        """It waits, and nothing is on its way: a plan for it can be carried out."""
+        seen = self.seen
+        return seen.managed and seen.suspended and seen.stopped and not (seen.finished or seen.marked or self.writing)
+
+    def see(self, job: Job) -> None:
+        """The watch shows it."""
+        before, self.seen = self.seen.podsets, job
+        if self.plan is not None and before != job.podsets:
+            self._count_planned()
+        shown = {
+            JobWrite.START: job.marked,
+            JobWrite.SUSPEND: job.suspended,
+            JobWrite.CLEAN: not job.marked,
+        }
+        if self.writing is not None and shown[self.writing]:
+            self.end_write()
+
+    def write(self, what: JobWrite) -> None:
+        """It is asked for."""
+        self.writing, self.written, self.until = what, False, 0.0
+
+    def wrote(self, until: float) -> None:
+        """It is done, or may be: the watch has so long to show it."""
+        self.written, self.until = True, until
+
+    def end_write(self) -> None:
+        """It is shown, was refused, or is given up."""
+        self.writing, self.written, self.until = None, False, 0.0
+
+    def fail(self, not_before: float) -> None:
+        """The write was refused."""
+        self.failures += 1
+        self.not_before = not_before
+        self.end_write()
+
+    def admit(self, plan: Mapping[SlotKey, str]) -> None:
+        """It runs by this plan from now on."""
+        self.plan, self.stop, self.failures = dict(plan), "", 0
+        self._count_planned()
+
+    def _count_planned(self) -> None:
+        """What a larger job asks for beside its plan is planned pod by pod."""
+        plan = self.plan or {}
+        self.planned = PodSets(
+            self.seen.key,
+            tuple(
+                replace(one, count=sum(one.slot(index) in plan for index in range(one.count)))
+                for one in self.seen.podsets.podsets
+            ),
+        )
+
+    def rest_is_over(self, now: float) -> bool:
+        """Whether it may be written to."""
+        if now < self.not_before:
+            return False
+        self.not_before = 0.0
+        return True
+
+    def dismiss(self) -> None:
+        """No plan is in force any more."""
+        self.plan, self.planned, self.stop, self.coming_until = None, None, "", 0.0
+        self.lost.clear()
+
+    def take_back(self, why: str) -> None:
+        """It is to be suspended; the first reason stays."""
+        self.stop = self.stop or why
+
+    def expect(self, until: float) -> None:
+        """The next of its pods has to come by then."""
+        self.coming_until = until
+
+    def lose(self, node: str, now: float) -> None:
+        """Pods of it are on a node that is gone or not ready."""
+        self.lost.setdefault(node, now)
+
+    def regain(self, node: str) -> None:
+        self.lost.pop(node, None)

@@ -1,0 +1,291 @@
+"""Jobs are admitted whole: planned while they are suspended, and started by one write with the plan in it.
+
+Their pods are created led to their nodes. When the plan is lost the job is suspended again as a whole, what is ours is
+taken off it, and it is planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.core.backoff import pause_s
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.events import JobWritten, Outcome
+from extender.core.job import JobRecord, JobWrite
+from extender.core.reasons import Reason
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain
+from extender.core.turns import Cause
+from extender.core.workload import Workload
+from policies.model import GroupKey, Job, PodSets, SlotKey
+from policies.words import counted
+
+
+class Jobs:
+    """``settle`` is called for a workload that has a job, before anything else of it is settled."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def seen(self, job: Job, now: float) -> None:
+        """The watch shows a job. One that is not ours to admit is forgotten."""
+        state = self._state
+        workload = state.workloads.get(job.key)
+        known = workload.job.seen if workload is not None and workload.job is not None else None
+        if known == job or (known is None and not job.managed):
+            return
+        if workload is None:
+            workload = state.add(job.key)
+        if known is not None and known.uid != job.uid:
+            self.gone(known.key, known.uid, now)
+            workload = state.workloads.get(job.key) or state.add(job.key)
+        workload.follow_job(job)
+        state.touch(workload)
+        if not job.managed:
+            self.gone(job.key, job.uid, now)
+
+    def gone(self, key: GroupKey, uid: str, now: float) -> None:
+        """Its object no longer exists, or somebody else admits it."""
+        workload = self._state.workloads.get(key)
+        if workload is None or workload.job is None or workload.job.seen.uid != uid:
+            return
+        self._expect(workload, None)
+        workload.telling.note(now, "its job is gone")
+        workload.follow_job(None)
+        self._state.creation.wait_for(key, 0)
+        self._state.touch(workload)
+
+    def node_changed(self, node: str, now: float) -> None:
+        """Pods of a job on a node that is silent may be lost, those on one that is gone are."""
+        state, known = self._state, self._state.claims.nodes.get(node)
+        for _, claim in state.claims.on(node):
+            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+            if workload is None or workload.job is None:
+                continue
+            if known is not None and known.ready:
+                workload.job.regain(node)
+            else:
+                workload.job.lose(node, now - (state.limits.node_loss_s if known is None else 0.0))
+            state.touch(workload)
+
+    def written(self, event: JobWritten, now: float) -> None:
+        """A write to the job has ended. The watch shows what has become of it."""
+        workload = self._state.workloads.get(event.key)
+        record = workload.job if workload is not None else None
+        if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
+            return
+        self._state.touch(workload)
+        if event.outcome is not Outcome.REFUSED:
+            record.wrote(now + self._state.limits.plan_s)
+            if record.writing is JobWrite.START:
+                self._expect_pods(record, now)
+            return
+        what, started = record.writing.value, record.writing is JobWrite.START
+        record.fail(now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
+        workload.telling.note(now, f"could not {what} its job: {event.detail}")
+        if started:
+            record.dismiss()
+            why = f"its job could not be started: {event.detail}"
+            self._revocations.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
+
+    def came(self, workload: Workload, now: float) -> None:
+        """A pod has filled a slot."""
+        if workload.job is not None:
+            self._state.creation.came(now)
+            self._expect_pods(workload.job, now)
+
+    def next_look(self, workload: Workload) -> Iterator[float]:
+        """Its deadlines."""
+        record = workload.job
+        if record is None:
+            return
+        if record.writing is not None:
+            if record.written:
+                yield record.until
+            return
+        if record.not_before:
+            yield record.not_before
+        if record.coming_until and record.plan is not None and not workload.release.complete:
+            yield record.coming_until
+        for since in record.lost.values():
+            yield since + self._state.limits.node_loss_s
+
+    def settle(self, workload: Workload, now: float) -> None:
+        """What follows for the job; for the workload, what is to be expected of it."""
+        record = workload.job
+        if record is None:
+            return
+        if record.writing is not None:
+            if not record.written or now < record.until:
+                return
+            record.end_write()
+        if not record.rest_is_over(now):
+            return
+        if record.seen.finished:
+            record.dismiss()
+            self._expect(workload, None)
+        elif record.seen.suspended:
+            if record.plan is not None or record.stop:
+                record.dismiss()
+                self._expect(workload, None)
+                self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+            self._wait(workload, record, now)
+        else:
+            self._run(workload, record, now)
+        vacant = len(workload.members.slots.planned) if record.plan is not None else 0
+        self._state.creation.wait_for(workload.key, vacant)
+
+    def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
+        job, why = record.seen, self._hindrance(workload, record)
+        if why is not None:
+            self._expect(workload, None)
+            explain(self._state, workload, why, now)
+            if job.stopped and job.marked:
+                record.write(JobWrite.CLEAN)
+                self._state.out.append(CleanJob(job))
+            return
+        self._expect(workload, job.podsets)
+        if not workload.seated or workload.filling or not self._state.recovered:
+            return
+        planned = workload.members.slots.planned
+        nodes = {
+            one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count))
+            for one in job.podsets.podsets
+        }
+        record.write(JobWrite.START)
+        record.admit(planned)
+        self._state.out.append(StartJob(job, nodes, job.podsets.first_wave))
+
+    def _hindrance(self, workload: Workload, record: JobRecord) -> Reason | None:
+        """Why a suspended job cannot be planned yet."""
+        job = record.seen
+        if not job.stopped:
+            return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
+        if job.marked:
+            return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
+        if left := self._left_over(workload):
+            said = counted(left, "pod", "has", "have")
+            return Reason("Stopping", f"{said} yet to go of its last start", warning=False)
+        if job.held:
+            return Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
+        return Reason("InvalidJob", job.problem) if job.problem else None
+
+    def _left_over(self, workload: Workload) -> int:
+        """Pods of an earlier start that still run. On a node that is gone or silent nobody can tell."""
+        nodes = self._state.claims.nodes
+        pods = [member.pod for member in workload.members if not member.pod.terminal]
+        return sum(1 for pod in pods if not pod.node or ((node := nodes.get(pod.node)) is not None and node.ready))
+
+    def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
+        job = record.seen
+        if record.plan is None and job.plan is None:
+            self._started_by_others(workload, record, now)
+            return
+        if record.plan is None:
+            # An earlier life of ours has started it: what it planned is taken over where it can be.
+            self._adopt(workload, record, now)
+        self._expect(workload, record.planned)
+        self._keep_slots(workload, record, now)
+        if workload.release.complete:
+            record.expect(0.0)
+        elif workload.members.slots.planned and not record.coming_until:
+            self._expect_pods(record, now)
+        if not record.stop and (why := self._failure(workload, record, now)) is not None:
+            record.take_back(why)
+        if record.stop:
+            self._stop(workload, record, record.stop, now)
+
+    def _adopt(self, workload: Workload, record: JobRecord, now: float) -> None:
+        job, plan = record.seen, record.seen.plan or {}
+        nodes: dict[SlotKey, str] = {}
+        for podset in job.podsets.podsets:
+            for index, node in enumerate(plan.get(podset.name, ())[: podset.count]):
+                nodes[podset.slot(index)] = node
+        record.admit(nodes)
+        if len(nodes) < job.podsets.minimum:
+            record.take_back("the plan that is written on its job is not one for its podsets")
+        for node in {pod.node for pod in workload.bound if pod.node}:
+            self.node_changed(node, now)
+        self._expect_pods(record, now)
+
+    def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """Nobody has planned it. What runs already is left alone."""
+        self._expect(workload, None)
+        if record.seen.running or workload.members.bound:
+            text = "it was started without a plan of Muster's; it is planned when it is suspended the next time"
+            explain(self._state, workload, Reason("NotPlanned", text), now)
+        else:
+            self._stop(workload, record, "it was started without a plan of Muster's", now)
+
+    def _keep_slots(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
+        state, plan, slots = self._state, record.plan or {}, workload.members.slots
+        if record.stop:
+            return
+        for slot in list(slots.lacking):
+            node = plan.get(slot, "")
+            if slot not in slots.templates or not node:
+                continue
+            pod = workload.members.stands_for(slot)
+            if not state.claims.admits(node, pod.selection):
+                record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
+                return
+            if state.claims.fits(node, pod.requests):
+                self._seat(workload, slot, node, now)
+            elif not any(claim.workload == workload.key for _, claim in state.claims.on(node)):
+                record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
+                return
+
+    def _seat(self, workload: Workload, slot: SlotKey, node: str, now: float) -> None:
+        there = workload.members.slots.pods(slot)
+        member = workload.members.get(workload.members.stands_for(slot).uid) if there else None
+        if member is None:
+            self._state.assume_slot(workload, slot, node)
+        else:
+            self._steering.lead(workload, member, node, now)
+
+    def _failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
+        """What the job has to be started over for."""
+        limits, vacant = self._state.limits, len(workload.members.slots.planned)
+        for node, since in record.lost.items():
+            if now >= since + limits.node_loss_s and any(pod.node == node for pod in workload.bound):
+                return (
+                    f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
+                )
+        if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
+            total = sum(podset.count for podset in record.seen.podsets.podsets)
+            return (
+                f"{vacant} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
+                "admission webhook or the controller of the job keeps them from being created (its events say which)"
+            )
+        return None
+
+    def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
+        record.take_back(why)
+        record.write(JobWrite.SUSPEND)
+        self._state.out.append(SuspendJob(record.seen, why))
+        if not workload.releasing:
+            self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
+
+    def _expect(self, workload: Workload, podsets: PodSets | None) -> None:
+        """What is planned for other podsets is taken back."""
+        if workload.podsets == podsets:
+            return
+        state, slots = self._state, workload.members.slots
+        kept = {} if podsets is None else {pod.identity: pod for one in podsets.podsets for pod in one.pods()}
+        for slot in list(slots.planned):
+            if kept.get(slot) != slots.templates[slot]:
+                state.assume_slot(workload, slot, "")
+        workload.expect(podsets)
+        for member in list(workload.members):
+            if member.pod.index is None:
+                state.put_pod(member.pod)
+        state.touch(workload)
+
+    def _expect_pods(self, record: JobRecord, now: float) -> None:
+        creation = self._state.creation
+        record.expect(now + self._state.limits.creation_s + creation.takes_s())

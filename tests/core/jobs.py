@@ -1,0 +1,126 @@
+"""A job and its controller for scripts of the core: it is started, suspended and cleaned as the core asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from extender.core.events import JobGone, JobSeen, JobWritten, Outcome, PodSeen
+from policies.model import Controller, Dialect, GroupRef, Job, Pod, PodSet, PodSets, Topology
+from tests.builders import key, requests
+from tests.core.script import Script
+
+
+def template(name: str = "job", gpus: int = 8, series: str = "", **facts: object) -> Pod:
+    """What the pods of the job ``name`` are made of."""
+    group = GroupRef(name, Dialect.ANNOTATION)
+    pod = Pod("", "default", name, requests(gpus), owner=f"uid-{name}", series=series, group=group)
+    return replace(pod, **facts)  # type: ignore[arg-type]
+
+
+def job(count: int, *more: PodSet, name: str = "job", indexed: bool = True, gpus: int = 8, level: str = "") -> Job:
+    """A job of ``count`` pods, and of ``more`` podsets."""
+    made_of = replace(template(name, gpus), topology=Topology(level) if level else Topology())
+    first = PodSet(made_of, count, count, indexed)
+    owner = Controller("batch/v1", "Job", name, f"uid-{name}")
+    return Job(PodSets(key(name), (first, *more)), owner)
+
+
+class Controlled:
+    """One job whose controller obeys at once, but for its pods: ``create`` makes them, ``delete`` lets them go."""
+
+    def __init__(self, script: Script, seen: Job, *, obeys: bool = True) -> None:
+        self.script = script
+        self.seen = seen
+        self.pods: dict[str, Pod] = {}
+        self.starts: list[StartJob] = []
+        self.stops: list[str] = []
+        self.cleaned = 0
+        self.obeys = obeys
+        self._made = 0
+        self._read = 0
+        self.show()
+
+    def show(self, **facts: object) -> None:
+        """The watch shows the job with these facts; then everything that the core asks for is done."""
+        self.seen = replace(self.seen, **facts)  # type: ignore[arg-type]
+        self.script.feed(JobSeen(self.seen))
+        self.settle()
+
+    def gone(self) -> None:
+        self.script.feed(JobGone(self.seen.key, self.seen.uid))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass; the controller does what it is told meanwhile."""
+        for _ in range(max(1, round(seconds / 0.25))):
+            self.script.advance(0.25)
+            self.settle()
+
+    def settle(self) -> None:
+        self.script.advance(0.1)
+        while self._read < len(self.script.effects):
+            effect = self.script.effects[self._read]
+            self._read += 1
+            if isinstance(effect, StartJob | SuspendJob | CleanJob) and effect.job.uid == self.seen.uid:
+                self._told(effect)
+                self.script.advance(0.1)
+
+    def create(self, *, only: int | None = None) -> list[Pod]:
+        """The pods of the slots that have none, as the controller makes them."""
+        pods: list[Pod] = []
+        for podset in self.seen.podsets.podsets:
+            taken = {pod.index for pod in self.pods.values() if pod.series == podset.name and pod.live}
+            for number, pod in enumerate(podset.pods()):
+                if number in taken or len(pods) == only:
+                    continue
+                self._made += 1
+                uid = f"pod-{self._made}"
+                made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None)
+                self.pods[uid] = replace(made, index=number)
+                self.script.see(made)
+                pods.append(made)
+        self.settle()
+        return pods
+
+    def delete(self) -> None:
+        """Its pods go, one after the other."""
+        for uid, pod in list(self.pods.items()):
+            del self.pods[uid]
+            if uid in self.script.pods:
+                self.script.change(pod, deleting=True)
+                self.script.gone(self.script.pods[uid])
+        self.settle()
+
+    def run(self) -> list[Pod]:
+        """All pods come and are bound."""
+        pods = self.create()
+        self.script.run(pods)
+        self.settle()
+        return pods
+
+    def restart(self) -> None:
+        """Its controller ends all pods and makes them anew."""
+        self.delete()
+        self.create()
+
+    def _told(self, effect: Effect) -> None:
+        if isinstance(effect, StartJob):
+            self.starts.append(effect)
+        elif isinstance(effect, SuspendJob):
+            self.stops.append(effect.reason)
+        else:
+            self.cleaned += 1
+        if not self.obeys:
+            return
+        self.script.feed(JobWritten(self.seen.key, self.seen.uid, Outcome.DONE))
+        if isinstance(effect, StartJob):
+            self.show(suspended=False, stopped=False, marked=True, plan=effect.plan)
+        elif isinstance(effect, SuspendJob):
+            self.show(suspended=True, stopped=not any(pod.live for pod in self.pods.values()))
+        else:
+            self.show(marked=False, plan=None)
+
+
+def show_again(script: Script, pod: Pod) -> None:
+    """The watch repeats what it has shown of the pod."""
+    script.feed(PodSeen(script.pods[pod.uid]))
