@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from benchmarks import (
     contention,
     core,
     fragmentation,
     gang,
+    jobs,
     levels,
     memory,
     official,
@@ -26,14 +23,13 @@ from benchmarks import (
     waiting,
     writes,
 )
-from benchmarks.about import about
-from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.faults import campaign
 from benchmarks.faults.theatre import GENTLE, Scale
-from benchmarks.record import RecordError
+from benchmarks.job_stage import ARMS, Arm, Shape
+from benchmarks.running import carry_out_all, run
 from benchmarks.stage import MODES, Mode
-from devcluster import ClusterError
 from extender.cli.loadtest import latency_command
+from extender.cli.stop import stop
 from extender.simulation.replay.shape import InputError
 
 main = typer.Typer(
@@ -87,6 +83,36 @@ def levels_command(
 ) -> None:
     """What three topology levels cost: throughput with them against first fit without any."""
     run(levels.benchmark(nodes, gangs, size, repeat, patience), output)
+
+
+@main.command("jobs")
+def jobs_command(
+    nodes: Nodes = 1000,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Pods of a Job x GPUs of a pod; 8x1, 8x8 and 64x8 by default.")
+    ] = None,
+    jobs_of: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", min=1, help="Jobs of each shape; by default they fill 3/4 of the nodes, or are 1,500 pods."
+        ),
+    ] = None,
+    arm: Annotated[list[Arm] | None, typer.Option(help="What to measure, all but native by default. " + ARMS)] = None,
+    throttled: Annotated[
+        bool, typer.Option(help="Leave kube-controller-manager its default of 20 requests a second.")
+    ] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds; tables show medians.")] = 1,
+    patience: Patience = 300,
+    output: Output = None,
+) -> None:
+    """How fast suspended Jobs are started whole, and who writes how much for it."""
+    try:
+        shapes = [Shape.parse(text) for text in shape] if shape else jobs.SHAPES
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--shape") from None
+    arms = arm or [one for one in Arm if one is not Arm.NATIVE]
+    name = f"jobs-{nodes}"
+    run(jobs.benchmark(name, nodes, shapes, jobs_of, arms, repeat, patience, throttled=throttled), output)
 
 
 @main.command("gang")
@@ -186,7 +212,7 @@ def replay_command(
     try:
         replayed = replay.benchmark(f"replay-{trace_cluster}", trace, trace_cluster, cluster, load or [0.8, 1.1], seed)
     except (InputError, OSError, UnicodeDecodeError) as error:
-        _stop(str(error))
+        stop(str(error))
     run(replayed, output)
 
 
@@ -206,7 +232,7 @@ def fragmentation_command(
     try:
         replayed = fragmentation.benchmark(name, trace, trace_cluster, cluster, drained, load, jobs, seed)
     except (InputError, OSError, UnicodeDecodeError) as error:
-        _stop(str(error))
+        stop(str(error))
     run(replayed, output)
 
 
@@ -226,13 +252,9 @@ def all_command(
     if unknown := sorted(set(only or ()) - {one.name for one in chosen}):
         raise typer.BadParameter(f"there is no benchmark {', '.join(unknown)}", param_hint="--only")
     # Results that are kept elsewhere are not those that the document quotes.
-    finish = report.write if results.resolve() == official.RESULTS else _nothing
+    finish = report.write if results.resolve() == official.RESULTS else None
     results.mkdir(parents=True, exist_ok=True)
-    _carry_out([(one, results / f"{one.name}.json") for one in chosen], go_on=not again, finish=finish)
-
-
-def _nothing() -> None:
-    """There is nothing to do."""
+    carry_out_all([(one, results / f"{one.name}.json") for one in chosen], go_on=not again, finish=finish)
 
 
 @main.command("writes")
@@ -246,45 +268,3 @@ def writes_command(
 
 
 main.command("latency")(latency_command)
-
-
-def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
-    """One benchmark from the command line."""
-    if output is not None and not output.parent.is_dir():  # said now and not in an hour
-        raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
-    _carry_out([(benchmark, output)], go_on=False)
-
-
-def _carry_out(
-    benchmarks: Sequence[tuple[Benchmark[Any], Path | None]], *, go_on: bool, finish: Callable[[], None] = _nothing
-) -> NoReturn:
-    """One after the other; ends the command. ``finish`` is called at the end even if some have failed."""
-    terminal = _terminal()
-    for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
-        signal.signal(ending, signal.default_int_handler)
-    failures, problems = [], []
-    try:
-        facts = about()
-        terminal.print(str(facts), highlight=False)
-        for benchmark, path in benchmarks:
-            outcome = carry_out(benchmark, facts, path, terminal, go_on=go_on)
-            failures += outcome.failures
-            problems += outcome.problems
-        finish()
-    except (ClusterError, RecordError, OSError) as error:
-        _stop(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    for message in (*failures, *problems):
-        typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2 if failures else 1 if problems else 0)
-
-
-def _terminal() -> Console:
-    """The standard output; a file has no width that a table would have to fit into."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
-
-
-def _stop(message: str) -> NoReturn:
-    typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2)

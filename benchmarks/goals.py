@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, levels, memory, throughput, waiting
+from benchmarks import contention, core, gang, jobs, latency, levels, memory, throughput, waiting
 from benchmarks.benchmark import Table, middle
+from benchmarks.job_stage import Arm
 from benchmarks.kinds import runs_of
 from benchmarks.record import Content
 from benchmarks.stage import Mode
@@ -71,6 +72,29 @@ def _promises(nodes: int) -> list[Goal]:
     ]
 
 
+def _job_speed(nodes: int, shape: str, reference: Arm, bar: float) -> Goal:
+    text = f"Jobs of {shape}, {nodes:,} nodes, muster: times {reference}"
+    return Goal(f"jobs-{nodes}", text, bar, lambda runs: jobs.ratio(runs, shape, Arm.MUSTER, reference), at_least=True)
+
+
+def _job_promises(nodes: int) -> list[Goal]:
+    def worst(what: str, bar: float, figure: Callable[[jobs.Run], float]) -> Goal:
+        def of(runs: Sequence[jobs.Run]) -> float | None:
+            return max((figure(run) for run in runs if run.arm is Arm.MUSTER), default=None)
+
+        return Goal(f"jobs-{nodes}", f"Jobs, {nodes:,} nodes, muster: {what}", bar, of)
+
+    return [
+        worst("Jobs bound in part at the end", 0, lambda run: run.partial),
+        worst("cliques of a Job more than needed", 0, lambda run: run.cliques_at_most - run.cliques_needed),
+        worst("writes to a pod besides its Binding", 0, jobs.pod_writes),
+    ]
+
+
+def _release(runs: Sequence[jobs.Run]) -> float | None:
+    return jobs.ratio(runs, "512x1", Arm.MUSTER, Arm.ADAPTIVE, jobs.bindings_per_s)
+
+
 def _large_gang(mode: Mode, bar: float) -> Goal:
     def figure(run: gang.Run) -> float:
         return middle(run.seconds)
@@ -117,6 +141,15 @@ def _quiet(run: waiting.Run) -> float:
 
 
 GOALS: Sequence[Goal] = (
+    *(
+        _job_speed(nodes, shape, Arm.ADAPTIVE, bar)
+        for nodes in (1000, 5000)
+        for shape, bar in (("8x1", 1.1), ("8x8", 0.95), ("64x8", 0.95))
+    ),
+    *(_job_speed(5000, str(shape), Arm.ALL, 4) for shape in jobs.SHAPES),
+    _job_speed(500, "512x1", Arm.NATIVE, 1),
+    Goal("jobs-500", "one Job of 512, muster: Bindings a second, times alone-adaptive", 1, _release, at_least=True),
+    *(goal for nodes in (1000, 5000, 500) for goal in _job_promises(nodes)),
     _speed(5000, Mode.NOMINATE, Mode.ALL, 3.3),
     _speed(5000, Mode.NOMINATE, Mode.ADAPTIVE, 0.65),
     _speed(5000, Mode.PIN_DOMAIN, Mode.ALL, 4.0),

@@ -10,6 +10,7 @@ from benchmarks import (
     core,
     fragmentation,
     gang,
+    jobs,
     latency,
     levels,
     memory,
@@ -26,6 +27,7 @@ from benchmarks.record import Content, read_runs
 KINDS: dict[str, Kind[Any]] = {
     "throughput": throughput.KIND,
     "levels": levels.KIND,
+    "jobs": jobs.KIND,
     "gang": gang.KIND,
     "contention": contention.KIND,
     "waiting": waiting.KIND,

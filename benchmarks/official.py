@@ -6,19 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, core, gang, latency, levels, memory, throughput, waiting, writes
+from benchmarks import contention, core, gang, jobs, latency, levels, memory, throughput, waiting, writes
 from benchmarks.benchmark import Benchmark
+from benchmarks.job_stage import Arm, Shape
 from benchmarks.stage import Mode
 from extender.cli.load import Verb
 
 RESULTS = Path(__file__).parent / "results"
 MODES = tuple(Mode)
 PATIENCE_S = 180.0
+ARMS = (Arm.ADAPTIVE, Arm.ALL, Arm.MUSTER)
 
 
 def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
     """All of them, those first that say most; ``repeat`` is for what varies from run to run."""
     return (
+        jobs.benchmark("jobs-1000", 1000, jobs.SHAPES, None, ARMS, repeat, PATIENCE_S),
+        jobs.benchmark("jobs-5000", 5000, jobs.SHAPES, None, ARMS, repeat, PATIENCE_S),
+        jobs.benchmark("jobs-500", 500, [Shape(512, 1)], 1, (Arm.ADAPTIVE, Arm.NATIVE, Arm.MUSTER), repeat, PATIENCE_S),
+        # 20 requests a second for a minute or two: once says enough.
+        jobs.benchmark(
+            "jobs-throttled", 1000, [Shape(8, 8)], 60, (Arm.ADAPTIVE, Arm.MUSTER), 1, PATIENCE_S, throttled=True
+        ),
         throughput.benchmark("throughput-1000", 1000, 375, 8, MODES, repeat, PATIENCE_S),
         throughput.benchmark("throughput-5000", 5000, 188, 8, MODES, repeat, PATIENCE_S),
         levels.benchmark(1000, 188, 8, repeat, PATIENCE_S),

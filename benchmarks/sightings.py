@@ -29,11 +29,20 @@ class Sighting:
     at: float
 
 
-class Sightings:
-    """Watches the bound pods of the default namespace from entry to exit, in a thread of its own."""
+def annotated(pod: Object) -> str:
+    """The gang that the pod names, if any."""
+    return str(pod["metadata"].get("annotations", {}).get(GANG, ""))
 
-    def __init__(self, api: Api) -> None:
+
+class Sightings:
+    """Watches the bound pods of the default namespace from entry to exit, in a thread of its own.
+
+    ``gang_of``: which gang a pod counts as a member of; empty for a pod of none.
+    """
+
+    def __init__(self, api: Api, gang_of: Callable[[Object], str] = annotated) -> None:
         self._api = api
+        self._gang_of = gang_of
         self._pods: dict[str, Sighting] = {}
         self._news = threading.Condition()
         self._stopped = False
@@ -99,9 +108,8 @@ class Sightings:
         uid = pod["metadata"]["uid"]
         if uid in self._pods:
             return
-        gang = pod["metadata"].get("annotations", {}).get(GANG, "")
         with self._news:
-            self._pods[uid] = Sighting(gang, pod["spec"]["nodeName"], time.perf_counter())
+            self._pods[uid] = Sighting(self._gang_of(pod), pod["spec"]["nodeName"], time.perf_counter())
             self._news.notify_all()
 
 

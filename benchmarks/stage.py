@@ -64,6 +64,7 @@ class Stage:
     """A control plane of its own for one run; kube-scheduler runs only after ``start_scheduler``.
 
     ``settings`` go over those of the extender that Muster ships. ``labels`` are those of a node by its number.
+    ``cluster``: the control plane, not entered yet, where it is not the usual one.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Stage:
         progress: Progress = silent,
         settings: dict[str, Any] | None = None,
         labels: Callable[[int], dict[str, str]] | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.mode = mode
         self.muster: RunningMuster | None = None
@@ -81,7 +83,7 @@ class Stage:
         self._steering = {} if mode in (Mode.NOMINATE, Mode.UNGATED) else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
         self._labels = labels or (lambda number: {CLIQUE: clique_of(number)})
-        self._cluster = Cluster(progress)
+        self._cluster = cluster or Cluster(progress)
         self._scheduler: Scheduler | None = None
 
     def __enter__(self) -> Self:

@@ -42,7 +42,11 @@ class Api:
 
     def create_all(self, creations: Iterable[tuple[str, Object]]) -> None:
         """Create many objects as fast as the API server takes them, waiting where it asks for that (429)."""
-        burst.post_all(self.server, self._tls, creations)
+        burst.send_all(self.server, self._tls, "POST", creations)
+
+    def patch_all(self, patches: Iterable[tuple[str, Object]]) -> None:
+        """PATCH many objects by their paths, each with a merge patch, as `create_all` creates them."""
+        burst.send_all(self.server, self._tls, "PATCH", patches)
 
     def patch(self, path: str, body: Any, type: str = "application/merge-patch+json") -> Object:  # noqa: A002
         """PATCH an object, or its subresource when the path ends with one ("/status")."""

@@ -1,5 +1,6 @@
 """Brings the control plane up, component by component, in the order in which they need each other."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,12 @@ class ControlPlane:
 
 
 def boot(
-    supervised: Supervised, binaries: dict[str, Path], progress: Progress, *, audited: bool = False
+    supervised: Supervised,
+    binaries: dict[str, Path],
+    progress: Progress,
+    flags: Mapping[str, Sequence[str]],
+    *,
+    audited: bool = False,
 ) -> ControlPlane:
     directory = supervised.directory
     authority = Authority(directory / "pki")
@@ -56,7 +62,9 @@ def boot(
     def component(name: str, arguments: Any, health: str, env: dict[str, str] | None = None) -> int:
         progress(f"starting {name}")
         _, port = start_on_free_port(
-            lambda port: supervised.start(name, [binaries[name], *arguments(port)], env), health, tls
+            lambda port: supervised.start(name, [binaries[name], *arguments(port), *flags.get(name, ())], env),
+            health,
+            tls,
         )
         return port
 

@@ -36,17 +36,27 @@ class Cluster:
     api: Api  # as the administrator
     ready_after_s: float  # how long the control plane took to start, builds not counted
 
-    def __init__(self, progress: Progress | None = None, *, audited: bool = False) -> None:
-        """`audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`."""
+    def __init__(
+        self,
+        progress: Progress | None = None,
+        *,
+        audited: bool = False,
+        flags: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`.
+
+        `flags`: what follows the usual command line of a component, by its name; the last of two equal flags counts.
+        """
         self._progress = progress or silent
         self._audited = audited
+        self._flags = flags or {}
 
     def __enter__(self) -> Self:
         self._binaries = binaries.locate(self._progress)
         began = time.monotonic()
         self._supervised = Supervised()
         try:
-            plane = boot(self._supervised, self._binaries, self._progress, audited=self._audited)
+            plane = boot(self._supervised, self._binaries, self._progress, self._flags, audited=self._audited)
         except BaseException:
             self._supervised.stop()
             raise
@@ -119,7 +129,8 @@ class Cluster:
         written = scheduler.write_configuration(config, identity, self.directory / f"{name}.yaml")
 
         def start(port: int) -> Scheduler:
-            argv: list[str | Path] = [self.binary("kube-scheduler"), *components.scheduler(self._files, port, written)]
+            arguments = [*components.scheduler(self._files, port, written), *self._flags.get("kube-scheduler", ())]
+            argv = [str(self.binary("kube-scheduler")), *arguments]
             return self._supervised.start(name, argv, kind=Scheduler, hostname=hostname)
 
         tls = client_context(self._files.authority, self._admin)
@@ -144,7 +155,7 @@ class Cluster:
         return Proxy(self.server, str(self._files.authority))
 
     def audit(self) -> list[dict[str, Any]]:
-        """Every request of a ServiceAccount so far, as the API server's audit events tell of it."""
+        """Every request so far that is to be written down, as the API server's audit events tell of it."""
         complete, _, _ = self._files.audit_log.read_text().rpartition("\n")  # the last line may still be written
         return [json.loads(line) for line in complete.splitlines()]
 

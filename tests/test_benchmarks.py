@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from typer.testing import CliRunner
 
-from benchmarks import cli, official, throughput
+from benchmarks import cli, official, running, throughput
 from benchmarks.about import UNKNOWN, About, cpu_model
 from benchmarks.benchmark import Benchmark, Kind, Table, carry_out, rounds
 from benchmarks.drawing import Curve, apart, draw, scale
@@ -242,7 +242,7 @@ class All:
 def run_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[All]:
     trial = Trial(None)
     monkeypatch.setattr(official, "benchmarks", lambda _repeat: [trial.benchmark()])
-    monkeypatch.setattr(cli, "about", lambda: ABOUT)
+    monkeypatch.setattr(running, "about", lambda: ABOUT)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield All(tmp_path / "results", trial)
     for number, handler in handlers.items():

@@ -76,12 +76,12 @@ def latency_command(
     settings = (rate or rates[0], concurrency or rates[1], count or rates[2], nodes or rates[3])
     if url is None:
         try:
-            from benchmarks import cli, latency
+            from benchmarks import latency, running
         except ImportError:
             raise typer.BadParameter(
                 "without a source checkout an extender has to be named", param_hint="--url"
             ) from None
-        cli.run(latency.benchmark(verb or list(Verb), *settings), output)
+        running.run(latency.benchmark(verb or list(Verb), *settings), output)
     with stop_on(OutputError):
         file = Output(output) if output is not None else None
     results = load_test(url.rstrip("/"), verb or [Verb.FILTER, Verb.PRIORITIZE], *settings, limit_ms)

@@ -1,10 +1,11 @@
-"""The throughput benchmark on a small cluster: it measures, and what it checks of Muster holds."""
+"""Benchmarks on a small cluster: they measure, and what they check of Muster holds."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import throughput
+from benchmarks import jobs, throughput
+from benchmarks.job_stage import Arm, Shape
 from benchmarks.stage import Mode
 from devcluster.progress import silent
 
@@ -19,4 +20,15 @@ def test_gangs_of_a_small_run_are_whole_each_in_one_clique_and_what_they_cost_is
     assert run.curve[-1] == (run.seconds, 48)
     assert run.writes["binding"] == 1.0
     assert {"etcd", "kube-apiserver", "kube-scheduler", "extender"} <= run.cpu_ms.keys()
+    assert run.cpu_ms["kube-apiserver"] > 0
+
+
+@pytest.mark.parametrize("arm", [Arm.ADAPTIVE, Arm.NATIVE])
+def test_jobs_of_a_small_run_start_and_who_writes_for_it_is_counted(arm: Arm) -> None:
+    run = jobs.measure(32, Shape(8, 8), 2, 120.0, arm, 1, silent)
+
+    assert jobs.problems([run]) == []
+    assert (run.pods, run.nodes_per_gang, run.partial) == (16, 8, 0)
+    assert run.writes["kube-scheduler"]["pods/binding"] == 1.0
+    assert "extender" not in run.writes
     assert run.cpu_ms["kube-apiserver"] > 0

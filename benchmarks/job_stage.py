@@ -1,0 +1,187 @@
+"""Where Jobs are started in a benchmark: a control plane for each way of starting them, and who has written there."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from benchmarks.stage import GPU, GPUS_PER_NODE, NODES_PER_CLIQUE, YOUTH_S, Mode, Stage
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.progress import Progress
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+JOB_NAME = "batch.kubernetes.io/job-name"
+AUDIT_POLICY = Path(__file__).with_name("audit-policy.yaml")
+BINDING = "pods/binding"
+SETTLING_S = 10.0
+
+
+class Arm(StrEnum):
+    """Who starts the Jobs: kube-scheduler alone, in three ways, or with Muster."""
+
+    ADAPTIVE = "alone-adaptive"
+    ALL = "alone-all"
+    NATIVE = "native"
+    MUSTER = "muster"
+
+    @property
+    def mode(self) -> Mode:
+        return {Arm.ALL: Mode.ALL, Arm.MUSTER: Mode.NOMINATE}.get(self, Mode.ADAPTIVE)
+
+    @property
+    def gangs(self) -> bool:
+        """Whether it promises all pods of a Job or none."""
+        return self in (Arm.NATIVE, Arm.MUSTER)
+
+
+ARMS = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
+looking at every node; the benchmark unsuspends the Jobs, and nothing keeps their pods together. native: the same with
+Kubernetes' own gang scheduling (alpha). muster: Muster admits the Jobs."""
+
+_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadWithJob=true"
+_NATIVE = {
+    "kube-apiserver": [_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
+    "kube-controller-manager": [_GATES],
+    "kube-scheduler": [_GATES],
+}
+_DEFAULT_LIMITS = ["--kube-api-qps=20", "--kube-api-burst=30"]
+"""Those of kube-controller-manager, which the cluster raises."""
+
+_WRITERS = {
+    "system:kube-scheduler": "kube-scheduler",
+    "system:serviceaccount:kube-system:muster-scheduler": "kube-scheduler",
+    "system:serviceaccount:kube-system:muster-extender": "extender",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Jobs of so many pods with so many GPUs each, written as in 8x1."""
+
+    pods: int
+    gpus: int
+
+    def __str__(self) -> str:
+        return f"{self.pods}x{self.gpus}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError."""
+        found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+        if found is None or int(found[2]) > GPUS_PER_NODE:
+            raise ValueError(f"{text} is not PODSxGPUS, as in 64x8, with at most {GPUS_PER_NODE} GPUs for a pod")
+        return cls(int(found[1]), int(found[2]))
+
+    @property
+    def nodes(self) -> int:
+        """The fewest that hold such a Job."""
+        return math.ceil(self.pods / (GPUS_PER_NODE // self.gpus))
+
+    @property
+    def cliques(self) -> int:
+        """The fewest that hold such a Job."""
+        return math.ceil(self.nodes / NODES_PER_CLIQUE)
+
+    def job(self, name: str, *, managed: bool) -> Object:
+        """A suspended Indexed Job, for Muster if ``managed``; nothing on its pods says so."""
+        amount = {GPU: str(self.gpus), "cpu": "1"}
+        containers = [{"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}]
+        pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers}
+        return {
+            "metadata": {"name": name, "labels": {"muster.dev/gang": "true"} if managed else {}},
+            "spec": {
+                "suspend": True,
+                "completionMode": "Indexed",
+                "completions": self.pods,
+                "parallelism": self.pods,
+                "backoffLimit": 0,
+                "template": {"spec": pod},
+            },
+        }
+
+
+class JobStage(Stage):
+    """A control plane for one run of one arm, on which kube-scheduler runs before Jobs start.
+
+    ``throttled``: kube-controller-manager keeps its default limits.
+    """
+
+    def __init__(self, arm: Arm, nodes: int, progress: Progress, *, throttled: bool = False) -> None:
+        self.arm = arm
+        flags = {name: list(more) for name, more in _NATIVE.items()} if arm is Arm.NATIVE else {}
+        flags.setdefault("kube-apiserver", []).append(f"--audit-policy-file={AUDIT_POLICY}")
+        if throttled:
+            flags.setdefault("kube-controller-manager", []).extend(_DEFAULT_LIMITS)
+        super().__init__(arm.mode, nodes, progress, cluster=Cluster(progress, audited=True, flags=flags))
+
+    def submit(self, shape: Shape, count: int, timeout_s: float) -> list[str]:
+        """Create suspended Jobs, and wait until their controller has seen that they are; their names."""
+        names = [f"job-{number}" for number in range(count)]
+        self.api.create_all((JOBS, shape.job(name, managed=self.arm is Arm.MUSTER)) for name in names)
+        self.api.wait_for(JOBS, lambda jobs: sum(map(_suspended, jobs)) == count, timeout_s)
+        if self.arm is Arm.NATIVE:  # else the pods would be scheduled one by one, and nobody would notice
+            self.api.wait_for(POD_GROUPS, lambda groups: len(groups) == count, timeout_s)
+        return names
+
+    def start_scheduler(self) -> None:
+        """Returns when kube-scheduler has seen the cluster. Muster stays as it is."""
+        if self.muster is None:
+            super().start_scheduler()
+        else:
+            self.muster.restart_scheduler()
+            self._scheduler = self.muster.scheduler
+        assert self._scheduler is not None  # noqa: S101 - started above
+        url, deadline = f"https://127.0.0.1:{self._scheduler.port}/readyz", time.monotonic() + YOUTH_S
+        with httpx.Client(verify=self._scheduler.tls or True, trust_env=False) as client:
+            while client.get(url).status_code != httpx.codes.OK:  # a page that one has to ask for
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"kube-scheduler was not ready after {YOUTH_S:g} s")
+                time.sleep(0.05)
+
+    def go(self, names: list[str]) -> None:
+        """Muster goes on, or the Jobs are unsuspended, by a PATCH each."""
+        if self.muster is None:
+            self.api.patch_all((f"{JOBS}/{name}", {"spec": {"suspend": False}}) for name in names)
+        else:
+            self.muster.extender.signal(signal.SIGCONT)
+
+    def written(self) -> Counter[tuple[str, str]]:
+        """How often kube-scheduler and the extender have written so far, by writer and resource."""
+        counted: Counter[tuple[str, str]] = Counter()
+        for event in self._cluster.audit():
+            subject = event["objectRef"]
+            part = f"/{subject['subresource']}" if "subresource" in subject else ""
+            counted[_WRITERS[event["user"]["username"]], f"{subject['resource']}{part}"] += 1
+        return counted
+
+    def written_with(self, bindings: int) -> Counter[tuple[str, str]]:
+        """The same when that many Bindings are told of; a watch may show a pod before the log does."""
+        deadline = time.monotonic() + SETTLING_S
+        while True:
+            seen = self.written()
+            if sum(count for (_, what), count in seen.items() if what == BINDING) >= bindings:
+                return seen
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server's log does not tell of {bindings} Bindings")
+            time.sleep(0.1)
+
+
+def job_of(pod: Object) -> str:
+    """The name of the Job that made the pod."""
+    return str(pod["metadata"].get("labels", {}).get(JOB_NAME, ""))
+
+
+def _suspended(job: Object) -> bool:
+    conditions = job.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Suspended" and one["status"] == "True" for one in conditions)

@@ -1,0 +1,55 @@
+"""Carries benchmarks out from the command line: signals, what is said at the end, and exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from benchmarks.about import about
+from benchmarks.benchmark import Benchmark, carry_out
+from benchmarks.record import RecordError
+from devcluster import ClusterError
+from extender.cli.stop import stop_on
+
+
+def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
+    """One benchmark from the command line."""
+    if output is not None and not output.parent.is_dir():  # said now and not in an hour
+        raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
+    carry_out_all([(benchmark, output)], go_on=False)
+
+
+def carry_out_all(
+    benchmarks: Sequence[tuple[Benchmark[Any], Path | None]],
+    *,
+    go_on: bool,
+    finish: Callable[[], None] | None = None,
+) -> NoReturn:
+    """One after the other; ends the command. ``finish`` is called at the end even if some have failed."""
+    terminal = _terminal()
+    for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
+        signal.signal(ending, signal.default_int_handler)
+    failures, problems = [], []
+    with stop_on(ClusterError, RecordError, OSError):
+        facts = about()
+        terminal.print(str(facts), highlight=False)
+        for benchmark, path in benchmarks:
+            outcome = carry_out(benchmark, facts, path, terminal, go_on=go_on)
+            failures += outcome.failures
+            problems += outcome.problems
+        if finish is not None:
+            finish()
+    for message in (*failures, *problems):
+        typer.secho(message, err=True, fg="red")
+    raise typer.Exit(2 if failures else 1 if problems else 0)
+
+
+def _terminal() -> Console:
+    """The standard output; a file has no width that a table would have to fit into."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
