@@ -247,6 +247,14 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self._patch(path, body, "application/merge-patch+json")
 
+    async def patch_job(
+        self, path: str, seen: Mapping[str, Any], change: Mapping[str, Any], *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        """Merge into an object if its metadata are still those that were ``seen``; lists are replaced as a whole."""
+        meta = {"uid": seen.get("uid"), "resourceVersion": seen.get("resourceVersion")}
+        body = {**change, "metadata": {**change.get("metadata", {}), **meta}}
+        await self._patch(path, body, "application/merge-patch+json", timeout_s)
+
     async def _patch_pod(self, path: str, uid: str, change: Mapping[str, Any], timeout_s: float) -> None:
         known = self._versions.get(uid)
         meta = {"uid": uid} if known is None else {"uid": uid, "resourceVersion": known}

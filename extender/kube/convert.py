@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary, ref
 
 from extender.core.events import ClaimSeen
 from extender.core.stamps import stamp_of
-from extender.kube.dialects import group_of
+from extender.kube.dialects import MARKS, group_of
+from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
@@ -80,7 +81,8 @@ def pod_from(obj: PodObject) -> Pod:
     """Raises UnreadableError without a UID, name or namespace, or for an amount or instant that cannot be read."""
     meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
     uid, namespace, name = _identity(meta, "pod")
-    group, selection = group_of(meta), _selection(spec)
+    workload = (meta.annotations or {}).get(WORKLOAD)
+    group, selection = group_of(meta if workload != "" else _given_back(meta)), _selection(spec)
     requests, claims = _readable(f"pod {namespace}/{name}", spec), tuple(_claims(name, spec.volumes or ()))
     gates = spec.scheduling_gates or ()
     if group is not None and max(len(requests), len(claims), len(gates)) > MOST_NAMES:
@@ -99,7 +101,7 @@ def pod_from(obj: PodObject) -> Pod:
         phase=(status.phase if status else None) or "Pending",
         deleting=bool(meta.deletion_timestamp),
         gates=tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
-        owner=plain(maker.uid or "") if maker is not None else "",
+        owner=plain(workload or (maker.uid if maker is not None else None) or ""),
         controller=_controller(maker),
         index=index_of(meta),
         series=series_of(meta),
@@ -115,6 +117,12 @@ def pod_from(obj: PodObject) -> Pod:
         ends=_end(spec, status),
         hint=hint_of(meta),
     )
+
+
+def _given_back(meta: Meta) -> Meta:
+    """The annotations that were taken off its job have no value where they could not be removed."""
+    said = {key: value for key, value in (meta.annotations or {}).items() if value or key not in MARKS}
+    return Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, labels=meta.labels, annotations=said)
 
 
 def node_from(obj: NodeObject) -> Node:

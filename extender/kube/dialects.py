@@ -17,6 +17,8 @@ from policies.model import Dialect, GroupRef
 
 POD_GROUP = "muster.dev/pod-group"
 MIN_MEMBER = "muster.dev/min-member"
+MARKS = (POD_GROUP, MIN_MEMBER)
+"""What Muster writes itself on the pods of a job that it has planned as a whole."""
 COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 TWO_DIALECTS = f"{POD_GROUP} and {COSCHEDULING_POD_GROUP} name different groups"

@@ -17,8 +17,10 @@ LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
+JOB_ROLE = "training.kubeflow.org/job-role"
+"""All that a pod of an MPIJob says of its role. Others say it of their masters alone, beside their type."""
 
-NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX)
+NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
 """Every label or annotation that is read here."""
 
 _INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX)
@@ -26,12 +28,16 @@ _INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX)
 that of the group."""
 
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
+_ORDINAL = re.compile(r"(?<=-)[0-9]{1,9}\Z", re.ASCII)
 _ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
 """Rank 0 is a master's. A launcher is no rank: it comes last."""
 
 
 def index_of(meta: Meta) -> int | None:
     """Its number among the pods of its series; None where nobody has given it one."""
+    if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
+        # Its label counts from 1 if the launcher is a worker as well.
+        return int(number[0])
     return next((found for key in _INDEXES if (found := _number(meta, key)) is not None), None)
 
 
@@ -39,11 +45,26 @@ def series_of(meta: Meta) -> str:
     """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
     for key in (JOBSET_JOB, LWS_GROUP):
         if (number := _number(meta, key)) is not None:
-            return f"{number:09d}"
-    role = next(iter(meta.said(REPLICA_TYPE)), "").lower()
-    if role and _number(meta, REPLICA_INDEX) is not None:
-        return f"{_ROLES.get(role, 1)}-{role}"
+            return series_of_job(number)
+    role = _mpi_role(meta) or next(iter(meta.said(REPLICA_TYPE)), "").lower()
+    if role and (_mpi_role(meta) or _number(meta, REPLICA_INDEX) is not None):
+        return series_of_role(role)
     return ""
+
+
+def series_of_job(number: int) -> str:
+    """The pods of the Job of that number in its JobSet, or of that group of a LeaderWorkerSet."""
+    return f"{number:09d}"
+
+
+def series_of_role(role: str) -> str:
+    """The pods of that role in a training job."""
+    return f"{_ROLES.get(role.lower(), 1)}-{role.lower()}"
+
+
+def _mpi_role(meta: Meta) -> str:
+    role = next(iter(meta.said(JOB_ROLE)), "").lower()
+    return role if role in ("launcher", "worker") and not meta.said(REPLICA_TYPE) else ""
 
 
 def _number(meta: Meta, key: str) -> int | None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from extender.core.effects import Evict, Hint, Report
+from extender.core.effects import Evict, Hint, Report, SuspendJob
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from policies.model import GroupKey
 
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
+SUSPENDED = "Suspended"
 UNREAD = "UnreadKey"
 _PHASES = {
     "Running": "Scheduled",
@@ -79,6 +80,14 @@ class Reporter:
         regarding = _object("Pod", "v1", pod.namespace, pod.name, pod.uid)
         event = self._event(regarding, EVICTED, pod.reason, warning=True)
         await self._unless_gone(self._kube.create_event(pod.namespace, event))
+
+    async def tell_suspended(self, effect: SuspendJob) -> None:
+        """Say on the job itself why it was suspended. Raises ApiError."""
+        version, kind, name, uid = effect.job.owner
+        namespace = effect.job.key.namespace
+        regarding = _object(kind, version, namespace, name, uid)
+        event = self._event(regarding, SUSPENDED, effect.reason, warning=True)
+        await self._unless_gone(self._kube.create_event(namespace, event))
 
     async def hint(self, hint: Hint) -> None:
         """Say on the pod and on the object that made it which of its annotations nothing reads. Raises ApiError."""

@@ -21,6 +21,8 @@ from extender.core.effects import (
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
+from extender.kube.jobs import JobWriter
+from extender.kube.kinds.read import Reader
 from extender.kube.reports import Reporter, instant
 from extender.runtime.requests import OK, Asked, LookAtPod, Response
 
@@ -28,26 +30,22 @@ _RECOVERY_S = 20.0
 """How long after an outage nobody is evicted: kube-scheduler's longest backoff (10 s as shipped), twice."""
 
 
-_Other = PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Report | Hint | LookAtPod
-
-
 class KubeApi:
     """The runner's Api. What it remembers of the reports that it has written is worth a term of leadership."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: Kube, reader: Reader | None = None) -> None:
         self._kube = kube
         self._reporter = Reporter(kube)
+        self._jobs = JobWriter(kube, reader or Reader(), self._reporter)
 
     async def send(self, asked: Asked, timeout_s: float) -> Response:
         """One attempt, answered within ``timeout_s`` seconds; status 0 when there was no answer."""
-        if isinstance(asked, StartJob | SuspendJob | CleanJob):
-            return Response(501, "jobs are not written yet")
         try:
             return await self._send(asked, timeout_s)
         except ApiError as error:
             return Response(error.status, str(error), error.retry_after_s or 0.0)
 
-    async def _send(self, asked: _Other, timeout_s: float) -> Response:
+    async def _send(self, asked: Asked, timeout_s: float) -> Response:
         match asked:
             case PostBinding():
                 await self._kube.post_binding(asked, timeout_s=timeout_s)
@@ -62,10 +60,10 @@ class KubeApi:
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
                 return await self._evict(asked, timeout_s)
-            case Report():
-                await self._reporter.tell(asked)
-            case Hint():
-                await self._reporter.hint(asked)
+            case StartJob() | SuspendJob() | CleanJob():
+                return await self._jobs.write(asked, timeout_s)
+            case Report() | Hint():
+                await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))
             case LookAtPod(uid, namespace, name):
                 node = await self._kube.get_pod_node(namespace, name, uid, timeout_s=timeout_s)
                 return Response(200, node=node)

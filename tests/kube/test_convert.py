@@ -260,3 +260,21 @@ def test_a_podgroup_without_a_limit_of_its_own(said: int | None, read: float | N
     meta = Meta(name="train", namespace="team", uid="g")
     group = group_from(GroupObject(metadata=meta, spec=GroupSpec(min_member=2, schedule_timeout_seconds=said)))
     assert group.timeout_s == read
+
+
+def test_a_pod_belongs_to_the_job_that_it_names_and_not_to_the_one_that_made_it() -> None:
+    maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-workers-0", "uid": "child", "controller": True}
+    said = {"muster.dev/workload": "jobset-uid", "muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
+    found = pod({"ownerReferences": [maker], "annotations": said})
+    assert (found.owner, found.controller) == ("jobset-uid", Controller("batch/v1", "Job", "train-workers-0", "child"))
+    assert found.group is not None
+    assert found.hint is None
+
+
+def test_annotations_without_values_have_been_taken_off_its_job() -> None:
+    maker = {"uid": "child", "controller": True}
+    empty = dict.fromkeys(("muster.dev/workload", "muster.dev/pod-group", "muster.dev/min-member"), "")
+    found = pod({"ownerReferences": [maker], "annotations": empty})
+    assert (found.owner, found.group, found.hint) == ("child", None, None)
+    named = pod({"ownerReferences": [maker], "annotations": {**empty, "muster.dev/pod-group": "train"}})
+    assert named.group_key == GroupKey("team", "train")

@@ -11,6 +11,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET = "jobset.sigs.k8s.io/job-global-index"
 GROUP, WORKER = "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/worker-index"
 ORDINAL = "apps.kubernetes.io/pod-index"
+JOB_ROLE = "training.kubeflow.org/job-role"
 ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 
 
@@ -25,6 +26,10 @@ ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/rep
         ({ROLE: "Master", REPLICA: "0"}, 0, "0-master"),
         ({ROLE: "worker", REPLICA: "10"}, 10, "1-worker"),
         ({ROLE: "launcher"}, None, ""),
+        ({JOB_ROLE: "launcher"}, None, "3-launcher"),
+        ({JOB_ROLE: "launcher", REPLICA: "0"}, 0, "3-launcher"),
+        ({JOB_ROLE: "worker", REPLICA: "2"}, 2, "1-worker"),
+        ({JOB_ROLE: "master", ROLE: "master", REPLICA: "0"}, 0, "0-master"),
         ({INDEX: "first"}, None, ""),
         ({INDEX: "-1", JOBSET: "x"}, None, ""),
         ({INDEX: "9999999999"}, None, ""),
@@ -43,3 +48,8 @@ def test_series_sort_by_number_and_the_master_before_the_workers_before_the_laun
     for metas in (jobs, roles):
         found = [series_of(meta) for meta in metas]
         assert found == sorted(found)
+
+
+def test_a_worker_of_an_mpijob_is_numbered_from_0_by_its_name_even_if_its_launcher_is_worker_0() -> None:
+    meta = Meta(name="pi-worker-4", labels={JOB_ROLE: "worker", REPLICA: "5"})
+    assert (index_of(meta), series_of(meta)) == (4, "1-worker")

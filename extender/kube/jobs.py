@@ -1,0 +1,106 @@
+"""Starts, suspends and cleans jobs at the API server: a GET, a comparison, and one conditional PATCH."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import deepcopy
+from typing import assert_never
+
+import msgspec
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.convert import UnreadableError
+from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
+from extender.kube.kinds.read import Reader, asks
+from extender.kube.kinds.registry import is_outermost, kind_of
+from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.reports import Reporter
+from extender.runtime.requests import OK, Response
+from extender.runtime.writes import JobWrite
+from policies.model import Job
+
+GONE = Response(404, "the job is gone, or another one has its name")
+
+
+class JobWriter:
+    """Reads jobs as the core was told of them, so that a difference means that somebody has changed them."""
+
+    def __init__(self, kube: Kube, reader: Reader, reporter: Reporter) -> None:
+        self._kube = kube
+        self._reader = reader
+        self._reporter = reporter
+
+    async def write(self, effect: JobWrite, timeout_s: float) -> Response:
+        """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
+        job = effect.job
+        kind = kind_of(job.owner.version, job.owner.kind)
+        if kind is None:
+            return Response(404, f"{job.owner.kind} is no kind of job")
+        path = kind.path_of(job.key.namespace, job.owner.name)
+        before = _decoded(await self._kube.call("GET", path, timeout_s=timeout_s))
+        after = deepcopy(before)
+        try:
+            now = _read(self._reader, kind, before)
+            if now.uid != job.uid:
+                return GONE
+            if why := _change(kind, after, now, effect):
+                return Response(412, why)
+        except (UnreadableError, UnreadableJobError) as error:
+            return Response(422, str(error))
+        changed = merge_patch(before, after)
+        if changed:
+            await self._kube.patch_job(path, before["metadata"], changed, timeout_s=timeout_s)
+        if isinstance(effect, SuspendJob) and "spec" in changed:
+            with suppress(ApiError):
+                await self._reporter.tell_suspended(effect)
+        return OK
+
+
+def _change(kind: Kind, obj: Object, now: Job, effect: JobWrite) -> str:
+    """Change the object. Returns why it must stay as it is, or nothing."""
+    match effect:
+        case StartJob(job, plan, minimum):
+            if not now.suspended and now.plan == dict(plan):
+                return ""  # It was this very write whose answer was lost.
+            if why := _unready(now, job):
+                return why
+            start(kind, obj, now, plan, minimum)
+        case SuspendJob():
+            if not now.finished:
+                suspend(kind, obj)
+        case CleanJob():
+            if not now.stopped and not now.finished:
+                return "the job has not stopped"
+            clean(kind, obj)
+        case _:
+            assert_never(effect)
+    return ""
+
+
+def _unready(now: Job, planned: Job) -> str:
+    if now.problem:
+        return now.problem
+    if not now.managed or now.held or now.finished:
+        return "the job is not to be started any more"
+    if not now.stopped:
+        return "the job has not stopped"
+    return "" if now.podsets == planned.podsets else "the job asks for other pods than those that were planned"
+
+
+def _read(reader: Reader, kind: Kind, obj: Object) -> Job:
+    try:
+        meta = msgspec.convert(obj.get("metadata"), Meta)
+    except UNDECODABLE as error:
+        raise UnreadableError(str(error)) from None
+    return reader.read(kind, obj, managed=asks(meta) and is_outermost(meta))
+
+
+def _decoded(body: bytes) -> Object:
+    try:
+        obj = msgspec.json.decode(body)
+    except UNDECODABLE as error:
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    return obj if isinstance(obj, dict) else {}

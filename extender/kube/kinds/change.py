@@ -1,0 +1,93 @@
+"""Starts, suspends and cleans a decoded job in place, and says what has changed as a JSON merge patch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.keys import OWN, PLAN, WORKLOAD
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
+from extender.kube.kinds.plan import plan_text
+from extender.kube.kinds.read import kept_of, kept_text
+from extender.kube.kinds.template import put_on, take_off
+from extender.kube.objects import Meta
+from policies.model import Job, PlannedNodes
+
+MOST_BYTES = 256 << 10
+"""Of all annotations of an object together: a limit of the API."""
+TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
+
+
+def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -> None:
+    """Unsuspend it, and write the plan on it and on its templates. Raises UnreadableJobError."""
+    clean(kind, obj)
+    marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(minimum), WORKLOAD: job.uid}
+    templates = list(kind.templates(obj))
+    kept = {template.name: put_on(template, marks, list(_nodes(template, plan))) for template in templates}
+    said = _annotations(obj)
+    said[PLAN] = plan_text(plan)
+    if any(kept.values()):
+        said[OWN] = kept_text({name: one for name, one in kept.items() if one})
+    put(obj, kind.suspend, value=False)
+    if max(map(_bytes, (said, *(template.pod["metadata"]["annotations"] for template in templates)))) > MOST_BYTES:
+        raise UnreadableJobError(TOO_LARGE)
+
+
+def suspend(kind: Kind, obj: Object) -> None:
+    """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped."""
+    _forget(obj, PLAN)
+    put(obj, kind.suspend, value=True)
+
+
+def clean(kind: Kind, obj: Object) -> None:
+    """Everything as its author wrote it, but for templates that nobody can write any more. A job that runs stays."""
+    suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
+    if not suspended and not finished:
+        return
+    if suspended or not kind.frozen:
+        kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
+        for template in kind.templates(obj):
+            take_off(template.pod, kept.get(template.name, {}), emptied=template.emptied)
+    _forget(obj, PLAN)
+    _forget(obj, OWN)
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
+    """RFC 7396: what makes the one of the other. Lists are replaced as a whole."""
+    patch: Object = dict.fromkeys(key for key in before if key not in after)
+    for key, value in after.items():
+        was = before.get(key)
+        if isinstance(was, dict) and isinstance(value, dict):
+            if changed := merge_patch(was, value):
+                patch[key] = changed
+        elif key not in before or was != value:
+            patch[key] = value
+    return patch
+
+
+def _nodes(template: Template, plan: PlannedNodes) -> Iterator[str]:
+    """The nodes of all slots of the template, in order; "" where the plan has none."""
+    for name in template.series:
+        nodes = plan.get(name, ())
+        yield from (nodes[at] if at < len(nodes) else "" for at in range(template.count))
+
+
+def _annotations(obj: Object) -> dict[str, str]:
+    said = next(found(obj, "metadata.annotations"), None)
+    if not isinstance(said, dict):
+        said = obj["metadata"]["annotations"] = {}
+    return said
+
+
+def _forget(obj: Object, key: str) -> None:
+    said = next(found(obj, "metadata.annotations"), None) or {}
+    said.pop(key, None)
+    if said == {} and "annotations" in obj["metadata"]:
+        del obj["metadata"]["annotations"]
+
+
+def _bytes(annotations: Mapping[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())

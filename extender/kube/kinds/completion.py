@@ -1,0 +1,113 @@
+"""What the API server adds to the pods of a template when it creates them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from extender.kube.objects import Amounts, Container, Meta, PodSpec, Resources, Tolerates
+
+
+class TemplateSpec(PodSpec):
+    """A pod's spec, with the names of what completes it."""
+
+    runtime_class_name: str | None = None
+    priority_class_name: str | None = None
+
+
+class LimitItem(Struct, rename="camel"):
+    type: str | None = None
+    default: Amounts | None = None
+    default_request: Amounts | None = None
+
+
+class LimitSpec(Struct):
+    limits: list[LimitItem] | None = None
+
+
+class LimitRange(Struct):
+    metadata: Meta | None = None
+    spec: LimitSpec | None = None
+
+
+class Overhead(Struct, rename="camel"):
+    pod_fixed: Amounts | None = None
+
+
+class RuntimeScheduling(Struct, rename="camel"):
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Tolerates] | None = None
+
+
+class RuntimeClass(Struct):
+    metadata: Meta | None = None
+    overhead: Overhead | None = None
+    scheduling: RuntimeScheduling | None = None
+
+
+class PriorityClass(Struct, rename="camel"):
+    metadata: Meta | None = None
+    value: int | None = None
+    global_default: bool | None = None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """``runtimes`` and ``priorities`` by name; None while they have not been read. ``limits``: by namespace."""
+
+    limits: Mapping[str, tuple[LimitItem, ...]] = field(default_factory=dict)
+    runtimes: Mapping[str, RuntimeClass] | None = None
+    priorities: Mapping[str, PriorityClass] | None = None
+
+    def complete(self, namespace: str, spec: TemplateSpec) -> str:
+        """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
+        for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+            for limit in self.limits.get(namespace, ()):
+                _default(container, limit)
+        return self._run(spec) or self._prefer(spec)
+
+    def _run(self, spec: TemplateSpec) -> str:
+        if not spec.runtime_class_name or self.runtimes is None:
+            return ""
+        runtime = self.runtimes.get(spec.runtime_class_name)
+        if runtime is None:
+            return f"its RuntimeClass {spec.runtime_class_name} does not exist"
+        if runtime.overhead is not None and not spec.overhead:
+            spec.overhead = runtime.overhead.pod_fixed
+        if runtime.scheduling is not None:
+            spec.node_selector = {**(spec.node_selector or {}), **(runtime.scheduling.node_selector or {})}
+            spec.tolerations = [*(spec.tolerations or ()), *(runtime.scheduling.tolerations or ())]
+        return ""
+
+    def _prefer(self, spec: TemplateSpec) -> str:
+        if self.priorities is None:
+            return ""
+        if not spec.priority_class_name:
+            defaults = [one.value or 0 for one in self.priorities.values() if one.global_default]
+            # Of several the API server takes the least, too.
+            spec.priority = min(defaults, default=spec.priority or 0)
+            return ""
+        priority = self.priorities.get(spec.priority_class_name)
+        if priority is None:
+            return f"its PriorityClass {spec.priority_class_name} does not exist"
+        spec.priority = priority.value or 0
+        return ""
+
+
+def container_limits(ranges: Iterable[LimitRange]) -> dict[str, tuple[LimitItem, ...]]:
+    """By namespace, what LimitRanges say of containers that say nothing."""
+    found: dict[str, tuple[LimitItem, ...]] = {}
+    for one in sorted(ranges, key=lambda one: (one.metadata and one.metadata.name) or ""):
+        namespace = (one.metadata and one.metadata.namespace) or ""
+        items = tuple(item for item in (one.spec and one.spec.limits) or () if item.type == "Container")
+        found[namespace] = (*found.get(namespace, ()), *items)
+    return found
+
+
+def _default(container: Container, limit: LimitItem) -> None:
+    """A request that is not there is the container's own limit first, then what the LimitRange says."""
+    said = container.resources or Resources()
+    requests = {**(limit.default_request or {}), **(said.limits or {}), **(said.requests or {})}
+    container.resources = Resources(requests=requests, limits={**(limit.default or {}), **(said.limits or {})})

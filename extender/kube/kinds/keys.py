@@ -1,0 +1,17 @@
+"""The keys that a job is managed by: what its author says, and what Muster writes on it and on its pod templates."""
+
+QUEUES = ("kueue.x-k8s.io/queue-name", "muster.dev/queue-name")
+"""Labels. The value means nothing yet: a job that names a queue is managed."""
+GANG = "muster.dev/gang"
+HOLD = "muster.dev/hold"
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+"""Kueue's annotation for the least number of pods with which a Job starts."""
+
+PLAN = "muster.dev/plan"
+"""On the job, while it is admitted: the node of each slot (``plan.py``)."""
+OWN = "muster.dev/own"
+"""On the job: what its author had written in its pod templates where Muster writes, by template (``template.py``)."""
+WORKLOAD = "muster.dev/workload"
+"""On each pod template, and so on each pod: the UID of the job. The maker of a pod may be a Job of a JobSet."""
+NODES = "muster.dev/nodes"
+"""On a pod template: the nodes by index, joined with commas, for the admission policy, which takes it off the pods."""

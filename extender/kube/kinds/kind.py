@@ -1,0 +1,144 @@
+"""What a kind of job has to say of itself. All that is done with jobs is done by this alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+"""A decoded Kubernetes object, or a part of one."""
+
+
+class UnreadableJobError(ValueError):
+    """The job cannot be planned as it is; the message is one sentence for its author."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One pod template of a job, and the podsets that are made of it.
+
+    ``name`` tells it from the job's other templates. ``pod`` is the template in the object itself: written in place.
+    ``series``: the names of its podsets; several where several Jobs are made of one template, in their order.
+    ``count``: pods of each podset. ``indexed``: a pod says by a label which slot is its own; that of the first slot is
+    ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
+    reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
+    """
+
+    name: str
+    pod: Object
+    series: tuple[str, ...]
+    count: int
+    indexed: bool = True
+    wave: int = 0
+    affinity: bool = True
+    emptied: bool = False
+    first_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of job, by the places in its objects: paths of fields, joined with dots; ``*`` is every field or item.
+
+    ``templates`` raises UnreadableJobError. ``finished``: the conditions that say that it has ended. ``active``: how
+    many of its pods (or of its Jobs) are there; ``ran``: how many run or have run. ``frozen``: its templates may be
+    written only while it is suspended. ``managed_by``: the field by which somebody else can be named to look after it;
+    ``managers``: who may stand there. ``min_parallelism``: Kueue's annotation for the least number of pods is read.
+    """
+
+    version: str
+    name: str
+    plural: str
+    templates: Callable[[Object], Iterator[Template]]
+    suspend: str
+    finished: tuple[str, ...]
+    active: str
+    ran: tuple[str, ...]
+    managed_by: str
+    managers: tuple[str, ...]
+    frozen: bool = False
+    min_parallelism: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.version.rpartition("/")[0]
+
+    @property
+    def path(self) -> str:
+        """Of all of its objects, at the API server."""
+        return f"/apis/{self.version}/{self.plural}"
+
+    def path_of(self, namespace: str, name: str) -> str:
+        return f"/apis/{self.version}/namespaces/{namespace}/{self.plural}/{name}"
+
+    def is_suspended(self, obj: Object) -> bool:
+        return any(value is True for value in found(obj, self.suspend))
+
+    def is_stopped(self, obj: Object) -> bool:
+        """It is suspended, its controller has seen that or never started it, and nothing of it is active."""
+        said = conditions(obj).get("Suspended")
+        began = any(found(obj, "status.startTime")) or said is not None
+        return self.is_suspended(obj) and (said == "True" or not began) and not any(found(obj, self.active))
+
+    def has_finished(self, obj: Object) -> bool:
+        """It has ended, or is being deleted."""
+        said = conditions(obj)
+        return any(said.get(one) == "True" for one in self.finished) or any(found(obj, "metadata.deletionTimestamp"))
+
+    def is_running(self, obj: Object) -> bool:
+        """Some pod of it runs or has run."""
+        return any(count for path in self.ran for count in found(obj, path))
+
+    def is_left_to_us(self, obj: Object) -> bool:
+        """Its own controller looks after it, and nobody in another cluster."""
+        return all(manager in (None, "", *self.managers) for manager in found(obj, self.managed_by))
+
+
+def found(obj: Any, path: str) -> Iterator[Any]:
+    """Every value at that path; none where a part of the path is not there."""
+    first, _, rest = path.partition(".")
+    if first == "*":
+        values = list(obj.values()) if isinstance(obj, dict) else obj if isinstance(obj, list) else []
+    else:
+        values = [obj[first]] if isinstance(obj, dict) and first in obj else []
+    for value in values:
+        if rest:
+            yield from found(value, rest)
+        else:
+            yield value
+
+
+def put(obj: Object, path: str, value: Any) -> None:
+    """Set the field at that path, and make what has to be there for it."""
+    *parts, last = path.split(".")
+    for part in parts:
+        if not isinstance(obj.get(part), dict):
+            obj[part] = {}
+        obj = obj[part]
+    obj[last] = value
+
+
+def conditions(obj: Object) -> dict[str, str]:
+    """The conditions in the status, by type."""
+    said = [one for one in found(obj, "status.conditions.*") if isinstance(one, dict)]
+    return {str(one.get("type")): str(one.get("status")) for one in said}
+
+
+def part_of(obj: Object, *path: str) -> Object:
+    """The object at that path. Raises UnreadableJobError where there is none."""
+    for part in path:
+        below = obj.get(part)
+        if not isinstance(below, dict):
+            raise UnreadableJobError(f"it has no {'.'.join(path)}")
+        obj = below
+    return obj
+
+
+def count_in(obj: Object, field: str, default: int) -> int:
+    """A field that counts pods, or the default. Raises UnreadableJobError for what is no such number."""
+    value = obj.get(field)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UnreadableJobError(f"its {field} is not a number of pods")
+    return value

@@ -1,0 +1,130 @@
+"""Puts what Muster writes on a pod template, and takes exactly that off again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.keys import NODES, WORKLOAD
+from extender.kube.kinds.kind import Object, Template, found, put
+
+MOST_TERMS = 8
+"""Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
+MOST_TERMS_WITHOUT_INDEX = 64
+_OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_AFFINITY = "affinity"
+Kept = Mapping[str, str]
+"""What the template's author had written where Muster writes: the annotations, and the places that were empty."""
+
+
+def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """Write ``marks`` and lead the pods to ``nodes``, one for each slot; "" for a slot without one. Returns what
+    ``take_off`` needs to know of the template as it was."""
+    pod = template.pod
+    kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
+    labels = next(found(pod, "metadata.labels"), None) or {}
+    annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
+    for key, value in marks.items():
+        if annotations.get(key):
+            kept[key] = annotations[key]
+        if key not in labels:
+            annotations[key] = value
+    if _has_affinity(pod):
+        kept[_AFFINITY] = ""
+    put(pod, "metadata.annotations", annotations)
+    _lead(template, nodes, free=_AFFINITY not in kept)
+    return kept
+
+
+def take_off(pod: Object, kept: Kept, *, emptied: bool = False) -> None:
+    """The template as its author wrote it. ``emptied``: leave our annotations, without values."""
+    meta = pod.get("metadata")
+    annotations = meta.get("annotations") if isinstance(meta, dict) else None
+    if not isinstance(meta, dict) or not isinstance(annotations, dict) or WORKLOAD not in annotations:
+        return
+    written = bool(annotations[WORKLOAD])
+    for key in [key for key in _OURS if key in annotations and (written or not annotations[key])]:
+        if written and key in kept:
+            annotations[key] = kept[key]
+        elif emptied:
+            annotations[key] = ""
+        else:
+            del annotations[key]
+    if written and _AFFINITY not in kept:
+        _free(pod)
+    if not annotations and "annotations" not in kept:
+        del meta["annotations"]
+    if not meta and "metadata" not in kept:
+        del pod["metadata"]
+
+
+def bare(template: Template, kept: Kept) -> Object:
+    """A copy as its author wrote it. What Muster does not write is not copied."""
+    pod = dict(template.pod)
+    if "metadata" in pod:
+        pod["metadata"] = deepcopy(pod["metadata"])
+    if isinstance(spec := pod.get("spec"), dict):
+        pod["spec"] = {**spec, **({_AFFINITY: deepcopy(spec[_AFFINITY])} if _AFFINITY in spec else {})}
+    take_off(pod, kept)
+    return pod
+
+
+def is_marked(template: Template) -> bool:
+    """Something of ours is on it."""
+    annotations = next(found(template.pod, "metadata.annotations"), None) or {}
+    return bool(annotations.get(WORKLOAD) or annotations.get(NODES))
+
+
+_PLACES = {"metadata": "metadata", "annotations": "metadata.annotations"}
+
+
+def _lead(template: Template, nodes: Sequence[str], *, free: bool) -> None:
+    names = tuple(dict.fromkeys(nodes))
+    terms = template.affinity and free
+    if terms and len(names) <= MOST_TERMS and "" not in names:
+        _bind(template.pod, names)
+    elif template.indexed:
+        template.pod["metadata"]["annotations"][NODES] = "," * template.first_index + ",".join(nodes)
+    elif terms and len(names) <= MOST_TERMS_WITHOUT_INDEX:
+        _bind(template.pod, tuple(filter(None, names)))
+
+
+def _bind(pod: Object, names: tuple[str, ...]) -> None:
+    if names:
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+        put(pod, f"spec.{_AFFINITY}.nodeAffinity.{_REQUIRED}", {"nodeSelectorTerms": terms})
+
+
+def _has_affinity(pod: Object) -> bool:
+    """It requires something of its nodes, or an affinity is there in which nothing stands: that has to stay so."""
+    affinity = next(found(pod, f"spec.{_AFFINITY}"), None)
+    node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
+    return {} in (affinity, node) or (isinstance(node, dict) and node.get(_REQUIRED) is not None)
+
+
+def _free(pod: Object) -> None:
+    """Take the node affinity off that names nothing but nodes."""
+    spec = pod.get("spec")
+    affinity = spec.get(_AFFINITY) if isinstance(spec, dict) else None
+    node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
+    if not isinstance(spec, dict) or not isinstance(affinity, dict) or not isinstance(node, dict):
+        return
+    terms = list(found(node, f"{_REQUIRED}.nodeSelectorTerms.*"))
+    if not terms or not all(map(_names_a_node, terms)):
+        return
+    del node[_REQUIRED]
+    if not node:
+        del affinity["nodeAffinity"]
+    if not affinity:
+        del spec[_AFFINITY]
+
+
+def _names_a_node(term: Any) -> bool:
+    return (
+        isinstance(term, dict)
+        and set(term) == {"matchFields"}
+        and set(found(term, "matchFields.*.key")) == {"metadata.name"}
+    )

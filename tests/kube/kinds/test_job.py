@@ -1,0 +1,344 @@
+"""A batch/v1 Job is read, started, suspended and given back."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from extender.kube.kinds.change import TOO_LARGE, clean, start
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.kind import Object, UnreadableJobError
+from extender.kube.kinds.plan import plan_from
+from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA
+from policies.model import Controller, GroupKey
+from tests.kube.kinds.jobs import (
+    SUSPENDED,
+    UID,
+    affinity_names,
+    by_patch,
+    plan_for,
+    pod,
+    read,
+    sizes,
+    slots,
+    started,
+    stopped_again,
+    stored,
+    without_status,
+)
+
+# https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/, with the queue label, as the API server
+# completes it, and as the admission policy suspends it.
+INDEXED = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: indexed-job
+  labels: {kueue.x-k8s.io/queue-name: team-queue}
+spec:
+  suspend: true
+  completions: 5
+  parallelism: 5
+  completionMode: Indexed
+  backoffLimit: 6
+  selector: {matchLabels: {batch.kubernetes.io/controller-uid: 6f9a-uid}}
+  template:
+    metadata:
+      labels: {batch.kubernetes.io/controller-uid: 6f9a-uid, job-name: indexed-job}
+    spec:
+      restartPolicy: Never
+      schedulerName: muster
+      initContainers:
+      - {name: input, image: docker.io/library/bash, command: [bash, -c, "echo ${items[$JOB_COMPLETION_INDEX]}"]}
+      containers:
+      - name: worker
+        image: docker.io/library/busybox
+        resources: {limits: {cpu: "2", nvidia.com/gpu: "1"}}
+"""
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
+PI = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: pi
+  annotations: {muster.dev/gang: "true"}
+spec:
+  suspend: true
+  parallelism: 3
+  completions: 3
+  backoffLimit: 4
+  template:
+    metadata: {labels: {job-name: pi}}
+    spec:
+      containers:
+      - {name: pi, image: "perl:5.34.0", command: [perl, -Mbignum=bpi, -wle, print bpi(2000)]}
+      restartPolicy: Never
+"""
+INDEX = "batch.kubernetes.io/job-completion-index"
+OWN_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+        }
+    }
+}
+
+
+def indexed(**spec: Any) -> Object:
+    obj = stored(INDEXED)
+    obj["spec"] |= spec
+    return obj
+
+
+def template(obj: Object) -> Object:
+    found = obj["spec"]["template"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_an_indexed_job_is_one_podset_with_its_name_and_its_requests() -> None:
+    job = read(JOB, stored(INDEXED))
+    assert job.key == GroupKey("team", "job-indexed-job")
+    assert job.owner == Controller("batch/v1", "Job", "indexed-job", UID)
+    (podset,) = job.podsets.podsets
+    assert (podset.count, podset.minimum, podset.indexed, podset.name) == (5, 5, True, "")
+    assert podset.template.requests == (("cpu", 2000), ("nvidia.com/gpu", 1), ("pods", 1))
+    assert podset.template.group_key == job.key
+    assert podset.template.created > 0
+    assert (job.managed, job.suspended, job.stopped, job.finished, job.held, job.marked) == (True,) * 3 + (False,) * 3
+    assert (job.plan, job.problem) == (None, "")
+
+
+def test_its_pods_fill_its_slots() -> None:
+    obj = stored(INDEXED)
+    after = started(JOB, obj)
+    pods = [pod(template(after), f"p{index}", UID, **{INDEX: str(index)}) for index in range(5)]
+    assert {one.identity for one in pods} == slots(read(JOB, obj))
+    assert {one.group_key for one in pods} == {GroupKey("team", "job-indexed-job")}
+    assert {one.group.min_member for one in pods if one.group} == {5}
+
+
+def test_starting_writes_the_plan_on_it_and_names_few_nodes_in_its_template() -> None:
+    obj = stored(INDEXED)
+    after = started(JOB, obj)
+    assert after["spec"]["suspend"] is False
+    assert json.loads(after["metadata"]["annotations"]["muster.dev/plan"]) == {"": "n0*2,n1*2,n2*1"}
+    assert template(after)["metadata"]["annotations"] == {
+        "muster.dev/pod-group": "job-indexed-job",
+        "muster.dev/min-member": "5",
+        "muster.dev/workload": UID,
+    }
+    assert list(affinity_names(template(after))) == ["n0", "n1", "n2"]
+
+
+def test_a_started_job_is_read_as_it_was_planned() -> None:
+    obj = stored(INDEXED)
+    before, after = read(JOB, obj), read(JOB, started(JOB, obj))
+    assert after.podsets == before.podsets
+    assert after.plan == plan_for(before)
+    assert (after.suspended, after.stopped, after.marked) == (False, False, True)
+
+
+@pytest.mark.parametrize("manifest", [INDEXED, PI])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"metadata": {"annotations": {"author": "says"}}},
+        {"metadata": {"annotations": {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}}},
+        {"metadata": {"labels": {"muster.dev/pod-group": "train"}}},
+        {"metadata": {}},
+        {"affinity": {}},
+        {"affinity": {"nodeAffinity": {}}},
+        {"affinity": OWN_AFFINITY},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}},
+        {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}},
+    ],
+    ids=str,
+)
+def test_it_is_given_back_as_its_author_wrote_it(manifest: str, change: dict[str, Any]) -> None:
+    obj = stored(manifest)
+    if "metadata" in change:
+        template(obj)["metadata"] = deepcopy(change["metadata"])
+    else:
+        template(obj)["spec"] |= deepcopy(change)
+    running = by_patch(obj, started(JOB, obj))
+    assert read(JOB, running).marked
+    assert read(JOB, running).podsets == read(JOB, obj).podsets
+    back = by_patch(running, stopped_again(JOB, running))
+    assert without_status(back) == obj
+    assert not read(JOB, back).marked
+
+
+def test_a_job_without_template_metadata_is_given_back_without() -> None:
+    obj = stored(PI)
+    del template(obj)["metadata"]
+    running = started(JOB, obj)
+    assert without_status(stopped_again(JOB, running)) == obj
+
+
+def test_more_nodes_than_eight_are_an_annotation_for_the_policy() -> None:
+    obj = indexed(parallelism=9, completions=9)
+    nodes = tuple(f"n{index}" for index in range(9))
+    after = started(JOB, obj, {"": nodes})
+    assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == ",".join(nodes)
+    assert "affinity" not in template(after)["spec"]
+
+
+def test_an_affinity_of_its_own_is_left_alone() -> None:
+    obj = indexed()
+    template(obj)["spec"]["affinity"] = deepcopy(OWN_AFFINITY)
+    after = started(JOB, obj)
+    assert template(after)["spec"]["affinity"] == OWN_AFFINITY
+    assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n0,n1,n1,n2"
+
+
+def test_a_plan_that_lacks_slots_is_an_annotation_with_gaps() -> None:
+    after = started(JOB, indexed(), {"": ("a", "", "b")}, minimum=2)
+    assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == "a,,b,,"
+    assert read(JOB, after).plan == {"": ("a", "", "b")}
+
+
+def test_without_indexes_up_to_64_nodes_are_named_and_beyond_that_none() -> None:
+    for count, said in ((9, 9), (64, 64), (65, 0)):
+        obj = indexed(completionMode="NonIndexed", parallelism=count, completions=count)
+        after = started(JOB, obj, {"": tuple(f"n{index}" for index in range(count))})
+        assert "muster.dev/nodes" not in template(after)["metadata"]["annotations"]
+        assert len(list(affinity_names(template(after))) if said else []) == said
+        assert ("affinity" in template(after)["spec"]) is bool(said)
+        assert not read(JOB, obj).podsets.podsets[0].indexed
+
+
+def test_with_more_completions_than_pods_an_index_is_no_slot() -> None:
+    (podset,) = read(JOB, indexed(parallelism=2)).podsets.podsets
+    assert (podset.count, podset.indexed) == (2, False)
+    (podset,) = read(JOB, indexed(parallelism=7)).podsets.podsets
+    assert (podset.count, podset.indexed) == (5, True)
+
+
+def test_starting_it_anew_replaces_the_old_plan() -> None:
+    obj = stored(INDEXED)
+    first = started(JOB, obj, {"": tuple("abcde")})
+    again = deepcopy(first)
+    again["spec"]["suspend"] = True
+    assert started(JOB, again, {"": tuple("vwxyz")}) == started(JOB, obj, {"": tuple("vwxyz")})
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, True),
+        ({"active": 1}, False),
+        ({"startTime": "2026-01-02T03:04:05Z"}, False),
+        ({"startTime": "2026-01-02T03:04:05Z", **SUSPENDED}, True),
+        ({"active": 2, **SUSPENDED}, False),
+        ({"active": 0, "terminating": 3, **SUSPENDED}, True),
+        ({"conditions": [{"type": "Suspended", "status": "False"}]}, False),
+    ],
+    ids=str,
+)
+def test_it_has_stopped_when_its_controller_has_seen_the_suspension(status: Object, expected: bool) -> None:
+    assert read(JOB, stored(INDEXED, **status)).stopped is expected
+    assert not read(JOB, stored(INDEXED, **status) | {"spec": {**indexed()["spec"], "suspend": False}}).stopped
+
+
+def test_it_runs_when_a_pod_is_ready_or_was() -> None:
+    assert not read(JOB, stored(INDEXED, active=5, ready=0)).running
+    for field in ("ready", "succeeded", "failed"):
+        assert read(JOB, stored(INDEXED, active=4, **{field: 1})).running
+
+
+@pytest.mark.parametrize("said", ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"])
+def test_it_has_finished_at_a_final_condition_or_when_it_is_being_deleted(said: str) -> None:
+    assert read(JOB, stored(INDEXED, conditions=[{"type": said, "status": "True"}])).finished
+    assert not read(JOB, stored(INDEXED, conditions=[{"type": said, "status": "False"}])).finished
+    obj = stored(INDEXED)
+    obj["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    assert read(JOB, obj).finished
+
+
+def test_a_finished_job_keeps_its_template_and_nothing_else_of_ours() -> None:
+    after = started(JOB, stored(INDEXED)) | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    written = deepcopy(template(after))
+    assert read(JOB, after).marked
+    clean(JOB, after)
+    assert "annotations" not in after["metadata"]
+    assert template(after) == written, "the API server lets nobody write it"
+    assert not read(JOB, after).marked
+
+
+@pytest.mark.parametrize("where", ["metadata", "template"])
+def test_fewer_pods_are_enough_if_it_says_so(where: str) -> None:
+    obj = stored(INDEXED)
+    meta = obj["metadata"] if where == "metadata" else template(obj)["metadata"]
+    meta["annotations"] = {"muster.dev/min-member": "3"}
+    job = read(JOB, obj)
+    assert (job.podsets.minimum, sizes(job)) == (3, {"": 5})
+
+
+def test_kueues_minimum_is_read_as_well() -> None:
+    obj = stored(INDEXED)
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    assert read(JOB, obj).podsets.minimum == 2
+    obj["metadata"]["annotations"]["muster.dev/min-member"] = "3"
+    assert read(JOB, obj).problem == TWO_MINIMA
+
+
+def test_a_gang_that_its_template_names_is_its_gang() -> None:
+    obj = stored(INDEXED)
+    template(obj)["metadata"]["annotations"] = {"muster.dev/pod-group": "train"}
+    job = read(JOB, obj)
+    assert job.key == GroupKey("team", "train")
+    assert job.podsets.podsets[0].template.group_key == job.key
+    template(obj)["metadata"]["labels"]["muster.dev/pod-group"] = "another"
+    assert read(JOB, obj).problem == TWO_GANGS
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"parallelism": 0}, NO_PODS),
+        ({"parallelism": 20_000, "completions": 20_000}, "it has 20,000 pods, and no more than 10,000 can be planned"),
+        ({"parallelism": "many"}, "its parallelism is not a number of pods"),
+        ({"template": None}, "it has no template"),
+        ({"template": {"spec": {"containers": 7}}}, "its pod template cannot be read: "),
+        (
+            {"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}}},
+            "its pods cannot be read: the request for cpu",
+        ),
+        ({"template": {"metadata": {"annotations": {"muster.dev/min-member": "6"}}}}, "muster.dev/min-member is '6', "),
+        ({"template": {"metadata": {"annotations": {"muster.dev/required-topology": "!"}}}}, "muster.dev/required-top"),
+        ({"template": {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}}}, "its pod template names a Po"),
+        ({"template": {"spec": {"schedulerName": "volcano"}}}, ANOTHER_SCHEDULER.format("volcano")),
+    ],
+    ids=str,
+)
+def test_what_keeps_it_from_being_planned_is_one_sentence(change: Object, problem: str) -> None:
+    job = read(JOB, indexed(**change))
+    assert job.problem.startswith(problem)
+    assert (job.uid, job.key.name) == (UID, "job-indexed-job")
+
+
+def test_who_is_held_and_who_is_looked_after_by_somebody_else() -> None:
+    obj = stored(INDEXED)
+    obj["metadata"]["labels"]["muster.dev/hold"] = "true"
+    assert read(JOB, obj).held
+    assert read(JOB, indexed(managedBy="kubernetes.io/job-controller")).managed
+    assert not read(JOB, indexed(managedBy="kueue.x-k8s.io/multikueue")).managed
+
+
+def test_a_plan_that_no_object_can_hold_is_refused() -> None:
+    nodes = tuple(f"{index:060d}" for index in range(5000))
+    obj = indexed(parallelism=5000, completions=5000)
+    with pytest.raises(UnreadableJobError, match=TOO_LARGE):
+        start(JOB, obj, read(JOB, obj), {"": nodes}, 5000)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{", '{"": 7}', '{"": "a"}', '{"": "a*x"}', '{"": "a*-1"}', '{"": "a*99999999"}']
+)
+def test_a_plan_that_nobody_can_have_written_is_none(text: str) -> None:
+    assert plan_from(text) is None

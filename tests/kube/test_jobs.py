@@ -1,0 +1,165 @@
+"""What is written to a job, what is compared before, and how that is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.kind import Object
+from extender.kube.writer import KubeApi
+from extender.runtime.requests import Response
+from extender.runtime.writes import JobWrite
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stored
+from tests.kube.kinds.test_job import INDEXED
+
+PATH = "/apis/batch/v1/namespaces/team/jobs/indexed-job"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
+
+
+def waiting() -> Object:
+    obj = stored(INDEXED)
+    obj["spec"]["template"]["spec"]["schedulerName"] = "muster"
+    return obj
+
+
+START = StartJob(read(JOB, waiting()), plan_for(read(JOB, waiting())), 5)
+SUSPEND = SuspendJob(START.job, "node n1 is lost")
+CLEAN = CleanJob(START.job)
+
+
+def answered(effect: JobWrite, obj: Object | None, *patched: Answer) -> tuple[Response, FakeApi]:
+    async def scenario() -> tuple[Response, FakeApi]:
+        async with fake_api() as (api, kube):
+            if obj is not None:
+                api.on("GET", PATH, Answer(body=obj))
+            api.on("PATCH", PATH, *(patched or (OK,)))
+            api.on("POST", EVENTS, OK)
+            return await KubeApi(kube).send(effect, 5.0), api
+
+    return asyncio.run(scenario())
+
+
+def changed(obj: Object, **parts: Any) -> Object:
+    after = deepcopy(obj)
+    for part, fields in parts.items():
+        after[part] = after.get(part, {}) | fields
+    return after
+
+
+def test_a_start_is_one_conditional_merge_patch() -> None:
+    response, api = answered(START, waiting())
+    assert response.done
+    (asked,) = [one for one in api.asked if one.method == "PATCH"]
+    assert asked.content_type == "application/merge-patch+json"
+    assert (asked.body["metadata"]["uid"], asked.body["metadata"]["resourceVersion"]) == (START.job.uid, "7")
+    assert asked.body["metadata"]["annotations"] == {"muster.dev/plan": '{"":"n0*2,n1*2,n2*1"}'}
+    assert asked.body["spec"]["suspend"] is False
+    assert set(asked.body["spec"]["template"]) == {"metadata", "spec"}
+    assert set(asked.body["spec"]["template"]["spec"]) == {"affinity"}
+
+
+def test_a_start_whose_answer_was_lost_is_not_written_twice() -> None:
+    response, api = answered(START, started(JOB, waiting()))
+    assert (response.done, api.bodies("PATCH")) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("obj", "said"),
+    [
+        (changed(waiting(), spec={"parallelism": 6, "completions": 6}), "the job asks for other pods"),
+        (changed(waiting(), spec={"parallelism": 0}), "it asks for no pod"),
+        (changed(waiting(), status={"active": 1}), "the job has not stopped"),
+        (changed(waiting(), spec={"suspend": False}), "the job has not stopped"),
+        (changed(waiting(), metadata={"labels": {}}), "the job is not to be started any more"),
+        (changed(waiting(), metadata={"annotations": {"muster.dev/hold": "true"}}), "the job is not to be started any"),
+        (
+            changed(waiting(), status={"conditions": [{"type": "Failed", "status": "True"}]}),
+            "the job is not to be started any more",
+        ),
+        (
+            changed(
+                waiting(),
+                metadata={
+                    "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "controller": True}]
+                },
+            ),
+            "the job is not to be started any more",
+        ),
+    ],
+    ids=str,
+)
+def test_nothing_is_written_to_a_job_that_is_not_what_was_planned(obj: Object, said: str) -> None:
+    response, api = answered(START, obj)
+    assert (response.status, api.bodies("PATCH")) == (412, [])
+    assert response.detail.startswith(said)
+
+
+def test_a_cronjobs_job_is_outermost() -> None:
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": True}
+    response, _ = answered(START, changed(waiting(), metadata={"ownerReferences": [cron]}))
+    assert response.done
+
+
+@pytest.mark.parametrize("effect", [START, SUSPEND, CLEAN])
+def test_another_job_under_the_name_is_left_alone(effect: JobWrite) -> None:
+    response, api = answered(effect, changed(waiting(), metadata={"uid": "another"}))
+    assert (response.status, api.bodies("PATCH")) == (404, [])
+    assert answered(effect, None)[0].status == 404
+
+
+def test_who_was_first_is_told_by_a_conflict() -> None:
+    response, _ = answered(START, waiting(), refused(409, "Conflict", "the object has been modified"))
+    assert response.status == 409
+
+
+def test_a_suspension_takes_the_plan_off_and_says_why() -> None:
+    response, api = answered(SUSPEND, started(JOB, waiting()))
+    assert response.done
+    (patch,) = api.bodies("PATCH")
+    assert (patch["spec"], patch["metadata"]["annotations"]) == ({"suspend": True}, None)
+    (event,) = api.bodies("POST")
+    assert (event["reason"], event["note"], event["type"]) == ("Suspended", "node n1 is lost", "Warning")
+    assert (event["regarding"]["kind"], event["regarding"]["uid"]) == ("Job", START.job.uid)
+
+
+def test_a_suspended_job_is_told_nothing_again() -> None:
+    response, api = answered(SUSPEND, waiting())
+    assert (response.done, api.bodies("PATCH"), api.bodies("POST")) == (True, [], [])
+
+
+def test_a_finished_job_is_not_suspended() -> None:
+    over = changed(started(JOB, waiting()), status={"conditions": [{"type": "Complete", "status": "True"}]})
+    response, api = answered(SUSPEND, over)
+    assert (response.done, api.bodies("PATCH"), api.bodies("POST")) == (True, [], [])
+
+
+def test_what_is_ours_comes_off_when_the_job_has_stopped() -> None:
+    running = started(JOB, waiting())
+    response, api = answered(CLEAN, running)
+    assert (response.status, response.detail, api.bodies("PATCH")) == (412, "the job has not stopped", [])
+    response, api = answered(CLEAN, changed(running, spec={"suspend": True}, status=SUSPENDED))
+    assert response.done
+    (patch,) = api.bodies("PATCH")
+    assert patch["metadata"]["annotations"] is None
+    assert patch["spec"]["template"] == {"metadata": {"annotations": None}, "spec": {"affinity": None}}
+    assert answered(CLEAN, waiting())[1].bodies("PATCH") == []
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_that_reason() -> None:
+    large = replace(START, plan={"": tuple(f"{index:0200d}" for index in range(5))})
+    obj = changed(waiting(), metadata={"annotations": {"author": "x" * 262_000}})
+    response, api = answered(large, obj)
+    assert (response.status, response.detail) == (422, "its plan does not fit into 256 KiB of annotations")
+    assert api.bodies("PATCH") == []
+
+
+def test_a_kind_that_nobody_knows_is_gone() -> None:
+    foreign = replace(START.job, owner=START.job.owner._replace(kind="Knot"))
+    assert answered(CleanJob(foreign), None)[0].status == 404
