@@ -10,17 +10,18 @@ import resource
 import signal
 import socket
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import uvicorn
 import uvloop
 
 from extender.config.settings import Settings, TlsFiles
-from extender.http.connections import BACKLOG, Connections, http_config
+from extender.http.connections import BACKLOG, BoundedProtocol, Connections, http_config
 from extender.http.hosts import Hosts
 from extender.http.scrape import metrics_page
 from extender.http.server import App, create_app
-from extender.http.tls import Credentials, TlsError, only
+from extender.http.tls import Credentials, TlsError
 from extender.kube.client import Kube
 from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
@@ -109,7 +110,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
 def _server(app: App, settings: Settings, metrics: Metrics, credentials: Credentials | None) -> uvicorn.Server:
     most_bytes = (settings.max_body_mib << 20) + _ARRIVING_BYTES
     shared = Connections(min(settings.max_connections, _files_for_callers(settings)), most_bytes, metrics.refused)
-    server = _Server(http_config(app, only(settings.tls_client_names, shared)))
+    server = _Server(http_config(app, partial(BoundedProtocol, shared=shared, allowed=settings.tls_client_names)))
     server.config.ssl = None if credentials is None else credentials.context
     return server
 

@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from uvicorn.server import ServerState
 
 from extender.http import connections
-from extender.http.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, bounded, http_config
+from extender.http.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, http_config
 from extender.http.verbs import Receive, Scope, Send, reply
 from tests.running import eventually
 
@@ -90,7 +91,7 @@ class Served:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Served]:
-        protocol = bounded(self.shared)
+        protocol = partial(BoundedProtocol, shared=self.shared)
         config, state = http_config(self.app, protocol), ServerState()
 
         def new() -> BoundedProtocol:

@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -22,8 +23,7 @@ from extender import probe
 from extender.cli.main import main
 from extender.config.settings import SettingsError, TlsFiles, load
 from extender.core.state import State
-from extender.http import tls
-from extender.http.connections import Connections
+from extender.http.connections import BoundedProtocol, Connections
 from extender.http.scrape import metrics_page
 from extender.http.tls import Credentials, TlsError
 from extender.http.verbs import Receive, Scope, Send
@@ -57,7 +57,7 @@ def serving(credentials: Credentials, names: tuple[str, ...] = ()) -> Iterator[i
     """The port of a server that says ok to everybody whom these credentials let in."""
     config = uvicorn.Config(
         hello,
-        http=tls.only(names, Connections()),
+        http=partial(BoundedProtocol, shared=Connections(), allowed=names),  # type: ignore[arg-type]
         ws="none",
         loop="uvloop",
         lifespan="off",

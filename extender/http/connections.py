@@ -8,11 +8,14 @@ longest is closed. A call of kube-scheduler arrives in milliseconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+log = logging.getLogger("muster")
 
 MAX_HEAD = 16 << 10
 """Bytes of a request that are not its body: kube-scheduler sends about 200."""
@@ -79,12 +82,15 @@ class Connections:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. A subclass says with which others it shares its bounds."""
+    """One connection. ``shared``: with which others it shares its bounds.
 
-    shared = Connections()
+    ``allowed``: with names, only a caller whose certificate bears one of them is answered.
+    """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, shared: Connections, allowed: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.shared = shared
+        self._allowed = allowed
         self._refused = False
         self._arriving = False
         self._received = self._body = self._head = 0
@@ -95,6 +101,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._within(IDLE_S, self.transport.close)
         self.shared.opened(self)
+        names = list(_names(transport.get_extra_info("peercert") or {})) if self._allowed else []
+        if self._allowed and not any(name in self._allowed for name in names):
+            log.warning("refused a caller whose certificate is for %s", ", ".join(map(repr, names)) or "nobody")
+            self._refused = True
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.shared.closed(self)
@@ -218,17 +229,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, then)
 
 
-def bounded(shared: Connections, kind: type[BoundedProtocol] = BoundedProtocol) -> type[BoundedProtocol]:
-    """The protocol of connections that share these bounds."""
-    return type(kind.__name__, (kind,), {"shared": shared})
-
-
-def http_config(app: Any, protocol: type[BoundedProtocol]) -> uvicorn.Config:
+def http_config(app: Any, protocol: Callable[..., BoundedProtocol]) -> uvicorn.Config:
     """What uvicorn has to know to serve that application, loaded. A connection that it accepts is bounded."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http=protocol,
+        http=protocol,  # type: ignore[arg-type]
         ws="none",
         loop="none",
         timeout_keep_alive=int(IDLE_S),
@@ -244,3 +250,10 @@ def http_config(app: Any, protocol: type[BoundedProtocol]) -> uvicorn.Config:
     )
     config.load()
     return config
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """The common names of the subject, and its DNS and URI names."""
+    for part in certificate.get("subject", ()):
+        yield from (value for key, value in part if key == "commonName")
+    yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))

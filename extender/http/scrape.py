@@ -13,10 +13,11 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from uvicorn.server import ServerState
 
-from extender.http.connections import Connections, bounded, http_config
+from extender.http.connections import BoundedProtocol, Connections, http_config
 from extender.http.verbs import Receive, Scope, Send, refuse, reply
 from extender.observe.metrics import Metrics
 
@@ -50,7 +51,7 @@ async def metrics_page(
     metrics: Metrics, listener: socket.socket, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
     """Serve it on that socket while the block lasts."""
-    protocol = bounded(Connections(_MOST, _MOST_BYTES, metrics.refused))
+    protocol = partial(BoundedProtocol, shared=Connections(_MOST, _MOST_BYTES, metrics.refused))
     config, state = http_config(MetricsPage(metrics), protocol), ServerState()
     server = await asyncio.get_running_loop().create_server(
         lambda: protocol(config=config, server_state=state, app_state={}),

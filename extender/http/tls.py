@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from extender.config.settings import TlsFiles
-from extender.http.connections import BoundedProtocol, Connections, bounded
 
 log = logging.getLogger("muster")
 
@@ -60,29 +57,6 @@ class Credentials:
         connection.context = self._current
 
 
-def only(names: tuple[str, ...], shared: Connections) -> type[BoundedProtocol]:
-    """The HTTP protocol for callers whose certificate bears one of these names; with no names, for every caller."""
-    kind = type("NamedCallers", (_NamedCallers,), {"allowed": names}) if names else BoundedProtocol
-    return bounded(shared, kind)
-
-
-class _NamedCallers(BoundedProtocol):
-    allowed: tuple[str, ...] = ()
-    _unknown = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        names = list(_names(transport.get_extra_info("peercert") or {}))
-        self._unknown = not any(name in self.allowed for name in names)
-        if self._unknown:
-            log.warning("refused a caller whose certificate is for %s", ", ".join(map(repr, names)) or "nobody")
-            transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        if not self._unknown:
-            super().data_received(data)
-
-
 def _server_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # kube-scheduler, Prometheus and every client library of the last years speak it.
@@ -116,18 +90,10 @@ def _said(files: TlsFiles, error: Exception) -> str:
 
 
 def _fingerprint(files: TlsFiles) -> tuple[bytes | None, ...]:
-    return tuple(map(_content, files.paths))
+    def content(path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except OSError:
+            return None
 
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """The common names of the subject, and its DNS and URI names."""
-    for part in certificate.get("subject", ()):
-        yield from (value for key, value in part if key == "commonName")
-    yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))
+    return tuple(map(content, files.paths))
