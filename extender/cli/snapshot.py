@@ -38,7 +38,7 @@ def snapshot(
         counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (len(file.pod_groups), "PodGroup"))
         told = ", ".join(many(count, thing) for count, thing in counts)
         if anonymise:
-            replace_names(file, [level.key for level in settings.levels])
+            file = replace_names(file, [level.key for level in settings.levels])
             told += ", without their names"
         target.write(encode(file))
     typer.echo(f"{output}: {told}", err=output == STANDARD_OUTPUT)
