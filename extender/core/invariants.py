@@ -99,7 +99,7 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
     demand = workload.asked
     if demand is None:
         yield "it waits, and nobody is going to look at it"
-    elif any(name in state.schedulers for name in workload.members.schedulers):
+    elif any(name in state.schedulers for name in workload.members.said.schedulers):
         lacking = [workload.asking(pod) for pod in workload.members.unplaced() if not pod.foreign_gates]
         shapes = [(pod.requests, pod.selection, pod.topology) for pod in lacking]
         enough = len(lacking) >= workload.lacking

@@ -188,7 +188,7 @@ class Lifecycle:
 
     def _is_shared(self, workload: Workload) -> bool:
         """Not ours to judge: what another scheduler has bound is never evicted."""
-        return any(name not in self._state.schedulers for name in workload.members.schedulers)
+        return any(name not in self._state.schedulers for name in workload.members.said.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
         """Nothing of ours is bound or on its way."""

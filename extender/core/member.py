@@ -62,6 +62,17 @@ class Stage(IntEnum):
     """Or finished well, in the same start."""
 
 
+_STAGES: Mapping[MemberState, Stage] = {
+    _S.WAITING: Stage.THERE,
+    _S.ASSUMED: Stage.PROMISED,
+    _S.HELD: Stage.ARRIVED,
+    _S.BINDING: Stage.ARRIVED,
+    _S.UNKNOWN: Stage.PROMISED,
+    _S.BOUND: Stage.BOUND,
+    _S.DONE: Stage.ABSENT,
+}
+
+
 class Step(Enum):
     """How far kube-scheduler has been told of a member's node (``extender.core.steering``)."""
 
@@ -105,16 +116,4 @@ class Member:
     @property
     def stage(self) -> Stage:
         """How far it has come by itself, whether or not it counts."""
-        match self.state:
-            case MemberState.BOUND:
-                return Stage.BOUND
-            case MemberState.HELD | MemberState.BINDING:
-                return Stage.ARRIVED
-            case MemberState.UNKNOWN:
-                return Stage.PROMISED if self.hold is None else Stage.ARRIVED
-            case MemberState.ASSUMED:
-                return Stage.PROMISED
-            case MemberState.WAITING:
-                return Stage.THERE
-            case MemberState.DONE:
-                return Stage.ABSENT
+        return _STAGES[self.state] if self.hold is None else Stage.ARRIVED

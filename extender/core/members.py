@@ -6,16 +6,14 @@ Nothing else writes a member's state, its node, its hold or its step.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from operator import attrgetter
 
 from extender.core.holds import Hold, Holds
 from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step
-from extender.core.said import Said
+from extender.core.said import Said, words_of
 from extender.core.slots import Slots
 from extender.core.starts import Starts
-from extender.core.tally import Tally
 from policies.model import Pod, PodGroup, SlotKey
 
 _facts = attrgetter(
@@ -38,13 +36,12 @@ class Members:
         """Bound members on which it stands that their release is whole."""
         self.odd: dict[str, Member] = {}
         """Live members that may need a word: unreadable, gated by others, or with claims."""
-        self.schedulers: Tally[str] = Tally()
         self.said = Said()
         """By all live members."""
         self.wanted = Said()
         """By those that have no node: a rolling update changes what new members say beside those that run."""
         self.holds = Holds()
-        self.steps: Counter[Step] = Counter()
+        self.steps = dict.fromkeys(Step, 0)
         self._all: dict[str, Member] = {}
         self._placed: dict[str, Member] = {}
         self.binding: dict[str, Member] = {}
@@ -52,8 +49,6 @@ class Members:
         self.unknown: dict[str, Member] = {}
         """Those whose Binding may be written."""
         self._looked_for = {MemberState.BINDING: self.binding, MemberState.UNKNOWN: self.unknown}
-        self._owners: Tally[str] = Tally()
-        self._releases: Tally[str] = Tally()
         self._group: PodGroup | None = None
         self._first: Member | None = None
         self._newest: Member | None = None
@@ -102,12 +97,12 @@ class Members:
     @property
     def started(self) -> bool:
         """Whether a Binding of ours has bound some live member. What somebody else has bound is not ours to judge."""
-        return bool(self._releases)
+        return any(self.said.releases)
 
     @property
     def continued(self) -> str:
         """The release that has lost slots, of which nobody is bound any more, and that new pods are to complete."""
-        return next(iter(self._going_on), "") if not self._releases else ""
+        return "" if self.started else next(iter(self._going_on), "")
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
@@ -129,32 +124,27 @@ class Members:
 
         Returns whether that can matter to a decision.
         """
-        member = self._all.get(pod.uid)
+        member, before = self._all.get(pod.uid), None
         if member is None:
             member = self._all[pod.uid] = Member(pod)
             self.steps[member.step] += 1
-        elif _facts(member.pod) == _facts(pod):
-            member.pod = pod
-            return False
-        changed = self._uncount(member)
-        member.pod = pod
-        if self._count(member) or changed:
-            self._judge_done()
+        else:
+            before, member.pod = member.pod, pod
+            if _facts(before) == _facts(pod):
+                return False
+        self._count(member, before, pod)
         self.version += 1
         return True
 
     def drop(self, uid: str) -> None:
         """Its object is gone, or belongs to another gang. Whoever waits for its Binding has been answered."""
-        member = self._all.get(uid)
+        member = self._all.pop(uid, None)
         if member is None:
             return
-        if self._uncount(member):
-            self._judge_done()
-        del self._all[uid]
+        self._count(member, member.pod, None)
         self.holds.pop(uid)
         self.steps[member.step] -= 1
-        self._placed.pop(uid, None)
-        for index in self._looked_for.values():
+        for index in (self._placed, self.binding, self.unknown):
             index.pop(uid, None)
         self.version += 1
 
@@ -162,13 +152,9 @@ class Members:
         """The PodGroup: members of another one's life stop counting, or count again."""
         before, self._group = self._group, group
         self.version += 1
-        if (before.uid if before else None) == (group.uid if group else None):
-            return
-        for member in self:
-            self._uncount(member)
-        for member in self:
-            self._count(member)
-        self._judge_done()
+        if (before.uid if before else None) != (group.uid if group else None):
+            for member in self:
+                self._count(member, member.pod, member.pod)
 
     def move(self, member: Member, to: MemberState, node: str = "") -> None:
         """A decision about a member. ``node``: the one it is promised from now on, unless it has one."""
@@ -233,61 +219,59 @@ class Members:
         if member.uid in self.live:
             self.slots.stand(member.pod.identity, member.uid, Stage.BOUND if member.pod.node else member.stage)
 
-    def _count(self, member: Member) -> bool:
-        """Whether what finished members are judged by has changed."""
-        pod, uid = member.pod, member.uid
-        if not self.is_ours(pod):
-            return False
-        if not pod.live:
-            if pod.phase != "Succeeded" or pod.stamp is None:
-                return False
-            self._done[uid] = member
-            self._starts.add(pod)
-            going_on = pod.stamp.release in self._going_on
-            self.slots.stand(pod.identity, uid, Stage.BOUND if going_on else Stage.ABSENT)
-            return True
-        self.live[uid] = member
-        if pod.node:
-            self.bound[uid] = member
-            if pod.stamp is not None and pod.stamp.complete:
-                self.confirmed[uid] = member
-        else:
-            self.wanted.add(pod)
-        if pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem):
-            self.odd[uid] = member
-        self.schedulers.add(pod.scheduler)
-        self.said.add(pod)
+    def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
+        """Count what it says now in place of what it said. None: it was not there, or is no more."""
+        uid = member.uid
+        old = before if uid in self.live else None
+        new = after if after is not None and after.live and self.is_ours(after) else None
+        if before is not None and (new is None or new.identity != before.identity):
+            self.slots.stand(before.identity, uid, Stage.ABSENT)
+        said, says = words_of(old), words_of(new)
+        changed = self.said.replace(said, says)
+        self.wanted.replace(() if old is None or old.node else said, () if new is None or new.node else says)
+        if before is not None and self._done.pop(uid, None) is not None:
+            self._starts.drop(before)
+            changed = True
         self._newest = None
-        if self._first is not None and _age(member) < _age(self._first):
-            self._first = member
-        self._stand(member)
-        changed = bool(pod.owner) and self._owners.add(pod.owner)
-        return (pod.stamp is not None and self._releases.add(pod.stamp.release)) or changed
+        if new is not None:
+            self._note(member, new, is_new=old is None)
+        elif old is not None:
+            for index in (self.live, self.bound, self.confirmed, self.odd):
+                index.pop(uid, None)
+            self._first = None if self._first is member else self._first
+        if new is None and after is not None and self._finish(member, after):
+            changed = True
+        if changed:
+            self._judge_done()
 
-    def _uncount(self, member: Member) -> bool:
-        """Take back what ``_count`` made of it. Whether what finished members are judged by has changed."""
-        pod, uid = member.pod, member.uid
-        self.slots.stand(pod.identity, uid, Stage.ABSENT)
-        if self._done.pop(uid, None) is not None:
-            self._starts.drop(pod)
-            return True
-        if self.live.pop(uid, None) is None:
+    def _note(self, member: Member, pod: Pod, *, is_new: bool) -> None:
+        """It counts."""
+        if is_new:
+            self.live[member.uid] = member
+            if self._first is not None and _age(member) < _age(self._first):
+                self._first = member
+        confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
+        odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
+        for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):
+            if belongs:
+                index[member.uid] = member
+            else:
+                index.pop(member.uid, None)
+        self._stand(member)
+
+    def _finish(self, member: Member, pod: Pod) -> bool:
+        """Whether it has finished well, as one of a start."""
+        if pod.live or pod.phase != "Succeeded" or pod.stamp is None or not self.is_ours(pod):
             return False
-        for index in (self.bound, self.confirmed, self.odd):
-            index.pop(uid, None)
-        self.schedulers.take(pod.scheduler)
-        self.said.take(pod)
-        if not pod.node:
-            self.wanted.take(pod)
-        self._newest = None
-        if self._first is member:
-            self._first = None
-        changed = bool(pod.owner) and self._owners.take(pod.owner)
-        return (pod.stamp is not None and self._releases.take(pod.stamp.release)) or changed
+        self._done[member.uid] = member
+        self._starts.add(pod)
+        going_on = pod.stamp.release in self._going_on
+        self.slots.stand(pod.identity, member.uid, Stage.BOUND if going_on else Stage.ABSENT)
+        return True
 
     def _judge_done(self) -> None:
         """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
-        before, self._going_on = self._going_on, self._starts.going_on(self._releases, self._owners)
+        before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
         for release in {**before, **self._going_on}:
             if (release in before) is not (release in self._going_on):
                 for pod in self._starts.pods(release):

@@ -38,7 +38,7 @@ def _stopping(workload: Workload) -> Reason | None:
 
 def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
     """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
-    names = sorted(workload.members.schedulers)
+    names = sorted(workload.members.said.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
     quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in workload.members.said.dialects
@@ -64,8 +64,8 @@ def _contradiction(workload: Workload, schedulers: Collection[str]) -> Reason | 
     for pod in _odd(workload):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
             return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
-    if any(name not in schedulers for name in members.schedulers):
-        return _disagreement("schedulers", members.schedulers)
+    if any(name not in schedulers for name in members.said.schedulers):
+        return _disagreement("schedulers", members.said.schedulers)
     if workload.group is None and len(wanted.sizes) > 1:
         return _disagreement("minMembers", wanted.sizes)
     if len(wanted.priorities) > 1:

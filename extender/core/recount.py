@@ -29,14 +29,13 @@ def differences(workload: Workload) -> Iterator[str]:
             {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
         "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
-        "schedulers": (dict(members.schedulers), Counter(pod.scheduler for pod in pods)),
         "said": (_told(members.said), _said(pods)),
         "wanted": (_told(members.wanted), _said([pod for pod in pods if not pod.node])),
         "started": (members.started, any(pod.stamp is not None for pod in pods)),
         "first": (members.first, min(pods, key=lambda pod: (pod.created, pod.uid), default=None)),
         "lacking": (set(members.slots.lacking), {slot for slot, stage in stages.items() if stage is Stage.THERE}),
         "placed": (set(members.placed), {member.uid for member in members if member.state in PLACED}),
-        "steps": (+members.steps, Counter(member.step for member in members)),
+        "steps": (+Counter(members.steps), Counter(member.step for member in members)),
         "holds": (dict(members.holds), {member.uid: member.hold for member in held}),
     }
     for state, index in ((MemberState.BINDING, members.binding), (MemberState.UNKNOWN, members.unknown)):
@@ -63,16 +62,19 @@ def _shown(member: Member) -> MemberState | None:
 
 
 def _told(kept: Said) -> list[object]:
-    return [kept.priorities, kept.dialects, kept.sizes, kept.topologies]
+    return [kept.schedulers, kept.owners, kept.priorities, kept.dialects, kept.sizes, kept.topologies, kept.releases]
 
 
 def _said(pods: list[Pod]) -> list[object]:
     groups = [pod.group for pod in pods if pod.group is not None]
     return [
+        Counter(pod.scheduler for pod in pods),
+        Counter(pod.owner for pod in pods),
         Counter(pod.priority for pod in pods),
         Counter(group.dialect.value for group in groups),
         Counter(group.min_member for group in groups),
         Counter(pod.topology for pod in pods),
+        Counter("" if pod.stamp is None else pod.stamp.release for pod in pods),
     ]
 
 

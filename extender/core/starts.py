@@ -67,9 +67,9 @@ class Starts:
         return start.pods.values() if start is not None else ()
 
     def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, None]:
-        """The releases whose finished members count. ``bound``: the releases of the members that are bound;
-        ``owners``: the controllers of all live members."""
-        if bound:
+        """The releases whose finished members count. ``bound``: the releases of all live members, "" of those that
+        are not bound; ``owners``: their controllers."""
+        if any(bound):
             return {release: None for release in bound if release in self._starts}
         last = self._latest()
         return {last: None} if last is not None and self._starts[last].lacks_one_of(owners) else {}
