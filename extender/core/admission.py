@@ -71,8 +71,10 @@ class Admission:
             return
         if not state.waiting.keys:
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
-            self._shortfalls = Shortfalls()
-            state.take_news()
+            if len(self._shortfalls):
+                self._shortfalls = Shortfalls()
+            if state.news.taken or state.news.hopeful:
+                state.take_news()
         at = now + state.limits.coalesce_s
         if state.news.hopeful:
             at = max(at, self._rest_until)

@@ -1,4 +1,4 @@
-"""Applying what the watches show: a pod, node or PodGroup has come, changed or gone. The first of handle's steps."""
+"""Applying what the watches show and how writes ended. The first of handle's steps."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ from dataclasses import replace
 
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
+from extender.core.events import (
+    GroupGone,
+    GroupSeen,
+    JobGone,
+    JobSeen,
+    NodeGone,
+    NodeSeen,
+    Nominated,
+    PodGone,
+    PodSeen,
+    Ungated,
+)
 from extender.core.hints import Hints
 from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
+from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
 from extender.core.workload import Workload, reads_groups
-from policies.model import GroupKey, Node, Pod, PodGroup
+from policies.model import Pod
 
 
 class Apply:
@@ -33,6 +46,7 @@ class Apply:
         calls: Calls,
         hints: Hints,
         jobs: Jobs,
+        recovery: Recovery,
     ) -> None:
         self._state = state
         self._steering = steering
@@ -43,15 +57,17 @@ class Apply:
         self._calls = calls
         self._hints = hints
         self._jobs = jobs
+        self._recovery = recovery
 
-    def pod_seen(self, pod: Pod, now: float) -> None:
-        state = self._state
+    def pod_seen(self, event: PodSeen, now: float) -> None:
+        state, pod = self._state, event.pod
+        self._recovery.find_out(pod.group_key, now)
         known = state.pods.get(pod.uid)
         moved = known is not None and known.group_key != pod.group_key
         if moved:
             # Its labels or annotations were edited: the old gang has lost it.
             done = state.bound_by_us.get(pod.uid)
-            self.pod_gone(pod.uid, now)
+            self.pod_gone(PodGone(pod.uid), now)
             state.remember_bound(pod.uid, done)
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
@@ -69,20 +85,21 @@ class Apply:
         if old is None or old.hint != pod.hint:
             self._hints.see(pod, now)
 
-    def pod_gone(self, uid: str, now: float) -> None:
-        state = self._state
+    def pod_gone(self, event: PodGone, now: float) -> None:
+        state, uid = self._state, event.uid
         pod = state.pods.get(uid)
         if pod is None:
             return
+        self._recovery.find_out(pod.group_key, now)
         unseen = state.binds.unseen.get(uid)
         if not pod.deleting:
-            self.pod_seen(replace(pod, deleting=True), now)
+            self.pod_seen(PodSeen(replace(pod, deleting=True)), now)
         state.drop_pod(uid)
         if unseen is not None:
             state.binds.await_pod(unseen[0], now)
 
-    def node_seen(self, node: Node, now: float) -> None:
-        state = self._state
+    def node_seen(self, event: NodeSeen, now: float) -> None:
+        state, node = self._state, event.node
         if state.claims.nodes.get(node.name) == node:
             return
         state.claims.set_node(node)
@@ -90,14 +107,15 @@ class Apply:
         self._jobs.node_changed(node.name, now)
         self._revocations.check(node.name, now)
 
-    def node_gone(self, name: str, now: float) -> None:
-        self._state.claims.drop_node(name)
-        self._state.node_changed(name)
-        self._jobs.node_changed(name, now)
-        self._revocations.check(name, now)
+    def node_gone(self, event: NodeGone, now: float) -> None:
+        self._state.claims.drop_node(event.name)
+        self._state.node_changed(event.name)
+        self._jobs.node_changed(event.name, now)
+        self._revocations.check(event.name, now)
 
-    def group_seen(self, group: PodGroup, now: float) -> None:
-        state = self._state
+    def group_seen(self, event: GroupSeen, now: float) -> None:
+        state, group = self._state, event.group
+        self._recovery.find_out(group.key, now)
         if state.groups.get(group.key) == group:
             return  # what we report is written on it, too
         state.groups[group.key] = group
@@ -114,10 +132,11 @@ class Apply:
         elif group.deleting and not workload.releasing:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
 
-    def group_gone(self, key: GroupKey, uid: str, now: float) -> None:
-        state = self._state
+    def group_gone(self, event: GroupGone, now: float) -> None:
+        state, key = self._state, event.key
+        self._recovery.find_out(key, now)
         known = state.groups.get(key)
-        if known is None or known.uid != uid:
+        if known is None or known.uid != event.uid:
             return
         del state.groups[key]
         workload = state.workloads.get(key)
@@ -126,6 +145,30 @@ class Apply:
             state.touch(workload)
             if not workload.releasing:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
+
+    def job_seen(self, event: JobSeen, now: float) -> None:
+        self._recovery.find_out(event.job.key, now)
+        self._jobs.seen(event.job, now)
+
+    def job_gone(self, event: JobGone, now: float) -> None:
+        self._recovery.find_out(event.key, now)
+        self._jobs.gone(event.key, event.uid, now)
+
+    def nominated(self, event: Nominated, now: float) -> None:
+        self._led(event, self._steering.nominated(event, now), "nominated", now)
+
+    def ungated(self, event: Ungated, now: float) -> None:
+        self._led(event, self._steering.ungated(event, now), "ungated", now)
+
+    def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
+        """``failed``: the workload that cannot be led any further without this write."""
+        if failed is None:
+            return
+        if failed.releasing:
+            self._steering.failed(failed, failed.members[event.uid])
+        else:
+            why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
+            self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
         """The pod has come that its slot was planned for: it gets the node, unless it asks for something else."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt
-from extender.core.events import BindArrived, FilterCalled, PreemptCalled
+from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.member import MemberState
 from extender.core.refusals import GANG_WAITS, Refusals
 from extender.core.singles import Singles
@@ -87,10 +87,10 @@ class Calls:
             return self._advisory.bind(pod, event, now)
         return self._bindings.arrived(event, now)
 
-    def disconnected(self, call: int, now: float) -> None:
+    def disconnected(self, event: BindDisconnected, now: float) -> None:
         """kube-scheduler waits no longer for this answer."""
-        unseen = self._state.binds.unseen
-        for uid in [uid for uid, (event, _) in unseen.items() if event.call == call]:
+        call, unseen = event.call, self._state.binds.unseen
+        for uid in [uid for uid, (waiting, _) in unseen.items() if waiting.call == call]:
             self._state.binds.stop_awaiting(uid)
         self._bindings.disconnected(call, now)
 

@@ -6,9 +6,9 @@ admission pass sees whether there is anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
@@ -53,19 +53,12 @@ from extender.core.revocations import Revocations
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering, SteeringMode
-from extender.core.turns import Cause
-from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.model.levels import LevelKey
 from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
-
-Objects = PodSeen | PodGone | NodeSeen | NodeGone | GroupSeen | GroupGone
-Others = JobSeen | JobGone | ClaimSeen | ClaimGone
-Asked = FilterCalled | PreemptCalled | BindArrived | BindDisconnected
-Written = BindingPosted | Nominated | Ungated | JobWritten
 
 
 class Engine:
@@ -85,56 +78,60 @@ class Engine:
             limits = replace(limits, evict_partial=False)
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
-        self._steering: Leading = advisory or Steering(state, steering)
-        self._revocations = Revocations(state, self._steering)
-        self._bindings = Bindings(state, self._steering, self._revocations)
-        refusals = Refusals(state, self._revocations)
-        self._jobs = Jobs(state, self._steering, self._revocations)
-        self._lifecycle = Lifecycle(state, self._steering, self._revocations, self._bindings, refusals, self._jobs)
+        leading: Leading = advisory or Steering(state, steering)
+        revocations = Revocations(state, leading)
+        bindings = Bindings(state, leading, revocations)
+        refusals = Refusals(state, revocations)
+        jobs = Jobs(state, leading, revocations)
+        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs)
         self._singles, hints = Singles(state), Hints(state)
-        self._calls = Calls(state, self._bindings, refusals, self._singles, advisory)
-        self._recovery = Recovery(state, self._lifecycle, self._steering, hints)
-        self._apply = Apply(
-            state,
-            self._steering,
-            self._revocations,
-            self._bindings,
-            refusals,
-            self._lifecycle,
-            self._calls,
-            hints,
-            self._jobs,
+        self._calls = calls = Calls(state, bindings, refusals, self._singles, advisory)
+        self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints)
+        self._apply = apply = Apply(
+            state, leading, revocations, bindings, refusals, self._lifecycle, calls, hints, jobs, recovery
         )
-        commit = Commit(state, self._steering, self._revocations)
-        self._admission = Admission(state, policies, commit)
+        self._handlers: dict[type[Event], Callable[[Any, float], None]] = {
+            PodSeen: apply.pod_seen,
+            PodGone: apply.pod_gone,
+            NodeSeen: apply.node_seen,
+            NodeGone: apply.node_gone,
+            GroupSeen: apply.group_seen,
+            GroupGone: apply.group_gone,
+            JobSeen: apply.job_seen,
+            JobGone: apply.job_gone,
+            ClaimSeen: lambda event, _: state.set_volume(event.namespace, event.name, event.bound),
+            ClaimGone: lambda event, _: state.set_volume(event.namespace, event.name, None),
+            FilterCalled: calls.filter,
+            PreemptCalled: lambda event, _: calls.preempt(event),
+            BindArrived: calls.bind,
+            BindDisconnected: calls.disconnected,
+            BindingPosted: bindings.posted,
+            Nominated: apply.nominated,
+            Ungated: apply.ungated,
+            JobWritten: jobs.written,
+            Synced: self._synced,
+            Tick: self._tick,
+        }
+        self._admission = Admission(state, policies, Commit(state, leading, revocations))
         self._scoring = policies.scoring
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
         state = self.state
         try:
-            self._handle(event, now)
-            self._settle(now)
+            self._handlers[type(event)](event, now)
+            while state.touched:
+                key = next(iter(state.touched))
+                if (workload := state.workloads.get(key)) is not None:
+                    self._lifecycle.settle(workload, now)
+                state.settled(key)
         except IllegalTransitionError as error:
-            for workload in map(state.workloads.get, state.touched):
-                if workload is not None:
-                    error.add_note(told(workload))
+            for touched in map(state.workloads.get, state.touched):
+                if touched is not None:
+                    error.add_note(told(touched))
             raise
         self._admission.listen(now)
         return state.drain()
-
-    def _settle(self, now: float) -> None:
-        """Each workload that was touched, once; and whom that touches."""
-        state = self.state
-        while state.touched:
-            key = next(iter(state.touched))
-            if (workload := state.workloads.get(key)) is not None:
-                self._lifecycle.settle(workload, now)
-            state.settled(key)
-        for key in list(state.led):
-            if (workload := state.workloads.get(key)) is not None:
-                self._lifecycle.lead_on(workload, now)
-            state.settled(key)
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
@@ -159,85 +156,11 @@ class Engine:
         instants += [until for _, until in self.state.binds.unseen.values()]
         return min((instant for instant in instants if instant is not None), default=None)
 
-    def _handle(self, event: Event, now: float) -> None:
-        match event:
-            case PodSeen() | PodGone() | NodeSeen() | NodeGone() | GroupSeen() | GroupGone():
-                self._seen(event, now)
-            case JobSeen() | JobGone() | ClaimSeen() | ClaimGone():
-                self._told(event, now)
-            case FilterCalled() | PreemptCalled() | BindArrived() | BindDisconnected():
-                self._asked(event, now)
-            case BindingPosted() | Nominated() | Ungated() | JobWritten():
-                self._written(event, now)
-            case Synced(wall):
-                self._recovery.begin(now - wall)
-                self._admission.recover(now, self._recovery)
-            case Tick():
-                self._tick(now)
-            case _:
-                assert_never(event)
+    def _synced(self, event: Synced, now: float) -> None:
+        self._recovery.begin(now - event.wall)
+        self._admission.recover(now, self._recovery)
 
-    def _seen(self, event: Objects, now: float) -> None:
-        """A watch shows a pod, a node or a PodGroup."""
-        apply, state = self._apply, self.state
-        match event:
-            case PodSeen(pod):
-                self._recovery.find_out(pod.group_key, now)
-                apply.pod_seen(pod, now)
-            case PodGone(uid):
-                known = state.pods.get(uid)
-                self._recovery.find_out(known.group_key if known is not None else None, now)
-                apply.pod_gone(uid, now)
-            case NodeSeen(node):
-                apply.node_seen(node, now)
-            case NodeGone(name):
-                apply.node_gone(name, now)
-            case GroupSeen(group):
-                self._recovery.find_out(group.key, now)
-                apply.group_seen(group, now)
-            case GroupGone(key, uid):
-                self._recovery.find_out(key, now)
-                apply.group_gone(key, uid, now)
-
-    def _told(self, event: Others, now: float) -> None:
-        """A watch shows something that pods will come from, or that they need."""
-        match event:
-            case JobSeen(job):
-                self._recovery.find_out(job.key, now)
-                self._jobs.seen(job, now)
-            case JobGone(key, uid):
-                self._recovery.find_out(key, now)
-                self._jobs.gone(key, uid, now)
-            case ClaimSeen(namespace, name, bound):
-                self.state.set_volume(namespace, name, bound)
-            case ClaimGone(namespace, name):
-                self.state.set_volume(namespace, name, None)
-
-    def _asked(self, event: Asked, now: float) -> None:
-        """kube-scheduler calls, or gives a call up."""
-        match event:
-            case FilterCalled():
-                self._calls.filter(event, now)
-            case PreemptCalled():
-                self._calls.preempt(event)
-            case BindArrived():
-                self._calls.bind(event, now)
-            case BindDisconnected(call):
-                self._calls.disconnected(call, now)
-
-    def _written(self, event: Written, now: float) -> None:
-        """A write has ended."""
-        match event:
-            case BindingPosted():
-                self._bindings.posted(event, now)
-            case Nominated():
-                self._led(event, self._steering.nominated(event, now), "nominated", now)
-            case Ungated():
-                self._led(event, self._steering.ungated(event, now), "ungated", now)
-            case JobWritten():
-                self._jobs.written(event, now)
-
-    def _tick(self, now: float) -> None:
+    def _tick(self, _: Tick, now: float) -> None:
         state = self.state
         self._calls.expire(now)
         for key in state.timers.due(now):
@@ -247,13 +170,3 @@ class Engine:
                 self._lifecycle.settle(workload, now)
         if self._admission.tick(now):
             self._singles.wake()
-
-    def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
-        """``failed``: the workload that cannot be led any further without this write."""
-        if failed is None:
-            return
-        if failed.releasing:
-            self._steering.failed(failed, failed.members[event.uid])
-        else:
-            why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
-            self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)

@@ -5,6 +5,8 @@ Nothing stays bound in part: what broke off is completed in time, or evicted.
 
 from __future__ import annotations
 
+from math import inf
+
 from extender.core.binding import Bindings
 from extender.core.claims import SlotOf
 from extender.core.effects import Evict
@@ -61,19 +63,8 @@ class Lifecycle:
                     self._take_stock(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
-        state.index(workload)
-        if state.workloads.get(workload.key) is workload:
+        if state.index(workload):
             self._set_timer(workload, now)
-
-    def lead_on(self, workload: Workload, now: float) -> None:
-        """Only what kube-scheduler is told of it has gone on."""
-        if self._state.synced:
-            self._steering.ungate(workload)
-        self._set_timer(workload, now)
-
-    def _set_timer(self, workload: Workload, now: float) -> None:
-        if (at := self._next_look(workload, now)) is not None:
-            self._state.timers.set(workload.key, at)
 
     def _judge(self, workload: Workload, now: float) -> None:
         """Something of it is bound, held or on its way, or was."""
@@ -164,27 +155,27 @@ class Lifecycle:
         members = workload.members
         return bool(members.placed) and not (members.holds or workload.releasing or workload.carrying_out)
 
-    def _next_look(self, workload: Workload, now: float) -> float | None:
-        """The first of its deadlines."""
-        limits, members, retries = self._state.limits, workload.members, workload.retries
-        at = [workload.telling.when(limits.report_s), workload.sweep_at or None, *self._jobs.next_look(workload)]
-        if retries.nodes or retries.not_before:
-            at.append(retries.next_end())
+    def _set_timer(self, workload: Workload, now: float) -> None:
+        """Have it looked at again at the first of its deadlines."""
+        state, members, release = self._state, workload.members, workload.release
+        at = [workload.telling.when(state.limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
+        at += self._jobs.next_look(workload)
         if members.placed:
             awaited = self._awaits_plan(workload)
             if not awaited:
                 # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
-                workload.wait_until(max(workload.plan_deadline, now + limits.report_s))
+                workload.wait_until(max(workload.plan_deadline, now + state.limits.report_s))
             if members.holds:
                 at.append(self._bindings.deadline(workload))
             if awaited or workload.doubtful:
                 at.append(workload.plan_deadline)
         for slot in workload.reserved:
-            claim = self._state.claims.get(SlotOf(workload.key, slot))
-            at.append(claim.until if claim is not None else None)
-        if workload.release.partial_since is not None:
-            at.append(workload.release.partial_since + limits.partial_s)
-        return min((instant for instant in at if instant is not None), default=None)
+            claim = state.claims.get(SlotOf(workload.key, slot))
+            at.append(inf if claim is None or claim.until is None else claim.until)
+        if release.partial_since is not None:
+            at.append(release.partial_since + state.limits.partial_s)
+        if (first := min(at)) < inf:
+            state.timers.set(workload.key, first)
 
     def _is_shared(self, workload: Workload) -> bool:
         """Not ours to judge: what another scheduler has bound is never evicted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
 from extender.core.backoff import pause_s
 
@@ -73,11 +74,11 @@ class Telling:
         """Somebody was told, or knows already."""
         self.told = self.told.then(self.reason, now)
 
-    def when(self, lasts_s: float) -> float | None:
-        """The instant at which the reason is to be reported; None when there is nothing to tell."""
+    def when(self, lasts_s: float) -> float:
+        """The instant at which the reason is to be reported: never when there is nothing to tell."""
         reason, told = self.reason, self.told
-        if reason.quiet or reason.code in _PASSING or reason == told.reason:
-            return None
+        if reason is told.reason or reason.quiet or reason.code in _PASSING or reason == told.reason:
+            return inf
         at = self.since + lasts_s
         if reason.code != told.reason.code:
             return at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from extender.core.backoff import pause_s
 
@@ -74,7 +75,6 @@ class Retries:
         """It has started: the past is forgotten."""
         self.failures, self.refusals, self.words = 0, 0, ""
 
-    def next_end(self) -> float | None:
+    def next_end(self) -> float:
         """The first instant at which something lapses."""
-        ends = [*self.nodes.values(), *([self.not_before] if self.not_before else [])]
-        return min(ends, default=None)
+        return min(self.not_before or inf, min(self.nodes.values(), default=inf))

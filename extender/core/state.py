@@ -38,8 +38,6 @@ class State:
     """Pods that are bound, and not confirmed by the watch yet."""
     touched: dict[GroupKey, None] = field(default_factory=dict)
     """Workloads that something has happened to since they were settled."""
-    led: dict[GroupKey, None] = field(default_factory=dict)
-    """Workloads of which only what kube-scheduler was told has gone on."""
     waiting: Waiting = field(init=False)
     news: News = field(default_factory=News)
     """What has changed around them."""
@@ -76,14 +74,9 @@ class State:
         """Something has happened to it: it is settled before the event ends."""
         self.touched[workload.key] = None
 
-    def lead_on(self, workload: Workload) -> None:
-        """What kube-scheduler was told of it has gone on, and nothing else has happened."""
-        self.led[workload.key] = None
-
     def settled(self, key: GroupKey) -> None:
         """What has happened to it by now has been looked at."""
         self.touched.pop(key, None)
-        self.led.pop(key, None)
 
     def drain(self) -> list[Effect]:
         """What is to be done."""
@@ -128,12 +121,11 @@ class State:
                 workload = self.add(key)
             if pod.index is None and workload.podsets is not None and pod.live:
                 pod = workload.seated_as(pod, old)
-            changed = workload.members.put(pod)
-            group = self.groups.get(key)
-            if group is not None and workload.group is None and reads_groups(pod):
+            if workload.members.put(pod):
+                self.touched[key] = None
+            if workload.group is None and (group := self.groups.get(key)) is not None and reads_groups(pod):
                 workload.follow(group)
-                changed = True
-            (self.touched if changed else self.led)[key] = None
+                self.touched[key] = None
         self.pods[pod.uid] = pod
         self._claim(pod)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
@@ -271,15 +263,18 @@ class State:
             self.answer(hold.call, error)
             self.touch(workload)
 
-    def index(self, workload: Workload) -> None:
-        """After it was settled: keep the index of waiting workloads right, let an empty one go."""
+    def index(self, workload: Workload) -> bool:
+        """After it was settled: keep the index of waiting workloads right, let an empty one go. Whether it stays."""
+        key, slots, stays = workload.key, workload.members.slots, True
         if not len(workload.members) and workload.job is None:
             self.unreserve_all(workload)
-            self.workloads.pop(workload.key, None)
-        if workload.members.slots.lacking and not workload.paused:
-            self.waiting.come(workload.key, changed=workload.asked is None and not workload.releasing)
-        elif (following := self.waiting.leave(workload.key)) is not None:
+            self.workloads.pop(key, None)
+            stays = False
+        if slots.lacking and not workload.paused:
+            self.waiting.come(key, changed=workload.asked is None and not workload.releasing)
+        elif key in self.waiting.keys and (following := self.waiting.leave(key)) is not None:
             self.nudge(self.workloads[following])
+        return stays
 
     def remember_refusal(self, node: str, workload: Workload) -> None:
         """kube-scheduler would not have a member of it there."""

@@ -92,7 +92,7 @@ class Steering:
         gated = bool(member.pod.gates)
         shown = member.pod.nominated_node == event.node
         workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
-        self._state.lead_on(workload)
+        self._go_on(workload)
         return None
 
     def shown(self, workload: Workload, member: Member) -> None:
@@ -103,6 +103,8 @@ class Steering:
         """
         if member.step is Step.WRITTEN and member.pod.nominated_node == member.nominated:
             workload.members.step(member, Step.READY)
+            if not workload.members.steps[Step.WRITTEN]:
+                self._go_on(workload)
         if member.step is Step.CONFIRMING and member.uid in workload.members.confirmed:
             workload.members.step(member, Step.NONE)
 
@@ -116,8 +118,13 @@ class Steering:
             return workload
         workload.members.step(member, Step.LED)
         workload.wait_until(now + self._state.limits.plan_s)
-        self._state.lead_on(workload)
+        self._go_on(workload)
         return None
+
+    def _go_on(self, workload: Workload) -> None:
+        """It is settled when no write of its members is under way."""
+        if not workload.carrying_out:
+            self._state.touch(workload)
 
     def failed(self, workload: Workload, member: Member) -> None:
         """A write could not be made while the gang is being released, when no promise is taken back."""

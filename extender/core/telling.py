@@ -18,8 +18,7 @@ def explain(state: State, workload: Workload, reason: Reason, now: float) -> Non
 
 def tell(state: State, workload: Workload, now: float) -> None:
     """Report its reason if the time has come."""
-    at = workload.telling.when(state.limits.report_s)
-    if at is not None and now >= at:
+    if now >= workload.telling.when(state.limits.report_s):
         report(state, workload, now)
 
 

@@ -19,8 +19,9 @@ class Waiting:
 
     def come(self, key: GroupKey, *, changed: bool) -> None:
         """It waits, or waits still."""
-        self.keys[key] = None
-        self._crowd.come(key, self._most)
+        if key not in self.keys:
+            self.keys[key] = None
+            self._crowd.come(key, self._most)
         if changed:
             self.stale[key] = None
 
