@@ -219,7 +219,7 @@ class Admission:
             self._tell(workload, known, _LOOK)
             yield _LOOK
             return 0
-        plain = _TRY + _SEAT * len(demand.slots)
+        plain = _TRY + _SEAT * len(demand.pods)
         why, spent = yield from metered(self._try(workload, demand, demand.shape))
         if why is not None:
             self._tell(workload, why, max(spent, plain))

@@ -9,7 +9,7 @@ from extender.core.problems import problem, too_many_shapes
 from extender.core.shape import Shape
 from extender.core.state import State
 from extender.core.workload import Demand, Workload
-from policies.model import Pod, Requests, Selection, SlotKey, Topology
+from policies.model import Pod, Requests, Selection, Topology
 from policies.placement.request import Sibling
 from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered
@@ -29,8 +29,15 @@ class Demands:
         workload.demands(demand)
         if demand.trouble is not None:
             return
-        there = yield from standing(workload, list(members.slots.lacking), version)
-        found = [pod for pod in there if not pod.gates or not pod.foreign_gates]
+        found: list[Pod] = []
+        lacking = list(members.slots.lacking)
+        for at in range(0, len(lacking), AT_ONCE):
+            if at:
+                yield AT_ONCE
+                if workload.version != version:
+                    return
+            found += [workload.asking(members.stands_for(slot)) for slot in lacking[at : at + AT_ONCE]]
+        found = [pod for pod in found if not pod.gates or not pod.foreign_gates]
         if workload.version != version or len(found) < workload.lacking:
             return
         asked = yield from ordered(found, _rank)
@@ -49,8 +56,7 @@ class Demands:
         content = (workload.lacking, counts, tuple(workload.retries.nodes), tuple(workload.reserved), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
-        slots = tuple(pod.identity for pod in asked)
-        workload.demands(Demand(version, trouble) if trouble else Demand(version, None, slots, shape))
+        workload.demands(Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape))
 
 
 def shape_of(pod: Pod) -> tuple[Requests, Selection, Topology]:
@@ -60,18 +66,6 @@ def shape_of(pod: Pod) -> tuple[Requests, Selection, Topology]:
 
 def _rank(pod: Pod) -> tuple[str, int, str, str]:
     return pod.rank
-
-
-def standing(workload: Workload, slots: Sequence[SlotKey], version: int) -> Steps[list[Pod]]:
-    """Who is to be placed for each of these slots, with what the PodGroup asks for; as of that version, or too few."""
-    found: list[Pod] = []
-    for at in range(0, len(slots), AT_ONCE):
-        if at:
-            yield AT_ONCE
-            if workload.version != version:
-                break
-        found += [workload.asking(workload.members.stands_for(slot)) for slot in slots[at : at + AT_ONCE]]
-    return found
 
 
 def asking(workload: Workload, pods: Sequence[Pod]) -> Steps[list[Pod]]:

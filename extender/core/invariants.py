@@ -106,9 +106,9 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
         trouble = trouble_of(workload, state) or (too_many_shapes(shapes, state) if enough else None)
         if demand.trouble != trouble:
             yield f"its trouble is taken for {demand.trouble}, and is {trouble}"
-        free = tuple(pod.identity for pod in lacking)
-        if demand.shape is not None and demand.slots != free:
-            yield f"nodes are wanted for {demand.slots}, and lacking for {free}"
+        wanted, free = (tuple(pod.identity for pod in pods) for pods in (demand.pods, lacking))
+        if demand.shape is not None and wanted != free:
+            yield f"nodes are wanted for {wanted}, and lacking for {free}"
 
 
 def _quorum(state: State, workload: Workload) -> Iterator[str]:

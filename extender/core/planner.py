@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.core.claims import SlotOf
-from extender.core.demands import siblings, standing
+from extender.core.demands import siblings
 from extender.core.holders import Holders
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
@@ -49,8 +49,7 @@ class Planner:
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
         """A plan that can be committed now, or why there is none."""
-        version = demand.version
-        pods = yield from standing(workload, demand.slots, version)
+        version, pods = demand.version, demand.pods
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
@@ -77,12 +76,11 @@ class Planner:
         demand = workload.asked
         if demand is None or demand.shape is None:
             return None
-        pods = yield from standing(workload, demand.slots, demand.version)
-        wanted = {pod.identity: pod.nominated_node for pod in pods if pod.nominated_node}
+        wanted = {pod.identity: pod.nominated_node for pod in demand.pods if pod.nominated_node}
         beside = yield from siblings(workload)
-        if len(wanted) < len(demand.slots) or workload.version != demand.version:
+        if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
-        plan = Plan(pods, wanted)
+        plan = Plan(demand.pods, wanted)
         return None if self._breaks(plan, self._view(workload), beside) else plan
 
     def holds(self, workload: Workload, plan: Plan) -> bool:

@@ -35,14 +35,15 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What it asks of the planner: nodes for ``slots``, without a ``shape`` nothing. Right as of ``version``.
+    """What it asks of the planner: nodes for ``pods``, without a ``shape`` nothing. Right as of ``version``.
 
-    ``trouble`` is what keeps it from being planned at all.
+    ``pods``: those that stand for the slots without a node, in rank order, with what the PodGroup asks for. ``trouble``
+    is what keeps it from being planned at all.
     """
 
     version: int
     trouble: Reason | None = None
-    slots: tuple[SlotKey, ...] = ()
+    pods: tuple[Pod, ...] = ()
     shape: Shape | None = None
 
 
