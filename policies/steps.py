@@ -64,9 +64,13 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
 def grouped(items: Sequence[T], key: Callable[[T], K]) -> Steps[dict[K, list[T]]]:
     """The items by key, some at a time; the keys and the items of each are in the order given."""
     groups: dict[K, list[T]] = {}
+    last, group = None, list[T]()
     for at in range(0, len(items), AT_ONCE):
         for item in items[at : at + AT_ONCE]:
-            groups.setdefault(key(item), []).append(item)
+            # Most often it is that of the one before: to compare costs less than to hash.
+            if (this := key(item)) != last:
+                last, group = this, groups.setdefault(this, [])
+            group.append(item)
         if len(items) > AT_ONCE:
             yield AT_ONCE // 2
     return groups

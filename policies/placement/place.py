@@ -112,16 +112,14 @@ def placing(
 def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
     """Whether every member could go to the node named for it, all together: the test of a remembered placement."""
     alike: dict[tuple[Requests, Selection], list[int]] = {}
-    kind: tuple[Requests, Selection] | None = None
-    rows: list[int] = []
+    last, rows = None, list[int]()
     for pod in members:
         row = snapshot.rows.get(wanted[pod.uid])
         if row is None:
             return False
-        if kind is None or pod.requests is not kind[0] or pod.selection is not kind[1]:
-            # Most often all of them ask for the same, as one object.
-            kind = pod.requests, pod.selection
-            rows = alike.setdefault(kind, [])
+        if (this := (pod.requests, pod.selection)) != last:
+            # Most often all of them ask for the same.
+            last, rows = this, alike.setdefault(this, [])
         rows.append(row)
     used, places = np.unique([row for rows in alike.values() for row in rows], return_inverse=True)
     taken = np.zeros((len(snapshot.free), len(used)), dtype=np.int64)
