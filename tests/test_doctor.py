@@ -84,7 +84,7 @@ def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> Non
         (lambda c: c.bind.update(bindVerb="binds"), "WrongVerb"),
         (lambda c: c.bind.update(httpTimeout="10s"), "BindTimeoutShort"),
         (lambda c: c.bind.pop("httpTimeout"), "BindTimeoutShort"),
-        (lambda c: c.bind.update(httpTimeout="1m30s"), "BindTimeoutDiffers"),
+        (lambda c: c.bind.update(httpTimeout="15m"), "BindTimeoutDiffers"),
         (lambda c: c.bind.update(httpTimeout="soon"), "BadTimeout"),
         (lambda c: c.ask.update(httpTimeout="30s"), "LongFilterTimeout"),
         (lambda c: c.ask.pop("httpTimeout"), "LongFilterTimeout"),
@@ -112,7 +112,7 @@ def test_every_trap_in_the_configuration_is_found(change: Callable[[Config], Any
 def test_settings_are_held_against_the_configuration() -> None:
     def nothing(_: Config) -> None: ...
 
-    assert configured(nothing, bind_timeout_s=60) == ["BindTimeoutShort"]
+    assert configured(nothing, bind_timeout_s=900) == ["BindTimeoutShort"]
     assert configured(nothing, listen_port=8080)[0] == "NoExtender"
     assert configured(nothing, scheduler_names=("gangs",)) == ["NoProfile", "ProfileNotOurs"]
     assert configured(nothing, mode="advise") == ["Advising"]

@@ -88,7 +88,13 @@ class Settings(BaseSettings):
     )
     kubeconfig: Path | None = Field(None, description="Credentials; without it those of the pod are used.")
     bind_timeout_s: float = Field(
-        30.0, ge=5, le=600, description="The httpTimeout of the extender entry with bindVerb: how long a bind is held."
+        600.0, ge=5, le=3600, description="The httpTimeout of the extender entry with bindVerb: no bind waits longer."
+    )
+    hold_timeout_s: float = Field(
+        30.0,
+        ge=5,
+        description="How long the first held bind of a gang waits for the others; of a job, whose pods may be created "
+        "slowly, from the last pod that came.",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(
@@ -212,6 +218,7 @@ class Settings(BaseSettings):
     def limits(self) -> Limits:
         return Limits(
             post_margin_s=self.bind_margin_s,
+            hold_s=self.hold_timeout_s,
             plan_s=self.plan_timeout_s,
             partial_s=self.partial_grace_s,
             evict_partial=self.evict_partial,

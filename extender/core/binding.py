@@ -135,9 +135,9 @@ class Bindings:
         if workload.members.slots.planned and workload.job is not None:
             # Its pods are still being created: whether they come in time is looked at by itself.
             return deadline
-        if group is None or group.timeout_s is None:
-            return deadline
-        return min(deadline, holds.first_arrived() + group.timeout_s)
+        began = max(holds.first_arrived(), 0.0 if workload.job is None else workload.job.came_at)
+        hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
+        return min(deadline, began + hold_s)
 
     def is_late(self, workload: Workload, now: float) -> bool:
         """Whether something is held that cannot wait any longer."""

@@ -23,7 +23,8 @@ class JobRecord:
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
     is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
     ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
-    pods has to come. ``lost``: nodes on which pods of it are and that are gone or not ready, and since when.
+    pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
+    not ready, and since when.
     """
 
     seen: Job
@@ -36,6 +37,7 @@ class JobRecord:
     failures: int = 0
     not_before: float = 0.0
     coming_until: float = 0.0
+    came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -110,6 +112,10 @@ class JobRecord:
     def expect(self, until: float) -> None:
         """The next of its pods has to come by then."""
         self.coming_until = until
+
+    def come(self, now: float) -> None:
+        """A pod of it has come."""
+        self.came_at = now
 
     def lose(self, node: str, now: float) -> None:
         """Pods of it are on a node that is gone or not ready."""

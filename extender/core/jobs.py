@@ -96,6 +96,7 @@ class Jobs:
         """A pod has filled a slot."""
         if workload.job is not None:
             self._state.creation.came(now)
+            workload.job.come(now)
             self._expect_pods(workload.job, now)
 
     def next_look(self, workload: Workload) -> Iterator[float]:

@@ -10,23 +10,24 @@ class Limits:
     """The core's durations, in seconds, and how much it does at once.
 
     ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
-    first held request expires. ``plan_s``: a placement none of whose members reaches bind by then is planned anew.
-    ``unseen_s``: how long a bind may wait for its pod to show up in the watch. ``partial_s``: how long a half-released
-    gang keeps room for replacements before its bound members are evicted (``evict_partial``). ``report_s``: a reason is
-    reported when it has lasted that long. ``refresh_s``: the numbers in the reasons of those who wait are at most that
-    old. ``slice_units``: what one Tick does of an admission pass, in units of about 5 microseconds
-    (``policies.steps``). ``members``: that a gang may have. ``shapes``: different ones that its members may have, of
-    requests, node selector, affinity, tolerations and topology. ``waiting``: gangs of one namespace that are looked at.
-    ``creation_s``: so long may the next pod of an admitted job take to be created, beside what those that are created
-    before it take; the same bounds how many pods are awaited at a time. ``node_loss_s``: how long a node may be silent
-    before a job that runs on it is started over elsewhere.
-    ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of them are
-    left for the next pass, so that they hold up nobody else.
+    first held request expires. ``hold_s``: how long the first held bind of a gang waits for the others. ``plan_s``: a
+    placement none of whose members reaches bind by then is planned anew. ``unseen_s``: how long a bind may wait for its
+    pod to show up in the watch. ``partial_s``: how long a half-released gang keeps room for replacements before its
+    bound members are evicted (``evict_partial``). ``report_s``: a reason is reported when it has lasted that long.
+    ``refresh_s``: the numbers in the reasons of those who wait are at most that old. ``slice_units``: what one Tick
+    does of an admission pass, in units of about 5 microseconds (``policies.steps``). ``members``: that a gang may have.
+    ``shapes``: different ones that its members may have, of requests, node selector, affinity, tolerations and
+    topology. ``waiting``: gangs of one namespace that are looked at. ``creation_s``: so long may the next pod of an
+    admitted job take to be created, beside what those that are created before it take; the same bounds how many pods
+    are awaited at a time. ``node_loss_s``: how long a node may be silent before a job that runs on it is started over
+    elsewhere. ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of
+    them are left for the next pass, so that they hold up nobody else.
     """
 
     coalesce_s: float = 0.005
     post_margin_s: float = 2.0
     post_member_s: float = 0.01
+    hold_s: float = 30.0
     plan_s: float = 20.0
     unseen_s: float = 1.5
     partial_s: float = 60.0

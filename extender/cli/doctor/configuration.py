@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, warning
+from extender.config.settings import Settings
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
@@ -161,7 +162,6 @@ def _verbs(ours: list[Tree]) -> Iterator[Finding]:
 
 
 def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]:
-    hold_s = facts.settings.bind_timeout_s
     for entry in ours:
         asks = any(entry.get(f"{verb}Verb") for verb in _VERBS[:3])
         binds = bool(entry.get("bindVerb"))
@@ -175,7 +175,7 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
                 "calls inside the serial scheduling cycle", "make two entries: bindVerb alone in the second one",
             )  # fmt: skip
         elif binds:
-            yield from _hold(timeout_s, hold_s, config)
+            yield from _hold(timeout_s, facts.settings, config)
         elif timeout_s > _LONGEST_ASK_S or not entry.get("httpTimeout"):
             yield warning(
                 "LongFilterTimeout", "httpTimeout", f"a hung call stops all scheduling for {timeout_s:g} s",
@@ -183,7 +183,8 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
             )  # fmt: skip
 
 
-def _hold(timeout_s: float, hold_s: float, config: Tree) -> Iterator[Finding]:
+def _hold(timeout_s: float, settings: Settings, config: Tree) -> Iterator[Finding]:
+    hold_s = settings.bind_timeout_s
     if timeout_s < hold_s:
         yield error(
             "BindTimeoutShort", "httpTimeout", f"kube-scheduler waits {timeout_s:g} s for a bind that Muster holds up "
@@ -195,10 +196,11 @@ def _hold(timeout_s: float, hold_s: float, config: Tree) -> Iterator[Finding]:
             f"after {hold_s:g} s", f"set bind_timeout_s: {timeout_s:g} in Muster's settings",
         )  # fmt: skip
     backoff_s = config.get("podMaxBackoffSeconds", 10)
-    if isinstance(backoff_s, int) and backoff_s >= timeout_s:
+    held_s = min(timeout_s, settings.hold_timeout_s)
+    if isinstance(backoff_s, int) and backoff_s >= held_s:
         yield error(
             "BackoffTooLong", "podMaxBackoffSeconds", f"members come back up to {backoff_s} s apart, and are held for "
-            f"{timeout_s:g} s only: they never meet", "set podMaxBackoffSeconds well below the hold: 10",
+            f"{held_s:g} s only: they never meet", "set podMaxBackoffSeconds well below the hold: 10",
         )  # fmt: skip
 
 
