@@ -12,7 +12,6 @@ import numpy as np
 from extender.core.backoff import pause_s
 from extender.core.claims import Claims
 from extender.simulation.replay.course import Course, Life
-from extender.simulation.replay.pods import pods_of
 from extender.simulation.replay.shape import GPU, gpus_of
 from policies.model import Node
 from policies.placement.place import Shortfall, place
@@ -147,14 +146,14 @@ class Fifo:
             self._serve()
 
     def ended(self, life: Life) -> None:
-        for pod in pods_of(life):
+        for pod in life.pods():
             self._claims.release(pod.uid)
         self._serve()
 
     def _serve(self) -> None:
         while self._line:
             life = self._line[0][1]
-            pods = pods_of(life)
+            pods = life.pods()
             found = place(pods, life.arrival.needed, self._claims.snapshot())
             if isinstance(found, Shortfall):
                 return

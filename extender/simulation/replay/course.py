@@ -9,6 +9,9 @@ from typing import Protocol
 
 from extender.simulation.clock import Clock
 from extender.simulation.replay.arrivals import Arrival
+from extender.simulation.replay.shape import GPU
+from policies.model import GANG_GATE, Dialect, GroupRef, Pod, Topology
+from policies.model.topology import SILENT
 
 
 class Use(IntEnum):
@@ -58,6 +61,28 @@ class Life:
     whole_s: float | None = None
     ended_s: float | None = None
     failed: bool = False
+
+    def pods(self, topology: Topology = SILENT) -> list[Pod]:
+        """As the API server would have them: an Indexed Job, gated, without a node, in rank order; always the same."""
+        one = self.arrival
+        ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
+        requests = ((GPU, one.gpus), ("pods", 1))
+        return [
+            Pod(
+                f"{self.number}/{index}",
+                "default",
+                f"{one.name}-{index}",
+                requests,
+                created=one.submit_s,
+                priority=one.priority,
+                gates=(GANG_GATE,),
+                owner=str(self.number),
+                index=index,
+                topology=topology,
+                group=ref,
+            )
+            for index in range(one.pods)
+        ]
 
     def held_gpu_s(self, now: float) -> float:
         """What this try has held so far while its gang was not whole."""

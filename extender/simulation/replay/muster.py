@@ -11,8 +11,8 @@ from dataclasses import replace
 from extender.core.engine import Engine
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
-from extender.simulation.replay.pods import NOTHING_ASKED, pods_of
 from policies.model import Node, Pod, Topology
+from policies.model.topology import SILENT
 
 
 class Muster:
@@ -21,7 +21,7 @@ class Muster:
     ``topology`` is what every job asks of the levels.
     """
 
-    def __init__(self, course: Course, nodes: Sequence[Node], core: Engine, topology: Topology = NOTHING_ASKED) -> None:
+    def __init__(self, course: Course, nodes: Sequence[Node], core: Engine, topology: Topology = SILENT) -> None:
         self._course = course
         self._topology = topology
         self._lives: dict[str, Life] = {}
@@ -29,13 +29,13 @@ class Muster:
         self._control_plane.begin(nodes)
 
     def submitted(self, life: Life) -> None:
-        for pod in pods_of(life, self._topology):
+        for pod in life.pods(self._topology):
             self._lives[pod.uid] = life
             self._control_plane.see(pod)
 
     def ended(self, life: Life) -> None:
         # All have ended before the first is removed: none of them is a member that was lost.
-        uids = [pod.uid for pod in pods_of(life)]
+        uids = [pod.uid for pod in life.pods()]
         for uid in uids:
             self._control_plane.see(replace(self._control_plane.pods[uid], phase="Succeeded"))
         for uid in uids:

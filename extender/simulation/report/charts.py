@@ -19,6 +19,11 @@ _LEFT, _RIGHT, _TOP = 84, 12, 12
 _AREA, _AXIS = 150, 24
 _LONGEST_NAME = 34
 _SOONEST_S = 10.0
+_MARKS = (
+    (_SOONEST_S, "10 s or less"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"),
+    (86400.0 * 4, "4 d"), (86400.0 * 40, "40 d"), (86400.0 * 365, "1 y"),
+)  # fmt: skip
+"""Moments that people think in, for the logarithmic axis."""
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 XOf = Callable[[float | None], float]
@@ -40,10 +45,7 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, 
     The end of ``window_s``, when the last job was submitted, is marked.
     """
     width = WIDTH - _LEFT - _RIGHT
-    parts = [
-        _open(_TOP + _AREA + _AXIS + 4, title),
-        f'<rect class="free" x="{_LEFT}" y="{_TOP}" width="{width}" height="{_AREA}"/>',
-    ]
+    parts = [f'<rect class="free" x="{_LEFT}" y="{_TOP}" width="{width}" height="{_AREA}"/>']
     below = [0.0] * len(curve)
     for use, (style, _) in enumerate(USES):
         above = [under + point[use] for under, point in zip(below, curve, strict=True)]
@@ -52,14 +54,12 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, 
         below = above
     for share, unit in ((0, ""), (0.5, ""), (1, " GPUs")):
         y = _TOP + _AREA * (1 - share)
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(
-            f'<text class="small" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{gpus * share:,.0f}{unit}</text>'
-        )
+        parts.append(_line("grid", _LEFT, y, WIDTH - _RIGHT, y))
+        parts.append(_text("small", _LEFT - 8, y + 4, f"{gpus * share:,.0f}{unit}", "end"))
     if 0 < window_s < end_s:
         x = _LEFT + width * window_s / end_s
-        parts.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_TOP + _AREA}"/>')
-    return "\n".join([*parts, *_time_axis(end_s, width), "</svg>"])
+        parts.append(_line("mark", x, _TOP, x, _TOP + _AREA))
+    return _picture(_TOP + _AREA + _AXIS + 4, title, [*parts, *_time_axis(end_s, width)])
 
 
 def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
@@ -75,52 +75,57 @@ def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
             return left + across + 34
         return left + across * math.log(max(seconds, _SOONEST_S) / _SOONEST_S) / math.log(latest / _SOONEST_S)
 
-    parts = [_open(height, "Waiting time by gang size")]
-    for seconds, text in _marks(latest):
-        x = x_of(seconds)
-        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{height - _AXIS}"/>')
-        parts.append(f'<text class="small" x="{x:.1f}" y="{height - 6}" text-anchor="middle">{text}</text>')
-    parts.append(f'<text class="small" x="{x_of(None):.1f}" y="{height - 6}" text-anchor="middle">never</text>')
+    parts = [_text("small", x_of(None), height - 6, "never", "middle")]
+    for seconds, text in _MARKS:
+        if seconds <= latest:
+            parts.append(_line("grid", x_of(seconds), top, x_of(seconds), height - _AXIS))
+            parts.append(_text("small", x_of(seconds), height - 6, text, "middle"))
     y = float(top)
-    for size in range(len(waits[0])):
-        one = waits[0][size]
-        gpus = "GPU" if one.most_gpus == 1 else "GPUs"
-        parts.append(f'<text class="label" x="0" y="{y + row:.1f}">{size_words(one.most_gpus)} {gpus}</text>')
-        parts.append(f'<text class="small" x="0" y="{y + row + 17:.1f}">{counted(one.jobs, "job")}</text>')
+    for size, one in enumerate(waits[0]):
+        parts.append(
+            _text("label", 0, y + row, f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}")
+        )
+        parts.append(_text("small", 0, y + row + 17, counted(one.jobs, "job")))
         for number, name in enumerate(names):
             parts += _range(name, waits[number][size], number, y + row * (number + 0.5), x_of, left)
-            y_end = y + row * (number + 1)
-        y = y_end + gap
-    return "\n".join([*parts, "</svg>"])
+        y += row * len(names) + gap
+    return _picture(height, "Waiting time by gang size", parts)
 
 
 def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str]) -> str:
     """A bar for each scheduler, cut into parts; all have one scale. ``notes`` stand at their ends."""
     row, left, right = 34, 284, 290
     longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
-    drawn = [_open(len(names) * row + 4, title)]
+    drawn = []
     for number, (name, shares, note) in enumerate(zip(names, rows, notes, strict=True)):
         y, x = number * row + 4, float(left)
-        drawn.append(f'<text class="label" x="0" y="{y + 16}">{_short(name)}</text>')
+        drawn.append(_text("label", 0, y + 16, _short(name)))
         for share in shares:
             wide = share.amount / longest * (WIDTH - left - right)
             if wide > 0:
-                hint = f"<title>{escape(share.label)}</title>"
-                drawn.append(
-                    f'<rect class="{share.style}" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="22">{hint}</rect>'
-                )
+                place = f'class="{share.style}" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="22"'
+                drawn.append(f"<rect {place}><title>{escape(share.label)}</title></rect>")
             x += wide
-        drawn.append(f'<text class="note" x="{x + 10:.1f}" y="{y + 16}">{escape(note)}</text>')
-    return "\n".join([*drawn, "</svg>"])
+        drawn.append(_text("note", x + 10, y + 16, note))
+    return _picture(len(names) * row + 4, title, drawn)
 
 
 def _short(name: str) -> str:
     """As much of a name as fits beside a bar."""
-    return escape(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}...")
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
-def _open(height: float, title: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+def _picture(height: float, title: str, parts: Sequence[str]) -> str:
+    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+    return "\n".join([head, *parts, "</svg>"])
+
+
+def _line(style: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{style}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(style: str, x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: float) -> str:
@@ -144,16 +149,8 @@ def _time_axis(end_s: float, width: float) -> list[str]:
     parts = []
     for number in range(0, int(end_s / size) + 1, step):
         x = _LEFT + width * number * size / end_s
-        text = f"{number} {unit}" if number else "0"
-        parts.append(f'<text class="small" x="{x:.1f}" y="{_TOP + _AREA + 17}" text-anchor="middle">{text}</text>')
+        parts.append(_text("small", x, _TOP + _AREA + 17, f"{number} {unit}" if number else "0", "middle"))
     return parts
-
-
-def _marks(latest: float) -> list[tuple[float, str]]:
-    """Moments that people think in, for the logarithmic axis."""
-    marks = [(_SOONEST_S, "10 s or less"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h")]
-    marks += [(86400.0 * 4, "4 d"), (86400.0 * 40, "40 d"), (86400.0 * 365, "1 y")]
-    return [mark for mark in marks if mark[0] <= latest]
 
 
 def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf, left: float) -> list[str]:
@@ -161,9 +158,9 @@ def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf, left: float
     begin, end = x_of(wait.median_s), x_of(wait.p95_s)
     told = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
     return [
-        f'<text class="small" x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_short(name)}</text>',
-        f'<g class="series-{number % 6}"><title>{escape(told)}</title>'
-        f'<line x1="{begin:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<circle cx="{begin:.1f}" cy="{y:.1f}" r="5"/>'
-        f'<line class="end" x1="{end:.1f}" x2="{end:.1f}" y1="{y - 5:.1f}" y2="{y + 5:.1f}"/></g>',
+        _text("small", left - 12, y + 4, _short(name), "end"),
+        f'<g class="series-{number % 6}"><title>{escape(told)}</title>',
+        _line("range", begin, y, end, y),
+        f'<circle cx="{begin:.1f}" cy="{y:.1f}" r="5"/>',
+        _line("end", end, y - 5, end, y + 5) + "</g>",
     ]

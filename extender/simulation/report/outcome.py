@@ -66,6 +66,11 @@ class Figures:
     rendezvous: float
 
     @property
+    def gpu_hours(self) -> float:
+        """All GPUs over all of the observation."""
+        return self.gpus * self.observed_s / SECONDS_PER_HOUR
+
+    @property
     def drain_s(self) -> float | None:
         """From the last submission to the end of the last job; None unless all completed."""
         return None if self.makespan_s is None else self.makespan_s - self.window_s

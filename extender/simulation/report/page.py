@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
 from extender.simulation.report import charts
 from extender.simulation.report.charts import Share
-from extender.simulation.report.outcome import SECONDS_PER_HOUR, Figures, Outcome, binned
+from extender.simulation.report.outcome import Figures, Outcome, binned
 from extender.simulation.report.style import STYLE
-from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables
+from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables, waited
 from extender.simulation.report.verdict import longer_waits, verdict
 
-_SPANS = ("span-1", "span-2", "span-3", "span-4")
+_USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--free)", "free")]
 
 
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
@@ -71,7 +72,7 @@ def _card(one: Figures, price: float) -> str:
     never = f'<b class="bad">{one.never_started:,}</b>' if one.never_started else "<b>0</b>"
     return (
         f'<div class="card"><h3>{escape(one.scheduler)}</h3>'
-        f"<b>{duration(one.overall.median_s)} / {duration(one.overall.p95_s)}</b>"
+        f"<b>{waited(one.overall)}</b>"
         "<span>waiting, median / 95th percentile</span>"
         f"<b{bad}>{hours(one.held)}</b><span>GPU-hours held without work, {one.held * price:,.0f} USD</span>"
         f"{never}<span>jobs that never started</span></div>"
@@ -85,16 +86,12 @@ def _over_time(outcomes: Sequence[Outcome]) -> list[str]:
         "<p>All GPUs over time. Held without work: a pod has its GPUs, and its gang is not whole. Dashed: the last job "
         "is submitted, and what follows is the drain.</p>",
         '<p class="narrow">Pictures and tables can be moved sideways.</p>',
-        _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
+        _legend(_USES),
     ]
-    for one in outcomes:
-        curve = binned(one.steps, end_s, charts.BINS) if end_s else []
-        if curve:
-            name = one.figures.scheduler
-            parts += [
-                f"<h3>{escape(name)}</h3>",
-                _scroll(charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)),
-            ]
+    for one in outcomes if end_s else ():
+        name, curve = one.figures.scheduler, binned(one.steps, end_s, charts.BINS)
+        picture = charts.area(name, curve, one.figures.gpus, end_s, one.figures.window_s)
+        parts += [f"<h3>{escape(name)}</h3>", _scroll(picture)]
     return parts
 
 
@@ -111,18 +108,16 @@ def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _spans(figures: Sequence[Figures]) -> list[str]:
-    placed = [(one, dict(one.spans)) for one in figures if one.spans]
+    placed = [(one, Counter(dict(one.spans))) for one in figures if one.spans]
     if not placed:
         return []
     counts = sorted({count for _, spanned in placed for count in spanned})
     groups = [(count,) for count in counts[:3]] + ([tuple(counts[3:])] if counts[3:] else [])
     counted = [f"{group[0]}" if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
     names = [f"{words} {'domain' if words == '1' else 'domains'}" for words in counted]
+    parts = list(enumerate(zip(groups, names, strict=True), 1))
     rows = [
-        [
-            Share(style, sum(spanned.get(count, 0) for count in group), name)
-            for style, group, name in zip(_SPANS, groups, names, strict=False)
-        ]
+        [Share(f"span-{number}", sum(map(spanned.__getitem__, group)), name) for number, (group, name) in parts]
         for _, spanned in placed
     ]
     legend = [(f"var(--n{number})", name) for number, name in enumerate(names, 1)]
@@ -140,12 +135,11 @@ def _cost(figures: Sequence[Figures], price: float) -> list[str]:
     for one in figures:
         amounts = (("productive", one.productive), ("starting", one.starting), ("held", one.held), ("free", one.free))
         rows.append([Share(style, gpu_h * price, f"{style}: {gpu_h * price:,.0f} USD") for style, gpu_h in amounts])
-        whole = one.gpus * one.observed_s / SECONDS_PER_HOUR * price
-        notes.append(f"{whole:,.0f} USD, {one.held * price:,.0f} of it held")
+        notes.append(f"{one.gpu_hours * price:,.0f} USD, {one.held * price:,.0f} of it held")
     return [
         "<h2>Cost</h2>",
         f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",
-        _legend([(f"var(--{style})", name) for style, name in charts.USES] + [("var(--free)", "free")]),
+        _legend(_USES),
         _scroll(charts.bars("Cost", [one.scheduler for one in figures], rows, notes)),
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from extender.simulation.report.outcome import Figures, Outcome, binned
+from extender.simulation.report.outcome import Figures, Outcome, Waits, binned
 
 CURVE_BINS = 240
 
@@ -46,12 +46,9 @@ def tables(figures: Sequence[Figures], price: float) -> list[Table]:
 
 def waiting(figures: Sequence[Figures]) -> Table:
     """Median and 95th percentile of the waiting time, by gang size and scheduler."""
-    rows = []
-    for waits in zip(*(one.waits for one in figures), strict=True):
-        cells = tuple(f"{duration(one.median_s)} / {duration(one.p95_s)}" for one in waits)
-        rows.append((size_words(waits[0].most_gpus), f"{waits[0].jobs:,}", *cells))
-    overall = (f"{duration(one.overall.median_s)} / {duration(one.overall.p95_s)}" for one in figures)
-    rows.append(("all", f"{figures[0].jobs:,}", *overall))
+    sizes = zip(*(one.waits for one in figures), strict=True)
+    rows = [(size_words(waits[0].most_gpus), f"{waits[0].jobs:,}", *map(waited, waits)) for waits in sizes]
+    rows.append(("all", f"{figures[0].jobs:,}", *(waited(one.overall) for one in figures)))
     names = tuple(one.scheduler for one in figures)
     return Table("Waiting until the gang is whole: median / 95th percentile", ("GPUs", "jobs", *names), rows)
 
@@ -71,15 +68,9 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
         ("GPU-hours held by gangs that never became complete", lambda one: hours(one.held_in_vain)),
         ("Free GPU-hours", lambda one: hours(one.free)),
         ("GPUs held without work, at the worst moment", lambda one: f"{one.held_at_most:,}"),
-        (
-            "Utilisation (productive GPUs) while jobs arrive",
-            lambda one: "-" if one.utilisation is None else f"{100 * one.utilisation:.1f} %",
-        ),
+        ("Utilisation (productive GPUs) while jobs arrive", lambda one: share(one.utilisation)),
         (f"Cost of GPUs held without work, at {price:.2f} USD", lambda one: f"{one.held * price:,.0f} USD"),
-        (
-            f"Cost of the whole cluster, at {price:.2f} USD",
-            lambda one: f"{one.gpus * one.observed_s / 3600 * price:,.0f} USD",
-        ),
+        (f"Cost of the whole cluster, at {price:.2f} USD", lambda one: f"{one.gpu_hours * price:,.0f} USD"),
     ]
     cells = [(label, *(figure(one) for one in figures)) for label, figure in rows]
     return Table("What the GPUs did", ("", *(one.scheduler for one in figures)), cells)
@@ -123,9 +114,18 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:.1f} d"
 
 
+def waited(one: Waits) -> str:
+    """Median and 95th percentile."""
+    return f"{duration(one.median_s)} / {duration(one.p95_s)}"
+
+
 def counted(count: int, thing: str) -> str:
     """1 job, 2 jobs, 15,802 jobs."""
     return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
+def share(part: float | None) -> str:
+    return "-" if part is None else f"{100 * part:.1f} %"
 
 
 def hours(amount: float) -> str:

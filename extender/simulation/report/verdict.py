@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from extender.simulation.report.outcome import Figures, Outcome, Waits
-from extender.simulation.report.tables import counted, duration, hours, size_words
+from extender.simulation.report.tables import counted, hours, size_words, waited
 
 MUSTER, ORDERED, BOUND = "muster", "fifo", "ideal"
 _FACTOR, _LEAST_S = 1.1, 60.0
@@ -20,7 +20,7 @@ def verdict(outcomes: Sequence[Outcome], price: float) -> str:
     if others:
         one = others[0]
         parts.append(f"With {one.scheduler} {_started(one)}{_held(one, price)}.")
-    waits = [f"{_waits(one.overall)} with {one.scheduler}" for one in (ours, *others[:1])]
+    waits = [f"{waited(one.overall)} with {one.scheduler}" for one in (ours, *others[:1])]
     parts.append(f"The median and the 95th percentile of the waiting time are {', and '.join(waits)}.")
     return " ".join(parts)
 
@@ -35,7 +35,7 @@ def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
         pairs = zip(ours.figures.waits, other.figures.waits, strict=True)
         worse = [(mine, theirs) for mine, theirs in pairs if _longer(mine, theirs)]
         if worse:
-            where = "; ".join(f"{_size(mine)}: {_waits(mine)} against {_waits(theirs)}" for mine, theirs in worse)
+            where = "; ".join(f"{_size(mine)}: {waited(mine)} against {waited(theirs)}" for mine, theirs in worse)
             why = " ".join(_why(ours, other, [mine for mine, _ in worse]))
             found.append(f"Longer than with {other.figures.scheduler}: {where}. {why}")
     return found
@@ -56,10 +56,6 @@ def _held(one: Figures, price: float) -> str:
     if one.held < 0.01:
         return " and no GPU is held without work"
     return f" and {hours(one.held)} GPU-hours ({one.held * price:,.0f} USD) are held without work"
-
-
-def _waits(one: Waits) -> str:
-    return f"{duration(one.median_s)} / {duration(one.p95_s)}"
 
 
 def _size(one: Waits) -> str:
@@ -83,14 +79,11 @@ def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]
         yield f"{ORDERED} lets no job pass an older one: large gangs get room sooner, and the jobs behind them wait."
     elif theirs.held > mine.held and any(one.most_gpus in ours.gangs for one in worse):
         yield (
-            f"A gang waits as a whole until there is room for all of its pods, and smaller jobs start in the meantime. "
+            "A gang waits as a whole until there is room for all of its pods, and smaller jobs start in the meantime. "
             f"{theirs.scheduler} gives GPUs to its pods one by one, which keeps that room for it: "
             f"{hours(theirs.held)} GPU-hours were held without work for that."
         )
-    if any(one.most_gpus not in ours.gangs for one in worse) and (sooner := _sooner(mine, theirs)):
-        yield f"In turn {', '.join(sooner)} wait less, and use GPUs that single pods use with {theirs.scheduler}."
-
-
-def _sooner(mine: Figures, theirs: Figures) -> list[str]:
     pairs = zip(mine.waits, theirs.waits, strict=True)
-    return [f"jobs of {_size(one)}" for one, other in pairs if _longer(other, one)]
+    sooner = ", ".join(f"jobs of {_size(one)}" for one, its in pairs if _longer(its, one))
+    if sooner and any(one.most_gpus not in ours.gangs for one in worse):
+        yield f"In turn {sooner} wait less, and use GPUs that single pods use with {theirs.scheduler}."
