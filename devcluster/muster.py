@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
 Tree = dict[str, Any]
 
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_CONTAINERS = [{"name": "main", "image": "none"}]
 _LAST_POLICY = "muster-extender-events"
 _FORGED: Tree = {
     "apiVersion": "events.k8s.io/v1",
@@ -176,13 +178,39 @@ def _wait_for_policies(cluster: Cluster) -> None:
 
 def install_gate(cluster: Cluster) -> None:
     """Apply the admission policy that gates members of gangs, and return when it is in force."""
-    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / "admission-gate"))
-    meta = {"name": "muster-probe", "annotations": {"muster.dev/pod-group": "probe"}}
-    containers = [{"name": "main", "image": "none"}]
-    probe = {"metadata": meta, "spec": {"schedulerName": "muster", "containers": containers}}
+    _apply_component(cluster, "admission-gate")
+    _until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
+
+
+def install_job_admission(cluster: Cluster) -> None:
+    """Apply the admission policies for jobs and for their pods, and return when they are in force."""
+    _apply_component(cluster, "job-admission")
+    meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
+    template = {"spec": {"restartPolicy": "Never", "containers": _CONTAINERS}}
+    job = {"metadata": meta, "spec": {"template": template}}
+    _until_created_so(
+        cluster, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
+    )
+    _until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
+
+
+def _apply_component(cluster: Cluster, name: str) -> None:
+    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
+
+
+def _pod(annotations: Tree) -> Tree:
+    meta = {"name": "muster-probe", "annotations": annotations}
+    return {"metadata": meta, "spec": {"schedulerName": "muster", "containers": _CONTAINERS}}
+
+
+def _is_gated(pod: Tree) -> bool:
+    return "schedulingGates" in pod["spec"]
+
+
+def _until_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> None:
+    """The API server takes a policy up a while after it is written, and says so nowhere: try, without creating."""
     deadline = time.monotonic() + PATIENCE_S
-    # The API server takes a policy up a while after it is written, and says so nowhere: try, without creating a pod.
-    while "schedulingGates" not in cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", probe)["spec"]:
+    while not holds(cluster.api.create(f"{collection}?dryRun=All", probe)):
         if time.monotonic() > deadline:
             raise ClusterError(f"the admission policy was not in force after {PATIENCE_S:.0f} s")
         time.sleep(POLL_EVERY_S)

@@ -57,6 +57,38 @@ def test_what_ships_has_no_fault() -> None:
     assert codes(Facts(load(BASE / "muster.yaml"), scheduler=shipped())) == []
 
 
+def admission(*components: str) -> Facts:
+    """An installation with these components of admission policies."""
+    files = [file for one in components for file in (BASE.parent / "components" / one).glob("*.yaml")]
+    found = [one for file in files for one in yaml.safe_load_all(file.read_text())]
+    kinds = {kind: {one["metadata"]["name"]: one for one in found if one["kind"] == kind} for kind in (POLICY, BINDING)}
+    return Facts(load(None), scheduler=shipped(), policies=kinds[POLICY], policy_bindings=kinds[BINDING])
+
+
+POLICY, BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
+
+
+def test_the_policies_for_jobs_are_no_gate_for_gangs() -> None:
+    assert codes(admission("admission-gate", "job-admission")) == []
+    assert codes(admission("admission-gate")) == []
+    assert codes(admission("job-admission")) == ["NoGate"]
+
+
+@pytest.mark.parametrize("name", ["muster-gang-gate", "muster-jobs", "muster-job-pods"])
+def test_a_policy_that_is_not_bound_does_nothing(name: str) -> None:
+    facts = admission("admission-gate", "job-admission")
+    assert facts.policy_bindings is not None
+    del facts.policy_bindings[name]
+    assert codes(facts) == ["GateNotBound"]
+
+
+def test_a_policy_for_other_profiles_is_told() -> None:
+    facts = admission("admission-gate", "job-admission")
+    facts.scheduler = shipped() | {"profiles": [{"schedulerName": "gpus"}]}
+    facts.settings = load(None, scheduler_names=("gpus",))
+    assert codes(facts) == ["GateElsewhere", "GateElsewhere"]
+
+
 def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     said = [re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", page.read_text(), re.DOTALL) for page in pages]

@@ -53,6 +53,13 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -
     return process
 
 
+def install_crds(cluster: Cluster, name: str, progress: Progress = silent) -> None:
+    """Its kinds alone, without its process and its webhooks; returns when they are served."""
+    controller = CATALOGUE[name]
+    source = Module(controller.folder, {name: controller.package}).source(controller.module, progress)
+    _install_crds(cluster, source, controller.crds)
+
+
 def _documents(source: Path, pattern: str) -> Iterator[Object]:
     for path in sorted(source.glob(pattern)):
         for document in yaml.safe_load_all(path.read_text()):

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.core.advisory import Mode
+from extender.kube.dialects import POD_GROUP
 from policies.model import GANG_GATE
 
 TESTED = (1, 36)
@@ -55,16 +56,17 @@ def _gate(facts: Facts) -> Iterator[Finding]:
         return
     install = "kubectl apply -k manifests/components/admission-gate"
     ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
-    if not ours:
+    # Those for jobs know of gangs that Muster made of jobs alone.
+    if not any(POD_GROUP in str(one.get("spec")) for one in ours.values()):
         slower = "pods are not gated at admission: gangs start as safely, and several times slower"
         yield warning("NoGate", POLICY, slower, install)
     bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]
     for name, policy in ours.items():
         if name not in bound:
-            unbound = "the policy has no MutatingAdmissionPolicyBinding: it gates nobody"
-            yield warning("GateNotBound", name, unbound, install)
+            unbound = "the policy has no MutatingAdmissionPolicyBinding: it does nothing"
+            yield warning("GateNotBound", name, unbound, "apply its component again")
         said = " ".join(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or [])
-        for scheduler in facts.ours:
+        for scheduler in facts.ours if "schedulerName" in said else ():
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
                 yield warning(
                     "GateElsewhere", name, f"its matchConditions do not name the profile {scheduler}",

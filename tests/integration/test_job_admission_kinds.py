@@ -1,0 +1,189 @@
+"""On a real API server: what the admission policies do to JobSets and training jobs, whose kinds come after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import ApiError, Object
+from devcluster.controllers import install_crds, start_controller
+from devcluster.muster import install_gate, install_job_admission
+from tests.integration.team import GANG, NODES, PLAN, QUEUE, REQUIRED, WORKLOAD, Team, node_names, ours
+
+TRAINING = {
+    "PyTorchJob": ("v1", "pytorchjobs", "pytorchReplicaSpecs", "pytorch"),
+    "TFJob": ("v1", "tfjobs", "tfReplicaSpecs", "tensorflow"),
+    "XGBoostJob": ("v1", "xgboostjobs", "xgbReplicaSpecs", "xgboost"),
+    "PaddleJob": ("v1", "paddlejobs", "paddleReplicaSpecs", "paddle"),
+    "JAXJob": ("v1", "jaxjobs", "jaxReplicaSpecs", "jax"),
+    "MPIJob": ("v2beta1", "mpijobs", "mpiReplicaSpecs", "mpi"),
+}
+ROLES = {"PyTorchJob": ("Master", "Worker"), "MPIJob": ("Launcher", "Worker")}
+MANAGE = {"manage_jobs": "true"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install_gate(running)
+        install_job_admission(running)
+        start_controller(running, "jobset")
+        for operator in ("training-operator", "mpi-operator"):
+            install_crds(running, operator)
+        yield running
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Team:
+    return Team(cluster)
+
+
+def template(**spec: Any) -> Object:
+    return {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}], **spec}}
+
+
+def jobset(*replicas: int, spec: Object | None = None, **meta: Any) -> Object:
+    """Replicated jobs of Jobs of two pods; the last one names a scheduler."""
+    jobs = [
+        {
+            "name": f"role-{at}",
+            "replicas": count,
+            "template": {"metadata": {"labels": GANG}, "spec": {"parallelism": 2, "completions": 2, "template": pods}},
+        }
+        for at, (count, pods) in enumerate(
+            zip(replicas, [template()] * (len(replicas) - 1) + [template(schedulerName="volcano")], strict=True)
+        )
+    ]
+    header = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    return {**header, "metadata": {"name": "train", **meta}, "spec": {"replicatedJobs": jobs, **(spec or {})}}
+
+
+def training(kind: str, policy: Object | None, **meta: Any) -> Object:
+    """Two roles; nothing names a scheduler."""
+    version, _, field, container = TRAINING[kind]
+    pods = {"spec": {"containers": [{"name": container, "image": "train"}]}}
+    roles = {role: {"replicas": 1, "template": pods} for role in ROLES.get(kind, ("Worker",))}
+    spec: Object = {field: roles} | ({} if policy is None else {"runPolicy": policy})
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": kind,
+        "metadata": {"name": "train", "labels": QUEUE} | meta,
+        "spec": spec,
+    }
+
+
+def collection(team: Team, kind: str) -> str:
+    if kind == "JobSet":
+        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{team.name}/jobsets"
+    version, plural, _, _ = TRAINING[kind]
+    return f"/apis/kubeflow.org/{version}/namespaces/{team.name}/{plural}"
+
+
+def create(team: Team, manifest: Object) -> Object:
+    """A policy takes a new kind up a moment after the API server: until then it answers 503."""
+    path = collection(team, manifest["kind"])
+    while True:
+        try:
+            return team.api.create(path, manifest)
+        except ApiError as refused:
+            if refused.code != 503:
+                raise
+
+
+def schedulers(one: Object) -> list[str]:
+    spec = one["spec"]
+    if one["kind"] == "JobSet":
+        pods = [job["template"]["spec"]["template"] for job in spec["replicatedJobs"]]
+    else:
+        pods = [role["template"] for role in spec[TRAINING[one["kind"]][2]].values()]
+    return [pod["spec"].get("schedulerName", "") for pod in pods]
+
+
+def suspended(one: Object) -> bool:
+    holder = one["spec"] if one["kind"] == "JobSet" else one["spec"].get("runPolicy", {})
+    return bool(holder.get("suspend", False))
+
+
+def suspension(kind: str, *, to: bool, plan: str | None = None) -> Object:
+    spec: Object = {"suspend": to} if kind == "JobSet" else {"runPolicy": {"suspend": to}}
+    return {"spec": spec} | ({} if plan is None else {"metadata": {"annotations": {PLAN: plan}}})
+
+
+@pytest.mark.parametrize("kind", TRAINING)
+@pytest.mark.parametrize("policy", [None, {}, {"suspend": False}, {"suspend": True}])
+def test_a_managed_training_job_is_created_suspended(team: Team, kind: str, policy: Object | None) -> None:
+    one = create(team, training(kind, policy))
+    assert suspended(one)
+    assert set(schedulers(one)) == {"muster"}
+
+
+@pytest.mark.parametrize("kind", TRAINING)
+def test_any_other_training_job_is_left_alone(team: Team, kind: str) -> None:
+    cases: list[tuple[Object, Object]] = [
+        ({"labels": {}}, {}),
+        ({"labels": QUEUE | {"muster.dev/gang": "false"}}, {}),
+        ({}, {"managedBy": "kueue.x-k8s.io/multikueue"}),
+    ]
+    for number, (meta, policy) in enumerate(cases):
+        one = create(team, training(kind, policy, name=f"train-{number}", **meta))
+        assert not suspended(one)
+        assert set(schedulers(one)) == {""}
+
+
+def test_a_managed_jobset_is_created_suspended_and_its_jobs_are_its_own(cluster: Cluster) -> None:
+    team = Team(cluster, **MANAGE)
+    one = create(team, jobset(1, 2, 1))
+    assert suspended(one)
+    assert ours(one) == GANG
+    assert schedulers(one) == ["muster", "muster", "volcano"]
+    jobs = team.api.wait_for(team.jobs, lambda jobs: len(jobs) == 4)
+    assert all(job["spec"]["suspend"] for job in jobs)
+    # As its controller starts them: nothing of ours holds them.
+    team.api.patch(f"{collection(team, 'JobSet')}/train", suspension("JobSet", to=False, plan="{}"))
+    team.api.wait_for(team.jobs, lambda jobs: len(jobs) == 4 and not any(job["spec"]["suspend"] for job in jobs))
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "PyTorchJob", "MPIJob"])
+def test_it_starts_with_a_plan_alone(team: Team, kind: str) -> None:
+    manifest = jobset(1, labels=QUEUE) if kind == "JobSet" else training(kind, None)
+    path = f"{collection(team, kind)}/{create(team, manifest)['metadata']['name']}"
+    assert suspended(team.api.patch(path, suspension(kind, to=False)))
+    assert suspended(team.api.patch(path, suspension(kind, to=False, plan="")))
+    started = team.api.patch(path, suspension(kind, to=False, plan="{}"))
+    assert not suspended(started)
+    assert not suspended(team.api.patch(path, {"metadata": {"labels": {"a": "b"}}}))
+    stopped = team.api.patch(path, suspension(kind, to=True))
+    assert suspended(stopped)
+    assert PLAN not in stopped["metadata"].get("annotations", {})
+    assert suspended(team.api.patch(path, suspension(kind, to=False)))
+
+
+def test_pods_of_a_jobset_are_led_by_job_and_index(team: Team) -> None:
+    create(team, jobset(2, 1, labels=QUEUE))
+    jobs = [{"op": "add", "path": "/spec/suspend", "value": False}]
+    jobs.append({"op": "add", "path": "/metadata/annotations", "value": {PLAN: "{}"}})
+    for at, nodes in enumerate(("a,b;c,d", "e,f")):
+        path = f"/spec/replicatedJobs/{at}/template/spec/template/metadata"
+        annotations = {WORKLOAD: "uid", NODES: nodes}
+        jobs.append({"op": "add", "path": path, "value": {"annotations": annotations}})
+    team.api.patch(f"{collection(team, 'JobSet')}/train", jobs, "application/json-patch+json")
+    pods = team.api.wait_for(team.pods, lambda pods: len(pods) == 6)
+    led = {}
+    for pod in pods:
+        labels = pod["metadata"]["labels"]
+        slot = (
+            labels["jobset.sigs.k8s.io/replicatedjob-name"],
+            *(labels["jobset.sigs.k8s.io/job-index"], labels["batch.kubernetes.io/job-completion-index"]),
+        )
+        led[slot] = node_names(pod) if REQUIRED in str(pod["spec"]) else []
+    assert led == {
+        ("role-0", "0", "0"): ["a"],
+        ("role-0", "0", "1"): ["b"],
+        ("role-0", "1", "0"): ["c"],
+        ("role-0", "1", "1"): ["d"],
+        ("role-1", "0", "0"): [],  # of another scheduler
+        ("role-1", "0", "1"): [],
+    }

@@ -1,0 +1,170 @@
+"""On a real API server: the pods of started jobs are led to their nodes when they are created, or gated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import install_gate, install_job_admission
+from policies.model import GANG_GATE
+from tests.integration.team import (
+    COMPLETION,
+    JOB_INDEX,
+    NODES,
+    PLAN,
+    REPLICA,
+    REQUIRED,
+    WORKLOAD,
+    Team,
+    is_gated,
+    node_names,
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install_gate(running)
+        install_job_admission(running)
+        yield running
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Team:
+    return Team(cluster)
+
+
+@pytest.mark.parametrize("label", [COMPLETION, REPLICA])
+@pytest.mark.parametrize("count", [1, 8, 64, 1000])
+def test_a_pod_is_pinned_to_the_node_of_its_index(team: Team, label: str, count: int) -> None:
+    nodes = [f"node-{at}" for at in range(count)]
+    for index in {0, count // 2, count - 1}:
+        pod = team.pod(",".join(nodes), {label: str(index)})
+        assert node_names(pod) == [nodes[index]]
+        assert not is_gated(pod)
+        assert pod["metadata"]["annotations"] == {WORKLOAD: "uid", "muster.dev/pod-group": "job-train", "kept": "yes"}
+
+
+def test_a_pod_of_a_jobset_is_pinned_by_its_job_and_its_index(team: Team) -> None:
+    for job, index, node in ((0, 0, "a"), (0, 1, "b"), (1, 0, "c"), (1, 1, "d")):
+        assert node_names(team.pod("a,b;c,d", {JOB_INDEX: str(job), COMPLETION: str(index)})) == [node]
+    assert is_gated(team.pod("a,b;c,d", {JOB_INDEX: "2", COMPLETION: "0"}))
+    assert is_gated(team.pod("a,b;c,d", {JOB_INDEX: "1", COMPLETION: "2"}))
+
+
+def test_the_only_pod_of_its_template_needs_no_index(team: Team) -> None:
+    assert node_names(team.pod("a", {})) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "labels"),
+    [
+        ("a,b", {COMPLETION: "2"}),
+        ("a", {COMPLETION: "1"}),
+        ("a,b", {}),
+        (",b", {REPLICA: "0"}),
+        ("a,b", {COMPLETION: "x"}),
+        ("a,b", {COMPLETION: "99999999999999999999"}),
+        ("a,b", {JOB_INDEX: "x", COMPLETION: "0"}),
+        ("", {COMPLETION: "0"}),
+        (None, {COMPLETION: "0"}),
+    ],
+)
+def test_a_pod_that_cannot_be_pinned_is_gated_without_the_plan(
+    team: Team, nodes: str | None, labels: dict[str, str]
+) -> None:
+    pod = team.pod(nodes, labels)
+    assert pod["spec"]["schedulingGates"] == [{"name": GANG_GATE}]
+    assert "affinity" not in pod["spec"]
+    assert NODES not in pod["metadata"]["annotations"]
+    beside = team.pod(nodes, labels, schedulingGates=[{"name": "example.com/quota"}])
+    assert beside["spec"]["schedulingGates"] == [{"name": "example.com/quota"}, {"name": GANG_GATE}]
+    assert team.pod(nodes, labels, schedulingGates=[{"name": GANG_GATE}])["spec"]["schedulingGates"] == [
+        {"name": GANG_GATE}
+    ]
+
+
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+LIKED = [{"weight": 1, "preference": {"matchExpressions": [ZONE]}}]
+APART = {REQUIRED: [{"topologyKey": "zone", "labelSelector": {}}]}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"podAntiAffinity": APART},
+        {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": LIKED}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}}},
+        {
+            "podAntiAffinity": APART,
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": LIKED,
+                REQUIRED: {
+                    "nodeSelectorTerms": [{"matchExpressions": [ZONE]}, {"matchExpressions": [ZONE | {"key": "rack"}]}]
+                },
+            },
+        },
+    ],
+    ids=["apart", "preferred", "required", "all"],
+)
+def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
+    affinity = team.pod("a,b", {COMPLETION: "1"}, affinity=own)["spec"]["affinity"]
+    assert affinity.get("podAntiAffinity") == own.get("podAntiAffinity")
+    found, given = affinity["nodeAffinity"], own.get("nodeAffinity", {})
+    liked = "preferredDuringSchedulingIgnoredDuringExecution"
+    assert found.get(liked) == given.get(liked)
+    name = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+    terms = given.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
+    assert found[REQUIRED]["nodeSelectorTerms"] == [term | {"matchFields": [name]} for term in terms]
+
+
+def named(*nodes: str) -> Object:
+    """The affinity that Muster writes into a template."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in nodes]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]} for field in fields]}}}
+
+
+def test_a_pod_whose_template_names_its_nodes_is_left_alone(team: Team) -> None:
+    pod = team.pod(None, {COMPLETION: "0"}, affinity=named("a", "b"))
+    assert (pod["spec"]["affinity"], is_gated(pod)) == (named("a", "b"), False)
+    # An affinity of its user's names none.
+    assert is_gated(
+        team.pod(None, {}, affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "given"),
+    [({WORKLOAD: ""}, {}), ({}, {"schedulerName": "default-scheduler"}), ({}, {"nodeName": "node-7"})],
+    ids=["given back", "another scheduler", "on a node"],
+)
+def test_any_other_pod_is_not_led(team: Team, annotations: Object, given: Object) -> None:
+    pod = team.pod("a,b", {COMPLETION: "1"}, annotations=annotations | {"muster.dev/pod-group": ""}, **given)
+    assert ("affinity" in pod["spec"], is_gated(pod)) == (False, False)
+
+
+def test_members_of_no_job_are_gated_as_before(team: Team) -> None:
+    for named_by, gated in (
+        ({"muster.dev/pod-group": "gang"}, True),
+        ({"scheduling.x-k8s.io/pod-group": "gang", "muster.dev/pod-group": ""}, True),
+        ({"muster.dev/pod-group": ""}, False),
+    ):
+        assert is_gated(team.pod(None, {}, annotations={WORKLOAD: ""} | named_by)) is gated
+    beside = [{"name": "example.com/quota"}]
+    pod = team.pod(None, {}, annotations={WORKLOAD: ""}, schedulingGates=beside)
+    assert pod["spec"]["schedulingGates"] == [*beside, {"name": GANG_GATE}]
+
+
+def test_a_started_job_has_its_pods_on_the_nodes_of_its_plan(cluster: Cluster, team: Team) -> None:
+    cluster.add_nodes(2, prefix="led")
+    team.create(team.job())
+    annotations = {WORKLOAD: "uid", NODES: "led-1,led-0"}
+    start = {"suspend": False, "template": {"metadata": {"annotations": annotations}}}
+    team.patch({"metadata": {"annotations": {PLAN: '{"": "led-1,led-0"}'}}, "spec": start})
+    pods = team.api.wait_for(team.pods, lambda pods: len(pods) == 2)
+    by_index = {pod["metadata"]["labels"][COMPLETION]: node_names(pod) for pod in pods}
+    assert by_index == {"0": ["led-1"], "1": ["led-0"]}
+    assert not any(NODES in pod["metadata"]["annotations"] or is_gated(pod) for pod in pods)

@@ -1,0 +1,66 @@
+"""manifests/components/job-admission says the same as the settings, the code and the gate beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.model import GANG_GATE
+from tests.test_manifests import document, documents
+
+FOLDER = "components/job-admission"
+DOCUMENTS = [
+    one
+    for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in ("jobs", "pods")))
+    for one in documents(name)
+]
+POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicy"}
+
+
+def conditions(name: str) -> dict[str, str]:
+    return {one["name"]: one["expression"] for one in POLICIES[name]["matchConditions"]}
+
+
+def mutation(name: str) -> str:
+    [only] = POLICIES[name]["mutations"]
+    expression: str = only["jsonPatch"]["expression"]
+    return expression
+
+
+def test_the_component_has_every_file_and_every_policy_is_bound() -> None:
+    assert document(f"{FOLDER}/kustomization.yaml")["resources"] == ["jobs.yaml", "pods.yaml"]
+    bindings = {one["spec"]["policyName"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicyBinding"}
+    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-jobs", "muster-job-pods"}
+
+
+def test_jobs_fail_closed_and_pods_fail_open() -> None:
+    assert {name: spec["failurePolicy"] for name, spec in POLICIES.items()} == {
+        "muster-gang-gate": "Ignore",
+        "muster-jobs": "Fail",
+        "muster-job-pods": "Ignore",
+    }
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_patches_are_the_cheap_kind(name: str) -> None:
+    assert [one["patchType"] for one in POLICIES[name]["mutations"]] == ["JSONPatch"]
+
+
+def test_scheduler_names_agree() -> None:
+    names: Any = document("base/muster.yaml")["scheduler_names"]
+    for policy in ("muster-gang-gate", "muster-job-pods"):
+        assert conditions(policy)["meant-for-muster"] == f"object.spec.schedulerName in {names!r}"
+    assert f"'/spec/schedulerName', value: '{names[0]}'" in mutation("muster-jobs")
+
+
+def test_each_pod_is_changed_by_one_policy_alone() -> None:
+    """So it does not matter which of them the API server asks first."""
+    workload = "object.metadata.?annotations[?'muster.dev/workload'].orValue('')"
+    assert conditions("muster-job-pods")["of-a-started-job"] == f"{workload} != ''"
+    assert conditions("muster-gang-gate")["not-of-a-started-job"] == f"{workload} == ''"
+
+
+def test_the_gate_is_that_of_the_code() -> None:
+    for policy in ("muster-gang-gate", "muster-job-pods"):
+        assert mutation(policy).count(f"{{'name': '{GANG_GATE}'}}") == 2
