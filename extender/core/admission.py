@@ -145,7 +145,7 @@ class Admission:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 everybody = True
             self._vain += cost
-        yield from self._drop_shortfalls_of_nobody()
+        yield from self._shortfalls.forget(state)
         line = yield from self._line(list(state.waiting.keys if everybody else state.waiting.stale))
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
@@ -229,13 +229,12 @@ class Admission:
 
     def _await_creation(self, workload: Workload) -> bool:
         """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
-        podsets, creation = workload.podsets, self._state.creation
-        if podsets is None or creation.has_room(podsets.minimum, self._state.limits.creation_s):
+        podsets, state = workload.podsets, self._state
+        if podsets is None or state.creation.has_room(podsets.minimum, state.limits.creation_s):
             return False
         workload.retries.pause(self._now + _CREATION_S)
-        text = f"{creation.awaited} pods of jobs that were started before it are yet to be created"
-        self._explain(workload, Reason("Creating", f"{text}, at {creation.rate:.0f} a second", warning=False))
-        self._state.touch(workload)
+        self._explain(workload, state.creation.reason)
+        state.touch(workload)
         return True
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
@@ -298,12 +297,3 @@ class Admission:
             workload.telling.explain_surplus(why)
             why = running(workload)
         explain(self._state, workload, why, self._now)
-
-    def _drop_shortfalls_of_nobody(self) -> Steps[None]:
-        """Shapes that no waiting workload has any more."""
-        state = self._state
-        if len(self._shortfalls) <= len(state.waiting.keys):
-            return
-        yield len(state.waiting.keys) // 8
-        demands = [state.workloads[key].demand for key in state.waiting.keys]
-        self._shortfalls.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)

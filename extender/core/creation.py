@@ -5,6 +5,7 @@ By default it sends 20 requests a second, so four gangs of 512 take 100 s to exi
 
 from __future__ import annotations
 
+from extender.core.reasons import Reason
 from policies.model import GroupKey
 
 DEFAULT_RATE = 20.0
@@ -41,6 +42,12 @@ class Creation:
             observed = self._came / (now - self._began)
             self.rate = min(_FASTEST, max(_SLOWEST, (self.rate + observed) / 2))
             self._began, self._came = now, 0
+
+    @property
+    def reason(self) -> Reason:
+        """Why another job waits."""
+        text = f"{self.awaited} pods of jobs that were started before it are yet to be created"
+        return Reason("Creating", f"{text}, at {self.rate:.0f} a second", warning=False)
 
     def takes_s(self) -> float:
         """How long it takes until all are there."""

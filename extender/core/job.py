@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from policies.model import Job, PodSets, SlotKey
+from policies.model import Job, Pod, PodSets, SlotKey
 
 
 class JobWrite(Enum):
@@ -92,6 +92,10 @@ class JobRecord:
                 for one in self.seen.podsets.podsets
             ),
         )
+
+    def leads(self, pod: Pod) -> bool:
+        """Whether it was created led to its node, by the plan on the job, and nobody has refused it since."""
+        return self.plan is not None and pod.identity in self.plan and not pod.gates and pod.refusal is None
 
     def rest_is_over(self, now: float) -> bool:
         """Whether it may be written to."""

@@ -10,6 +10,8 @@ from enum import Enum
 
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
+from extender.core.state import State
+from policies.steps import Steps
 
 
 class Lack(Enum):
@@ -65,6 +67,15 @@ class Shortfalls:
         """Whatever was found of this cause may be wrong."""
         for scope, shape in self.shapes(lack):
             self.drop(lack, shape, scope)
+
+    def forget(self, state: State) -> Steps[None]:
+        """Shapes that no waiting workload has any more."""
+        keys = state.waiting.keys
+        if len(self) <= len(keys):
+            return
+        yield len(keys) // 8
+        demands = [state.workloads[key].demand for key in keys]
+        self.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)
 
     def keep(self, shapes: Iterable[Shape]) -> None:
         """Nobody asks for others any more."""

@@ -68,7 +68,7 @@ class Steering:
         state, pod = self._state, member.pod
         state.assume(workload, member, node)
         workload.wait_until(now + state.limits.plan_s)
-        if workload.follows_plan(pod):
+        if workload.job is not None and workload.job.leads(pod):
             workload.members.step(member, Step.LED, "")
             return
         if self._pin(workload, pod, node):

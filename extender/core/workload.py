@@ -259,12 +259,6 @@ class Workload:
         index = old.index if old is not None else self.members.slots.vacant(f"{pod.owner}{pod.series}")
         return pod if index is None else replace(pod, index=index)
 
-    def follows_plan(self, pod: Pod) -> bool:
-        """Whether it was created led to its node, by the plan on its job, and nobody has refused it since."""
-        if self.job is None or self.job.plan is None or pod.gates or pod.refusal is not None:
-            return False
-        return pod.identity in self.job.plan
-
     @property
     def paused(self) -> bool:
         """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""

@@ -49,19 +49,11 @@ from extender.core.events import (
 )
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
+from extender.runtime.newest import Reports
 from extender.runtime.observer import Observer
-from extender.runtime.requests import OK, Pause, Response, Send
+from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import JobWrite, Procedure, Writes
 from policies.model import GroupKey
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A write that the core does not wait for could not be carried out: a line for the log."""
-
-    kind: str
-    detail: str
-
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Turned | Report | Failed
 """What the caller carries out: requests, answers to kube-scheduler, and lines for the log."""
@@ -102,10 +94,7 @@ class Driver:
         """Bind calls that somebody waits for."""
         self._nominations: dict[str, Nominate | None] = {}
         """Pod UID -> the newest nomination asked for; None while it is being written."""
-        self._reports: dict[GroupKey, Report] = {}
-        """The newest report of each gang that is still to be written."""
-        self._reporting: dict[tuple[GroupKey, bool], None] = {}
-        """Who waits for a turn to write the newest: for each gang at most one with a warning, one without."""
+        self._reports = Reports()
         self._events: deque[Event] = deque()
         self._busy = False
         self._actions: list[Action] = []
@@ -254,21 +243,14 @@ class Driver:
         self._feed(Ungated(uid, detail))
 
     def _report(self, effect: Report) -> None:
-        self._reports[effect.key] = effect
-        place = effect.key, effect.warning
-        if place not in self._reporting:
-            self._reporting[place] = None
+        if (place := self._reports.offer(effect)) is not None:
             lane = Lane.OTHER if effect.warning else Lane.REPORT
             self._start(lane, "report", self._newest_report(*place), self._noted("report"))
 
     def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
         """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""
-        del self._reporting[key, warning]
-        effect = self._reports.get(key)
-        if effect is None or effect.warning is not warning:
-            return None
-        del self._reports[key]
-        return (yield from self._writes.report(effect))
+        effect = self._reports.take(key, warning=warning)
+        return None if effect is None else (yield from self._writes.report(effect))
 
     def _persist(self, effect: Wake | Confirm | Evict, kind: str, gang: Hashable) -> None:
         self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), self._noted(kind))

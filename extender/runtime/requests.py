@@ -69,6 +69,14 @@ class Pause:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A write that the core does not wait for could not be carried out: a line for the log."""
+
+    kind: str
+    detail: str
+
+
 class Ended:
     """How a request went, as its ``status`` tells: that of HTTP, 0 when nobody answered."""
 

@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar, assert_never
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
-from extender.runtime.driver import Action, Driver, Failed
+from extender.runtime.driver import Action, Driver
 from extender.runtime.lines import log_report, log_turn
 from extender.runtime.observer import Observer
-from extender.runtime.requests import Asked, Response, Send
+from extender.runtime.requests import Asked, Failed, Response, Send
 from policies.model import Pod
 
 log = logging.getLogger("muster")

@@ -22,8 +22,8 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
-from extender.runtime.driver import Action, Driver, Failed, Watcher
-from extender.runtime.requests import Response, Send
+from extender.runtime.driver import Action, Driver, Watcher
+from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
 from policies.model import Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind
