@@ -64,6 +64,7 @@ class Run:
             watcher=self._watch,
             process=partial(CuriousExtender, self.referee),
             writes_at_once=plan.writes_at_once,
+            kinds=tuple(kind for kind in Kind if kind is not Kind.JOBS),
         )
         self.referee.attach(self.world)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)

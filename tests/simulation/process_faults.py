@@ -63,28 +63,30 @@ def freeze_scheduler(trouble: Trouble) -> None:
 
 
 def break_watches(trouble: Trouble) -> None:
-    kind = trouble.random.choice((None, Kind.PODS, Kind.NODES, Kind.GROUPS))
+    kind = trouble.random.choice((None, *trouble.world.kinds))
     trouble.world.break_watches(5 * trouble.random.random(), relist=trouble.random.random() < 0.5, kind=kind)
 
 
 def stop_watch(trouble: Trouble) -> None:
     """A connection dies without a word. The client notices when the time is over that the watch was to last."""
     seconds = 20 + 15 * trouble.random.random()
-    trouble.world.break_watches(seconds, relist=False, kind=trouble.random.choice(list(Kind)))
+    trouble.world.break_watches(seconds, relist=False, kind=trouble.random.choice(trouble.world.kinds))
 
 
 def cut_watch(trouble: Trouble) -> None:
     """Whatever is between the extender and the API server ends connections in the middle of a line."""
     times = trouble.random.choice((1, 3, 12))
     if trouble.world.extender is not None:
-        for kind in Kind:
+        for kind in trouble.world.kinds:
             trouble.world.extender.watch(kind).cut(times)
 
 
 def expire_watch(trouble: Trouble) -> None:
     """The API server answers 410 to one watch after the other."""
     if trouble.world.extender is not None:
-        trouble.world.extender.watch(trouble.random.choice((Kind.PODS, *Kind))).expire(trouble.random.choice((2, 6)))
+        trouble.world.extender.watch(trouble.random.choice((Kind.PODS, *trouble.world.kinds))).expire(
+            trouble.random.choice((2, 6))
+        )
 
 
 def hang_write(trouble: Trouble) -> None:

@@ -121,7 +121,7 @@ def test_a_request_that_hangs_may_be_carried_out_and_is_answered_to_nobody() -> 
             api: ApiServer = api, network: Network = network, heard: list[tuple[int, float]] = heard
         ) -> Process[None]:
             wish = Nominate("uid-pod", "default", "pod", "a")
-            response = yield from carry_out(wish, 5.0, api, network)
+            response = yield from carry_out(wish, 5.0, api, network, lambda: 0.0)
             heard.append((response.status, network.clock.now))
 
         spawn(clock, client())

@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from extender.core.stamps import stamp_of
 from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection
+from tests.simulation.model.batch import BatchJob, Write, written
 
-ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup)
+ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 
-OK, NOT_FOUND, CONFLICT, INVALID = 200, 404, 409, 422
+OK, NOT_FOUND, CONFLICT, REFUSED, INVALID = 200, 404, 409, 412, 422
 """Statuses of writes, as the real one gives them."""
 
 
@@ -20,6 +21,7 @@ class Kind(Enum):
     PODS = auto()
     NODES = auto()
     GROUPS = auto()
+    JOBS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup
+    value: Pod | Node | PodGroup | BatchJob
     version: int
     gone: bool = False
 
@@ -37,12 +39,13 @@ Listener = Callable[[Change], None]
 
 
 class ApiServer:
-    """The truth. ``pods`` by UID, ``nodes`` by name, ``groups`` by key; ``changes`` is the last one of every object."""
+    """The truth. ``pods`` by UID, ``nodes`` by name, the others by key; ``changes`` is the last one of every object."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
+        self.jobs: dict[GroupKey, BatchJob] = {}
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
         self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
         self._names: dict[tuple[str, str], str] = {}
@@ -152,6 +155,37 @@ class ApiServer:
     def remove_group(self, key: GroupKey) -> None:
         self._end(Kind.GROUPS, self.groups.pop(key).uid)
 
+    def set_job(self, job: BatchJob) -> None:
+        """Create or change a job; nobody hears of a write that changes nothing."""
+        if self.jobs.get(job.key) != job:
+            self.jobs[job.key] = job
+            self._tell(Kind.JOBS, job.uid, job)
+
+    def remove_job(self, key: GroupKey) -> None:
+        """The pods of it stay, until somebody collects them."""
+        self._end(Kind.JOBS, self.jobs.pop(key).uid)
+
+    def look_at_job(self, write: Write) -> tuple[int, BatchJob | None]:
+        """GET what is to be written to, with its version."""
+        job = self.jobs.get(write.job.key)
+        if job is None or job.uid != write.job.uid:
+            return 0, None
+        return self.changes[Kind.JOBS][job.uid].version, job
+
+    def write_job(self, write: Write, seen: tuple[int, BatchJob | None]) -> int:
+        """PATCH it on the condition that it is as it was seen."""
+        version, job = seen
+        if job is None:
+            return NOT_FOUND
+        after = written(job, write)
+        if isinstance(after, str):
+            return REFUSED
+        if after != job:
+            if self.look_at_job(write)[0] != version:
+                return CONFLICT
+            self.set_job(after)
+        return OK
+
     def node_of(self, uid: str, name: tuple[str, str]) -> str | None:
         """GET the pod's node: empty while it is unbound, None when it is gone or another one has its name."""
         pod = self._named(name)
@@ -165,7 +199,7 @@ class ApiServer:
         self.pods[pod.uid] = pod
         self._tell(Kind.PODS, pod.uid, pod)
 
-    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup) -> None:
+    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob) -> None:
         self.version += 1
         change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
         for listener in self.listeners[kind]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import assert_never
@@ -15,6 +16,8 @@ from extender.core.events import (
     FilterCalled,
     GroupGone,
     GroupSeen,
+    JobGone,
+    JobSeen,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -27,6 +30,7 @@ from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
 from policies.model import Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
@@ -64,7 +68,8 @@ class Extender:
         self._timer: Timer | None = None
         self._wake_at: float | None = None
         self._watches = [
-            Informer(api, network, kind, self._seen, self._gone) for kind in (Kind.NODES, Kind.GROUPS, Kind.PODS)
+            Informer(api, network, kind, self._seen, self._gone)
+            for kind in (Kind.NODES, Kind.GROUPS, Kind.JOBS, Kind.PODS)
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
 
@@ -187,6 +192,8 @@ class Extender:
                 self._dispatch(NodeSeen(node))
             case PodGroup() as group:
                 self._dispatch(GroupSeen(group))
+            case BatchJob() as job:
+                self._dispatch(JobSeen(job.shown()))
 
     def _gone(self, last: Change) -> None:
         match last.value:
@@ -198,6 +205,8 @@ class Extender:
                 self._dispatch(NodeGone(node.name))
             case PodGroup() as group:
                 self._dispatch(GroupGone(group.key, group.uid))
+            case BatchJob() as job:
+                self._dispatch(JobGone(job.key, job.uid))
 
     # The driver, and what it asks for.
 
@@ -225,8 +234,12 @@ class Extender:
 
     def _send(self, request: Send) -> Process[None]:
         """What has been sent lands, whatever becomes of this process; a frozen one reads the answer later."""
-        response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network)
+        response = yield from carry_out(request.asked, request.timeout_s, self._api, self._network, self._rests)
         self._answered(request.ticket, response)
+
+    def _rests(self) -> float:
+        """One that is killed sends nothing any more."""
+        return math.inf if self._killed else max(0.0, self._thaw - self._clock.now)
 
     def _answered(self, ticket: int, response: Response) -> None:
         if self.frozen:

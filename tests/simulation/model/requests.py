@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from extender.core.effects import (
@@ -19,12 +20,24 @@ from extender.core.effects import (
 )
 from extender.runtime.requests import Asked, LookAtPod, Response
 from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.batch import BatchJob, Write
 from tests.simulation.model.network import Network
 from tests.simulation.model.tasks import Process
 
 
-def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
-    """Ends with what the extender's ``KubeApi`` would have been answered."""
+def carry_out(
+    asked: Asked, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+) -> Process[Response]:
+    """Ends with what the extender's ``KubeApi`` would have been answered.
+
+    ``rests``: for how long its process stands still from now on, before it can send another request.
+    """
+    if isinstance(asked, StartJob | SuspendJob | CleanJob):
+        return (yield from _write_job(asked, timeout_s, api, network, rests))
+    return (yield from _send(asked, timeout_s, api, network))
+
+
+def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> Process[Response]:
     node: str | None = ""
 
     def land() -> int:
@@ -52,3 +65,23 @@ def carry_out(asked: Asked, timeout_s: float, api: ApiServer, network: Network) 
 
     status = yield from (network.hung if network.hanging else network.request)(land, timeout_s)
     return Response(status, f"the API server said {status}", node=node)
+
+
+def _write_job(
+    write: Write, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+) -> Process[Response]:
+    """A GET, and one PATCH on the condition that the job is as it was then."""
+    seen: tuple[int, BatchJob | None] = 0, None
+
+    def look() -> int:
+        nonlocal seen
+        seen = api.look_at_job(write)
+        return OK
+
+    send = network.hung if network.hanging else network.request
+    status = yield from send(look, timeout_s)
+    if status == OK:
+        while (standstill_s := rests()) > 0:
+            yield standstill_s
+        status = yield from network.request(lambda: api.write_job(write, seen), timeout_s)
+    return Response(status, f"the API server said {status}")

@@ -12,6 +12,7 @@ from policies.model import Node
 from tests.simulation.model.apiserver import ApiServer, Kind
 from tests.simulation.model.cache import Bars, no_bars
 from tests.simulation.model.cycle import Profile
+from tests.simulation.model.jobcontroller import JobController
 from tests.simulation.model.jobs import Jobs
 from tests.simulation.model.kubelet import Kubelets
 from tests.simulation.model.kubescheduler import KubeScheduler
@@ -22,7 +23,11 @@ BEGIN_S = 1000.0
 
 
 class World:
-    """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none."""
+    """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none.
+
+    ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
+    such jobs are there. ``kinds``: whose watches may break.
+    """
 
     def __init__(
         self,
@@ -36,6 +41,9 @@ class World:
         watcher: Watcher | None = None,
         process: Callable[..., Extender] = Extender,
         writes_at_once: int = 64,
+        pod_rate: float = 20.0,
+        polices: bool = True,
+        kinds: tuple[Kind, ...] = tuple(Kind),
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -44,6 +52,10 @@ class World:
         self.kubelets = Kubelets(self.api, self.clock)
         pauses = self.chance.stream("jobs")
         self.jobs = Jobs(self.api, self.clock, pause=lambda: 0.1 * pauses.random())
+        lags = self.chance.stream("job controller")
+        self.controller = JobController(self.api, self.clock, lag=lambda: 0.05 * lags.random(), rate=pod_rate)
+        self.polices = polices
+        self.kinds = kinds
         self.profile = profile or Profile()
         self.extender: Extender | None = None
         self.scheduler: KubeScheduler | None = None

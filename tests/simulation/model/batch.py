@@ -1,0 +1,148 @@
+"""Suspended jobs as API objects: what their users wrote, what is written to start them, and what becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from policies.model import (
+    GANG_GATE,
+    Controller,
+    Dialect,
+    GroupKey,
+    GroupRef,
+    Job,
+    PlannedNodes,
+    Pod,
+    PodSet,
+    PodSets,
+    Requirement,
+    SlotKey,
+)
+
+MOST_TERMS = 8
+"""With no more nodes than these a plan is node affinity in the template; with more its pods are pinned by index."""
+
+Write = StartJob | SuspendJob | CleanJob
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """One object. ``podsets``: as its user wrote them; the owner of their templates is this object.
+
+    ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
+    ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then.
+    ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
+    Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
+    and ``failed`` count pods, ``ran``: one of them runs or has run. ``ended``: how.
+    """
+
+    key: GroupKey
+    uid: str
+    podsets: tuple[PodSet, ...]
+    suspended: bool = True
+    managed: bool = True
+    held: bool = False
+    pins: bool = False
+    remakes: bool = False
+    backoff_limit: int = 6
+    run_s: float = float("inf")
+    ttl_s: float = float("inf")
+    plan: PlannedNodes | None = None
+    led: PlannedNodes | None = None
+    minimum: int = 0
+    began: bool = False
+    idle: bool = False
+    active: int = 0
+    failed: int = 0
+    ran: bool = False
+    ended: str = ""
+
+    @property
+    def stopped(self) -> bool:
+        """It is suspended, its controller has seen that or has never started it, and what it is made of may change."""
+        return self.suspended and (self.idle or not self.began) and not self.active
+
+    @property
+    def marked(self) -> bool:
+        """Something of Muster's is on it. What nobody may write any more is as it is."""
+        return self.plan is not None or (self.led is not None and (self.suspended or not self.ended))
+
+    @property
+    def size(self) -> int:
+        return sum(podset.count for podset in self.podsets)
+
+    @property
+    def least(self) -> int:
+        return sum(podset.minimum for podset in self.podsets)
+
+    @property
+    def slots(self) -> dict[SlotKey, tuple[PodSet, int]]:
+        return {one.slot(index): (one, index) for one in self.podsets for index in range(one.count)}
+
+    def shown(self) -> Job:
+        """As the extender's watch reads it."""
+        return Job(
+            PodSets(self.key, self.podsets),
+            Controller("batch/v1", "Job", self.key.name, self.uid),
+            managed=self.managed,
+            suspended=self.suspended,
+            stopped=self.stopped,
+            finished=bool(self.ended),
+            running=self.ran,
+            held=self.held,
+            marked=self.marked,
+            plan=self.plan,
+        )
+
+    def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
+        """What its controller makes for a slot, led as its template or the policy that pins by index has it."""
+        made = replace(podset.template, uid=name, name=name, created=created)
+        made = replace(made, index=index if podset.indexed else None, group=None)
+        if self.led is None:
+            return made
+        nodes = self.led.get(podset.name, ())
+        names = tuple(dict.fromkeys(nodes))
+        planned = nodes[index] if index < len(nodes) and podset.indexed else ""
+        made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
+        if not self.pins and len(names) <= MOST_TERMS and "" not in names:
+            return _led(made, names)
+        if planned:
+            return _led(made, (planned,))
+        return replace(made, gates=(GANG_GATE,))
+
+
+def written(job: BatchJob, write: Write) -> BatchJob | str:
+    """What the extender's PATCH makes of it, or why nothing is written."""
+    match write:
+        case StartJob(planned, plan, minimum):
+            if not job.suspended and job.plan == dict(plan):
+                return job
+            if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
+                return "the job is not as it was when it was planned"
+            return replace(job, suspended=False, plan=dict(plan), led=dict(plan), minimum=minimum)
+        case SuspendJob():
+            return job if job.ended else replace(job, suspended=True, plan=None)
+        case CleanJob():
+            if job.ended and not job.suspended:
+                return replace(job, plan=None)  # its template cannot be written any more
+            return replace(job, plan=None, led=None, minimum=0) if job.ended or job.stopped else "it has not stopped"
+        case _:
+            assert_never(write)
+
+
+def suspend(job: BatchJob, *, polices: bool) -> BatchJob:
+    """Somebody else does it."""
+    return replace(job, suspended=True, plan=None if polices else job.plan)
+
+
+def resume(job: BatchJob, *, polices: bool) -> BatchJob:
+    """Somebody else does it: the policy keeps a managed job suspended that has no plan."""
+    return job if polices and job.managed and job.plan is None else replace(job, suspended=False)
+
+
+def _led(pod: Pod, names: tuple[str, ...]) -> Pod:
+    """Node affinity with a term for each of these nodes."""
+    terms = tuple((Requirement("metadata.name", "In", (name,), is_field=True),) for name in names)
+    return replace(pod, selection=replace(pod.selection, affinity=terms))

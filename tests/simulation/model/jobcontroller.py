@@ -1,0 +1,237 @@
+"""The controller of jobs: it makes their pods at a rate, deletes them on suspension, replaces lost ones, ends jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from extender.simulation.clock import Clock, Timer
+from policies.model import GroupKey, Pod, PodSet, SlotKey
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.tasks import Process, spawn
+
+_LONGEST_PAUSE_S = 8.0
+"""Between two attempts to create what is refused."""
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What the controller keeps of one job. ``slots``: pod UID -> the slot that it was made for."""
+
+    key: GroupKey
+    slots: dict[str, tuple[PodSet, int]] = field(default_factory=dict)
+    failed: int = 0
+    busy: bool = False
+    dirty: bool = False
+    refusals: int = 0
+    works: bool = False
+    timer: Timer | None = None
+
+
+class JobController:
+    """``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
+
+    ``blocked``: jobs of which no pod can be created, as a ResourceQuota does it.
+    """
+
+    def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float], rate: float = 20.0) -> None:
+        self.blocked: dict[GroupKey, None] = {}
+        self._api = api
+        self._clock = clock
+        self._lag = lag
+        self._rate = rate
+        self._free_at = 0.0
+        self._numbers = count(1)
+        self._records: dict[str, _Record] = {}
+        self._owners: dict[str, str] = {}
+        self._deleted: dict[str, None] = {}
+        """Pods that it has deleted itself: those that others delete count as failed."""
+        api.listeners[Kind.JOBS].append(self._job_changed)
+        api.listeners[Kind.PODS].append(self._pod_changed)
+
+    @property
+    def running(self) -> list[BatchJob]:
+        """Jobs of which enough pods run."""
+        jobs = (self._job(uid) for uid, record in self._records.items() if record.works)
+        return [job for job in jobs if job is not None]
+
+    def pods(self, job: BatchJob) -> list[Pod]:
+        record = self._records.get(job.uid)
+        return [] if record is None else [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
+
+    def finish(self, job: BatchJob) -> None:
+        """Its work is done: its pods succeed."""
+        for pod in self.pods(job):
+            if pod.phase == "Running" and not pod.deleting:
+                self._api.change_pod(pod.uid, phase="Succeeded")
+
+    def delete(self, job: BatchJob) -> None:
+        """Its object goes, and its pods after it."""
+        if self._job(job.uid) is not None:
+            self._api.remove_job(job.key)
+
+    # News.
+
+    def _job_changed(self, change: Change) -> None:
+        if change.gone:
+            self._clock.after(self._lag(), lambda: self._collect(change.uid))
+            return
+        job = change.value
+        assert isinstance(job, BatchJob)
+        self._records.setdefault(job.uid, _Record(job.key))
+        self._look_at(job.uid)
+
+    def _pod_changed(self, change: Change) -> None:
+        owner = self._owners.get(change.uid)
+        record = self._records.get(owner or "")
+        if owner is None or record is None:
+            return
+        pod, job = change.value, self._job(owner)
+        assert isinstance(pod, Pod)
+        if change.gone:
+            del self._owners[change.uid]
+            if change.uid in record.slots:
+                del record.slots[change.uid]
+                record.failed += bool(pod.node) and not pod.terminal and change.uid not in self._deleted
+            self._deleted.pop(change.uid, None)
+        elif pod.phase == "Failed" and change.uid in record.slots and job is not None and not pod.deleting:
+            record.failed += 1
+            del record.slots[change.uid]
+        self._meet(owner, record)
+        self._look_at(owner)
+
+    def _meet(self, uid: str, record: _Record) -> None:
+        """Once enough of its pods run it works; when one of those is lost it begins anew."""
+        job = self._job(uid)
+        phases = [pod.phase for pod in map(self._api.pods.get, record.slots) if pod is not None and not pod.deleting]
+        running, done = phases.count("Running"), phases.count("Succeeded")
+        works = job is not None and not job.ended and running > 0 and running + done >= job.least
+        if works == record.works:
+            return
+        if record.timer is not None:
+            record.timer.cancel()
+        record.works, record.timer = works, None
+        if job is not None and works and job.run_s < float("inf"):
+            record.timer = self._clock.after(job.run_s, lambda: self.finish(job))
+
+    # What it does.
+
+    def _look_at(self, uid: str, pause_s: float = 0.0) -> None:
+        record = self._records[uid]
+        record.dirty = True
+        if not record.busy:
+            record.busy = True
+            self._clock.after(pause_s + self._lag(), lambda: self._begin(uid))
+
+    def _begin(self, uid: str) -> None:
+        record = self._records.get(uid)
+        job = self._job(uid)
+        if record is None or job is None:
+            return
+        record.dirty = False
+        spawn(self._clock, self._sync(job, record), lambda: self._ended(uid))
+
+    def _ended(self, uid: str) -> None:
+        record = self._records.get(uid)
+        if record is not None:
+            record.busy = False
+            if record.dirty:
+                pause_s = min(0.25 * 2**record.refusals, _LONGEST_PAUSE_S) if record.refusals else 0.0
+                self._look_at(uid, pause_s)
+
+    def _sync(self, job: BatchJob, record: _Record) -> Process[None]:
+        """One look at a job, as it was at the beginning: what it is told meanwhile it finds out the next time."""
+        there = [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
+        active = [pod for pod in there if pod.live]
+        done = {self._slot(record, pod) for pod in there if pod.phase == "Succeeded"}
+        ended = job.ended
+        if record.failed > job.backoff_limit:
+            ended = ended or "Failed"
+        elif done and len(done) >= job.size:
+            ended = ended or "Complete"
+        if ended or job.suspended:
+            yield from self._delete(active)
+        elif job.remakes and record.failed > job.failed:
+            yield from self._delete(there)
+        else:
+            wanted = job.slots
+            surplus = [pod for pod in active if self._slot(record, pod) not in wanted]
+            taken = {self._slot(record, pod) for pod in active} | done
+            runs = all(pod.phase != "Pending" for pod in active) and not set(self._of_wave(job, 0)) - taken
+            waves = self._of_wave(job, 0) + (self._of_wave(job, 1) if runs else [])
+            missing = [slot for slot in waves if slot not in taken]
+            yield from self._delete(surplus)
+            yield from self._create(job, record, [wanted[slot] for slot in missing])
+        self._report(job.uid, record, suspended=job.suspended, ended=ended)
+
+    def _of_wave(self, job: BatchJob, wave: int) -> list[SlotKey]:
+        return [slot for slot, (podset, _) in job.slots.items() if podset.wave == wave]
+
+    def _slot(self, record: _Record, pod: Pod) -> SlotKey:
+        podset, index = record.slots[pod.uid]
+        return podset.slot(index)
+
+    def _delete(self, pods: list[Pod]) -> Process[None]:
+        for pod in pods:
+            yield from self._turn()
+            self._deleted[pod.uid] = None
+            self._api.delete_pod(pod.uid)
+
+    def _create(self, job: BatchJob, record: _Record, missing: list[tuple[PodSet, int]]) -> Process[None]:
+        for podset, index in missing:
+            yield from self._turn()
+            if job.key in self.blocked:
+                record.refusals += 1
+                record.dirty = True
+                return
+            record.refusals = 0
+            if self._job(job.uid) is None:
+                return
+            name = f"{job.uid}-{podset.name}{index}.{next(self._numbers)}"
+            pod = job.pod(podset, index, name, self._clock.now)
+            self._owners[name] = job.uid
+            record.slots[name] = podset, index
+            self._api.create_pod(pod)
+
+    def _turn(self) -> Process[None]:
+        """Wait until the next request may be sent."""
+        self._free_at = max(self._free_at, self._clock.now) + 1 / self._rate
+        yield self._free_at - self._clock.now
+
+    def _report(self, uid: str, record: _Record, *, suspended: bool, ended: str) -> None:
+        """Write the status; what the job says by now is kept."""
+        job = self._job(uid)
+        if job is None:
+            return
+        pods = [pod for pod in map(self._api.pods.get, record.slots) if pod is not None]
+        active = sum(pod.live for pod in pods)
+        began = (job.began or not suspended) and not (suspended and not active)
+        self._api.set_job(
+            replace(
+                job,
+                began=began,
+                idle=suspended and not active and not ended,
+                active=active,
+                failed=record.failed,
+                ran=record.failed > 0
+                or any(pod.phase in ("Running", "Succeeded") and not pod.deleting for pod in pods),
+                ended=job.ended or ended,
+            )
+        )
+        if ended and not job.ended and job.ttl_s < float("inf"):
+            self._clock.after(job.ttl_s, lambda: self.delete(job))
+
+    def _collect(self, uid: str) -> None:
+        """The garbage collector: the pods of a job that is gone."""
+        record = self._records.pop(uid)
+        if record.timer is not None:
+            record.timer.cancel()
+        for pod_uid in [pod for pod, owner in self._owners.items() if owner == uid]:
+            self._api.delete_pod(pod_uid)
+
+    def _job(self, uid: str) -> BatchJob | None:
+        record = self._records.get(uid)
+        job = self._api.jobs.get(record.key) if record is not None else None
+        return job if job is not None and job.uid == uid else None
