@@ -23,6 +23,7 @@ from extender.http.scrape import metrics_page
 from extender.http.server import App, create_app
 from extender.http.tls import Credentials, TlsError
 from extender.kube.client import Kube
+from extender.kube.kinds.read import Reader
 from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
@@ -72,8 +73,9 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         ages=sight.ages,
     )
 
-    runner = Runner(settings.engine(), KubeApi(kube), writes_at_once=settings.writes_at_once, observer=metrics)
-    replica = Replica(kube, runner, settings.engine, lambda: KubeApi(kube), sight)
+    reader = Reader(settings.scheduler_names)
+    runner = Runner(settings.engine(), KubeApi(kube, reader), writes_at_once=settings.writes_at_once, observer=metrics)
+    replica = Replica(kube, runner, settings.engine, lambda: KubeApi(kube, reader), sight, reader)
     app = create_app(
         runner,
         metrics,

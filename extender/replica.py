@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 from extender.core.engine import Engine
 from extender.kube.client import Kube
+from extender.kube.following import followers
+from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
-from extender.kube.reflector import reflectors
 from extender.observe.sight import Sight
 from extender.observe.topology import told, topology
 from extender.runtime.election import LeaderElection, Leadership
@@ -37,21 +38,22 @@ class Replica:
         new_core: Callable[[], Engine],
         new_api: Callable[[], Api],
         sight: Sight,
+        reader: Reader | None = None,
     ) -> None:
         self._runner = runner
         self._sight = sight
         self._kube = kube
         self._new_core = new_core
         self._new_api = new_api
-        self._reflectors = reflectors(kube, runner.dispatch, sight)
+        self._followers = followers(kube, runner.dispatch, sight, reader or Reader())
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
-            for reflector in self._reflectors:
-                await reflector.synced.wait()
+            for follower in self._followers:
+                group.create_task(follower.run())
+            for follower in self._followers:
+                await follower.synced.wait()
             self._tell_what_was_read()
             if not election.enabled:
                 self._runner.act()
@@ -78,8 +80,8 @@ class Replica:
 
     def _start_over(self) -> None:
         self._runner.start_over(self._new_core(), self._new_api(), _LOST)
-        for reflector in self._reflectors:
-            reflector.repeat()
+        for follower in self._followers:
+            follower.repeat()
 
     def _tell_what_was_read(self) -> None:
         state = self._runner.core.state

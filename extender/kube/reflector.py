@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Any, Generic
+from typing import Generic
 
 import msgspec
 
-from extender.core.events import Event
 from extender.kube.client import Change, Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta
-from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource, ValueT
+from extender.kube.resources import EventT, Resource, ValueT
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
@@ -32,13 +31,7 @@ _ABSENT_PAUSE_S = 30.0
 """How often to look whether an optional resource has come to exist."""
 
 
-def reflectors(kube: Kube, dispatch: Callable[[Event], None], sight: Sight) -> list[Reflector[Any]]:
-    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them."""
-    resources: list[Resource[Any]] = [NODES, GROUPS, CLAIMS, PODS]
-    return [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
-
-
-class Reflector(Generic[ValueT]):
+class Reflector(Generic[ValueT, EventT]):
     """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once.
 
     ``sight`` is told whenever the API server says something about the resource.
@@ -47,13 +40,15 @@ class Reflector(Generic[ValueT]):
     def __init__(
         self,
         kube: Kube,
-        resource: Resource[ValueT],
-        dispatch: Callable[[Event], None],
+        resource: Resource[ValueT, EventT],
+        dispatch: Callable[[EventT], None],
         *,
         sight: Sight,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.synced = asyncio.Event()
+        self.denied = False
+        """Muster does without it: it may not read it."""
         self._kube = kube
         self._resource = resource
         self._dispatch = dispatch
@@ -63,9 +58,9 @@ class Reflector(Generic[ValueT]):
         self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
         self._version: str | None = None  # None: what is known may be wrong, list again
         self._failures = 0
-        sight.heard(self._kind)
 
     async def run(self) -> None:
+        self._sight.heard(self._kind)
         while True:
             try:
                 if self._version is None:
@@ -73,6 +68,21 @@ class Reflector(Generic[ValueT]):
                 await self._watch(self._version)
             except ApiError as error:
                 await self._recover(error)
+
+    @property
+    def known(self) -> Iterable[ValueT]:
+        """Everything that was last seen."""
+        return self._known.values()
+
+    def list_again(self) -> None:
+        """What is known was read in a way that holds no more: ``run()`` begins with a list."""
+        self._version = None
+
+    def end(self) -> None:
+        """After ``run()`` was cancelled: the resource is no longer there."""
+        self._version = None
+        self._replace({})
+        self._sight.closed(self._kind)
 
     def repeat(self) -> None:
         """Dispatch everything that is known, as if it had just been listed."""
@@ -88,23 +98,17 @@ class Reflector(Generic[ValueT]):
                 self._sight.heard(self._kind)
                 version = page.resource_version
                 for item in page.items:
-                    self._collect(item, found)
+                    meta, value = self._read(item)
+                    if value is not None:
+                        found[meta.uid or ""] = value
+        self.denied = False
         self._replace(found)
         self.synced.set()
         return version
 
-    def _collect(self, item: msgspec.Raw, found: dict[str, ValueT]) -> None:
-        meta, value = self._read(item)
-        uid = meta.uid or ""
-        if value is None:
-            value = self._known.get(uid)  # unreadable now: the last that could be read is the best that there is
-        if value is not None:
-            found[uid] = value
-
     def _replace(self, found: dict[str, ValueT]) -> None:
         for uid in [uid for uid in self._known if uid not in found]:
-            self._note(uid, None)
-            self._dispatch(self._resource.gone(self._known.pop(uid)))
+            self._lose(uid)
         for uid, value in found.items():
             self._see(uid, value)
 
@@ -127,29 +131,35 @@ class Reflector(Generic[ValueT]):
             return
         meta, value = self._read(change.object)
         uid = meta.uid or ""
-        if change.type == "DELETED":
-            self._note(uid, None)
-            last = self._known.pop(uid, None)
-            if last is not None:
-                self._dispatch(self._resource.gone(last))
-        elif value is not None:
+        if change.type == "DELETED" or value is None:
+            self._lose(uid)
+        else:
             self._see(uid, value)
         self._version = meta.resource_version or self._version
 
     def _see(self, uid: str, value: ValueT) -> None:
         """Most changes are heartbeats and statuses that no decision uses: they end here."""
-        if self._known.get(uid) != value:
+        last = self._known.get(uid)
+        if last != value:
+            if last is not None and self._resource.known_as(last) != self._resource.known_as(value):
+                self._dispatch(self._resource.gone(last))
             self._known[uid] = value
             self._dispatch(self._resource.seen(value))
 
+    def _lose(self, uid: str) -> None:
+        self._note(uid, None)
+        if uid in self._known:
+            self._dispatch(self._resource.gone(self._known.pop(uid)))
+
     def _read(self, raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
+        """What cannot be read now is what it was last."""
         try:
             meta, value = self._resource.read(raw)
         except (*UNDECODABLE, UnreadableError) as error:
             meta = _meta(raw)
             log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
-            value = None
-        if value is not None or meta.uid in self._known:
+            value = self._known.get(meta.uid or "")
+        if value is not None:
             self._note(meta.uid or "", meta.resource_version)
         return meta, value
 
@@ -168,6 +178,13 @@ class Reflector(Generic[ValueT]):
             self._version = None
             self._sight.heard(self._kind)
             self._replace({})
+            self.synced.set()
+            await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
+        elif error.status == 403 and self._resource.dispensable:
+            log.warning("%s: %s; Muster does without it", self._resource.path, error)
+            self._version = None
+            self._sight.heard(self._kind)
+            self.denied = True
             self.synced.set()
             await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
         else:

@@ -1,4 +1,4 @@
-"""The four resources that Muster follows: where each is, and how its objects become events."""
+"""What Muster follows beside jobs: where each resource is, and how its objects become events."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender.core.events import ClaimGone, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.core.events import ClaimGone, ClaimSeen, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.kube.convert import claim_from, group_from, node_from, pod_from
 from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, PodObject
+from policies.model import Node, Pod, PodGroup
 
 ObjectT = TypeVar("ObjectT", PodObject, NodeObject, GroupObject, ClaimObject)
 ValueT = TypeVar("ValueT")
+EventT = TypeVar("EventT")
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Generic[ValueT]):
-    """``read`` raises UnreadableError, or one of ``UNDECODABLE``. ``optional``: its kind may not exist in the cluster.
+class Resource(Generic[ValueT, EventT]):
+    """``read`` raises UnreadableError, or one of ``UNDECODABLE``; None is for an object that concerns nobody.
 
-    ``patched``: Muster writes to these objects, and only to the version that it has seen last.
+    ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
+    in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
+    writes to these objects, and only to the version that it has seen last.
     """
 
     path: str
-    read: Callable[[msgspec.Raw], tuple[Meta, ValueT]]
-    seen: Callable[[ValueT], Event]
-    gone: Callable[[ValueT], Event]
+    read: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]]
+    seen: Callable[[ValueT], EventT]
+    gone: Callable[[ValueT], EventT]
+    known_as: Callable[[ValueT], object] = lambda _: None
     optional: bool = False
+    dispensable: bool = False
     patched: bool = False
 
 
@@ -41,16 +47,20 @@ def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callab
     return read
 
 
-NODES = Resource("/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name))
-PODS = Resource("/api/v1/pods", _reader(PodObject, pod_from), PodSeen, lambda pod: PodGone(pod.uid), patched=True)
-GROUPS = Resource(
+NODES: Resource[Node, Event] = Resource(
+    "/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name)
+)
+PODS: Resource[Pod, Event] = Resource(
+    "/api/v1/pods", _reader(PodObject, pod_from), PodSeen, lambda pod: PodGone(pod.uid), patched=True
+)
+GROUPS: Resource[PodGroup, Event] = Resource(
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     _reader(GroupObject, group_from),
     GroupSeen,
     lambda group: GroupGone(group.key, group.uid),
     optional=True,
 )
-CLAIMS = Resource(
+CLAIMS: Resource[ClaimSeen, Event] = Resource(
     "/api/v1/persistentvolumeclaims",
     _reader(ClaimObject, claim_from),
     lambda claim: claim,

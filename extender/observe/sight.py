@@ -21,6 +21,10 @@ class Sight:
         """A page, a change, a bookmark, or the end of a watch in order; also called when following begins."""
         self._heard[kind] = self.clock()
 
+    def closed(self, kind: str) -> None:
+        """That kind is no longer followed."""
+        self._heard.pop(kind, None)
+
     def ages(self) -> dict[str, float]:
         """Seconds since something was heard, by kind."""
         now = self.clock()

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from extender.core.engine import Engine
-from extender.core.events import NodeSeen, PodGone, Tick
+from extender.core.events import Event, NodeSeen, PodGone, Tick
 from extender.core.invariants import validate
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
@@ -91,7 +91,7 @@ class Target:
                     bound[uid] = at
                 self._show(PODS, {**document, "spec": {**spec, "nodeName": at}})
 
-    def _show(self, resource: Resource[Any], document: Any) -> None:
+    def _show(self, resource: Resource[Any, Event], document: Any) -> None:
         """As the reflector does with what the watch shows."""
         raw = json.dumps(document).encode("utf-8", "replace")
         try:

@@ -71,7 +71,7 @@ class Followed:
 
 
 def follow(
-    resource: Resource[Any],
+    resource: Resource[Any, Event],
     setup: Callable[[FakeApi], None],
     until: str,
     clock: Callable[[], float] | None = None,

@@ -1,0 +1,181 @@
+"""Everything that the core is kept informed of, and the jobs of the kinds that the cluster has just now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from extender.core.events import Event
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
+from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import KINDS
+from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
+from extender.kube.objects import UNDECODABLE, Named
+from extender.kube.reflector import Reflector
+from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource
+from extender.observe.sight import Sight
+
+log = logging.getLogger("muster")
+ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
+
+LOOK_AGAIN_S = 30.0
+"""How often to look whether a kind of job has come to exist, or exists no more."""
+_TRY_AGAIN_S = 2.0
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Follower(Protocol):
+    """``run()`` never ends by itself. ``synced`` is set when everything has been dispatched once."""
+
+    synced: asyncio.Event
+
+    async def run(self) -> None: ...
+
+    def repeat(self) -> None:
+        """Dispatch everything that is known, as if it had just been listed."""
+
+
+def followers(kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader) -> list[Follower]:
+    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them."""
+    resources: list[Resource[Any, Event]] = [NODES, GROUPS, CLAIMS, PODS]
+    found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
+    return [JobFollower(kube, dispatch, sight, reader), *found]
+
+
+class JobFollower:
+    """Follows the jobs of every kind that the API server serves. It is asked which those are, by one request for all.
+
+    A job is read together with what completes its pods: when that changes, the jobs are listed again.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        dispatch: Callable[[Event], None],
+        sight: Sight,
+        reader: Reader,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.synced = asyncio.Event()
+        self._kube = kube
+        self._reader = reader
+        self._sight = sight
+        self._pause = pause
+        self._changed = asyncio.Event()
+        self._jobs = {
+            kind: Reflector(kube, jobs_of(kind, reader), dispatch, sight=sight, pause=pause) for kind in KINDS
+        }
+        self._running: dict[Kind, asyncio.Task[None]] = {}
+
+        def follow(resource: Resource[Any, None]) -> Reflector[Any, None]:
+            return Reflector(kube, resource, lambda _: self._changed.set(), sight=sight, pause=pause)
+
+        self._limits, self._runtimes, self._priorities = follow(LIMITS), follow(RUNTIMES), follow(PRIORITIES)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            lookups = self._limits, self._runtimes, self._priorities
+            for lookup in lookups:
+                group.create_task(lookup.run())
+            for lookup in lookups:
+                await lookup.synced.wait()
+            while True:
+                await self._look(group)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK_AGAIN_S)
+
+    def repeat(self) -> None:
+        for reflector in self._jobs.values():
+            reflector.repeat()
+
+    async def _look(self, group: asyncio.TaskGroup) -> None:
+        """Follow what is served, and nothing else."""
+        self._changed.clear()
+        completion = self._completion()
+        if completion != self._reader.completion:
+            self._reader.completion = completion
+            for kind in list(self._running):
+                await self._stop(kind)
+                self._jobs[kind].list_again()
+        served = await self._served()
+        for kind in KINDS:
+            if kind in served and kind not in self._running:
+                self._running[kind] = group.create_task(self._jobs[kind].run())
+            elif kind not in served and kind in self._running:
+                log.info("%s: no longer served", kind.path)
+                await self._stop(kind)
+                self._jobs[kind].end()
+        for kind in self._running:
+            await self._jobs[kind].synced.wait()
+        self.synced.set()
+
+    async def _stop(self, kind: Kind) -> None:
+        task = self._running.pop(kind)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def _served(self) -> frozenset[Kind]:
+        while True:
+            try:
+                answer = await self._kube.call("GET", "/apis", accept=_DISCOVERY)
+                served = set(_resources(answer))
+                return frozenset(kind for kind in KINDS if (kind.version, kind.plural) in served)
+            except ApiError as error:
+                if error.status == 404:
+                    return frozenset()
+                log.warning("cannot see which kinds of jobs there are: %s", error)
+                await self._pause(_TRY_AGAIN_S)
+
+    def _completion(self) -> Completion:
+        return Completion(
+            limits=container_limits(self._limits.known),
+            runtimes=_by_name(self._runtimes),
+            priorities=_by_name(self._priorities),
+        )
+
+
+def _by_name(classes: Reflector[ClassT, None]) -> dict[str, ClassT] | None:
+    """None if Muster may not read them."""
+    known = {(one.metadata and one.metadata.name) or "": one for one in classes.known}
+    return None if classes.denied else known
+
+
+class _Resource(msgspec.Struct):
+    resource: str = ""
+
+
+class _Version(msgspec.Struct):
+    version: str = ""
+    resources: list[_Resource] | None = None
+
+
+class _Group(msgspec.Struct):
+    metadata: Named | None = None
+    versions: list[_Version] | None = None
+
+
+class _Groups(msgspec.Struct):
+    """``apidiscovery.k8s.io/v2`` APIGroupDiscoveryList."""
+
+    items: list[_Group] | None = None
+
+
+def _resources(answer: bytes) -> Iterator[tuple[str, str]]:
+    """The version and the plural of each. None of an API server that cannot tell all of them at once."""
+    try:
+        groups = msgspec.json.decode(answer, type=_Groups)
+    except UNDECODABLE as error:
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    for group in groups.items or ():
+        name = (group.metadata and group.metadata.name) or ""
+        for version in group.versions or ():
+            yield from ((f"{name}/{version.version}", one.resource) for one in version.resources or ())

@@ -1,0 +1,267 @@
+"""Which jobs the core is told of, while kinds come and go and what completes their pods changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from extender.core.events import Event, JobGone, JobSeen
+from extender.kube import following
+from extender.kube.following import JobFollower
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.kind import Object
+from extender.kube.kinds.read import Reader
+from extender.observe.sight import Sight
+from policies.model import Job
+from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
+from tests.kube.kinds.jobs import stored
+from tests.kube.kinds.test_job import INDEXED
+from tests.running import eventually
+
+LIMITS = "/api/v1/limitranges"
+RUNTIMES = "/apis/node.k8s.io/v1/runtimeclasses"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def job(name: str = "train", **meta: Any) -> Object:
+    obj = stored(INDEXED)
+    obj["metadata"] |= {"name": name, "uid": f"uid-of-{name}"} | meta
+    return obj
+
+
+def listed(*items: Object) -> Answer:
+    return Answer(body={"metadata": {"resourceVersion": "1"}, "items": list(items)})
+
+
+def served(*resources: tuple[str, str, str]) -> Answer:
+    """As kube-apiserver 1.36 answers to /apis: of each group the versions, of each the resources."""
+    items = [
+        {
+            "metadata": {"name": group, "creationTimestamp": None},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [
+                        {"resource": plural, "scope": "Namespaced", "subresources": [{"subresource": "status"}]}
+                    ],
+                    "freshness": "Current",
+                }
+            ],
+        }
+        for group, version, plural in resources
+    ]
+    return Answer(body={"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
+
+
+JOBS = ("batch", "v1", "jobs")
+
+
+class Followed:
+    """A follower on an API server that a test plays. Pauses are none."""
+
+    def __init__(self, api: FakeApi, follower: JobFollower, events: list[Event], sight: Sight, reader: Reader) -> None:
+        self.api, self.follower, self.events, self.sight, self.reader = api, follower, events, sight, reader
+
+    @property
+    def told(self) -> list[str]:
+        return [f"+{one.job.key.name}" if isinstance(one, JobSeen) else f"-{one.key.name}" for one in self._of_jobs]
+
+    @property
+    def _of_jobs(self) -> list[JobSeen | JobGone]:
+        return [one for one in self.events if isinstance(one, JobSeen | JobGone)]
+
+    def last(self) -> Job:
+        return next(one.job for one in reversed(self.events) if isinstance(one, JobSeen))
+
+    def asked(self, path: str) -> int:
+        return sum(one.path == path for one in self.api.asked)
+
+
+def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Awaitable[None]]) -> None:
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            for path in (LIMITS, RUNTIMES, PRIORITIES):
+                api.on("GET", path, listed())
+                api.on("WATCH", path, watch(stays_open=True))
+            api.on("GET", "/apis", served(JOBS))
+            api.on("WATCH", JOB.path, watch(stays_open=True))
+            setup(api)
+            events: list[Event] = []
+            sight, reader = Sight(), Reader()
+            follower = JobFollower(kube, events.append, sight, reader, pause=lambda _: asyncio.sleep(0))
+            running = asyncio.create_task(follower.run())
+            try:
+                await asyncio.wait_for(follower.synced.wait(), 20)
+                await check(Followed(api, follower, events, sight, reader))
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def change(kind: str, obj: Object) -> dict[str, Any]:
+    return {"type": kind, "object": obj}
+
+
+def test_managed_jobs_are_told_and_others_are_not() -> None:
+    child = job("child", ownerReferences=[{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "controller": True}])
+    elsewhere = job("elsewhere")
+    elsewhere["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a"), job("b", labels={}), child, elsewhere))
+        lines = [change("ADDED", job("c", labels={"muster.dev/gang": "true"})), change("ADDED", job("end"))]
+        api.on("WATCH", JOB.path, watch(*lines, stays_open=True))
+
+    async def check(one: Followed) -> None:
+        await eventually(lambda: "+job-end" in one.told)
+        assert one.told == ["+job-a", "+job-c", "+job-end"]
+
+    followed(setup, check)
+
+
+def test_a_job_that_is_no_longer_managed_is_gone_for_the_core() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a")))
+        lines = [change("MODIFIED", job("a", labels={})), change("DELETED", job("a", labels={}))]
+        api.on("WATCH", JOB.path, watch(*lines, change("ADDED", job("end")), stays_open=True))
+
+    async def check(one: Followed) -> None:
+        await eventually(lambda: "+job-end" in one.told)
+        assert one.told == ["+job-a", "-job-a", "+job-end"]
+
+    followed(setup, check)
+
+
+def test_a_job_whose_gang_gets_another_name_is_gone_under_the_first() -> None:
+    renamed = job("a")
+    renamed["spec"]["template"]["metadata"]["annotations"] = {"muster.dev/pod-group": "train"}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a")))
+        api.on("WATCH", JOB.path, watch(change("MODIFIED", renamed), stays_open=True))
+
+    async def check(one: Followed) -> None:
+        await eventually(lambda: "+train" in one.told)
+        assert one.told == ["+job-a", "-job-a", "+train"]
+
+    followed(setup, check)
+
+
+def test_a_template_that_cannot_be_read_is_a_problem_and_stops_nothing() -> None:
+    broken = job("broken")
+    broken["spec"]["template"] = "none"
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(broken, job("a")))
+
+    async def check(one: Followed) -> None:
+        assert one.told == ["+job-broken", "+job-a"]
+        problems = [event.job.problem for event in one.events if isinstance(event, JobSeen)]
+        assert problems == ["it has no template", ""]
+
+    followed(setup, check)
+
+
+def test_a_kind_that_is_not_served_is_not_asked_for_and_one_that_comes_is_followed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served(("apps", "v1", "deployments")), served(), served(JOBS))
+        api.on("GET", JOB.path, listed(job("a")))
+
+    async def check(one: Followed) -> None:
+        assert (one.told, one.asked(JOB.path), "jobs" in one.sight.ages()) == ([], 0, False)
+        await eventually(lambda: one.told == ["+job-a"])
+        assert one.sight.ages()["jobs"] < 20
+        one.api.on("GET", "/apis", served())
+        await eventually(lambda: one.told == ["+job-a", "-job-a"])
+        assert "jobs" not in one.sight.ages(), "of a kind that is gone nothing can be heard"
+        one.api.on("GET", "/apis", served(JOBS))
+        await eventually(lambda: one.told == ["+job-a", "-job-a", "+job-a"])
+
+    followed(setup, check)
+
+
+def test_an_api_server_that_cannot_be_asked_is_asked_again() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", refused(503), refused(500), Answer(body=[]), served(JOBS))
+        api.on("GET", JOB.path, listed(job("a")))
+
+    async def check(one: Followed) -> None:
+        assert one.told == ["+job-a"]
+
+    followed(setup, check)
+
+
+def test_a_kind_that_may_not_be_read_does_not_keep_muster_from_acting() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, refused(403, "Forbidden"))
+
+    async def check(one: Followed) -> None:
+        assert one.told == []
+
+    followed(setup, check)
+
+
+def test_jobs_are_read_with_what_completes_their_pods_and_again_when_that_changes() -> None:
+    obj = job("a")
+    spec = obj["spec"]["template"]["spec"]
+    spec |= {"runtimeClassName": "kata", "priorityClassName": "high"}
+    kata = {"metadata": {"name": "kata", "uid": "k"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}
+    high = {"metadata": {"name": "high", "uid": "h"}, "value": 7}
+    defaults = {
+        "metadata": {"name": "x", "namespace": "team", "uid": "x", "resourceVersion": "3"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]},
+    }
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", RUNTIMES, listed(kata))
+        api.on("GET", PRIORITIES, listed(high))
+        api.on("WATCH", LIMITS, watch(change("ADDED", defaults), stays_open=True))
+        api.on("GET", JOB.path, listed(obj))
+
+    async def check(one: Followed) -> None:
+        def memory() -> int:
+            return dict(one.last().podsets.podsets[0].template.requests).get("memory", 0)
+
+        await eventually(lambda: memory() == 2**30)
+        template = one.last().podsets.podsets[0].template
+        assert (dict(template.requests)["cpu"], template.priority) == (2250, 7)
+        assert one.reader.completion.limits.keys() == {"team"}
+
+    followed(setup, check)
+
+
+def test_classes_that_may_not_be_read_are_no_problem_and_those_that_do_not_exist_are() -> None:
+    obj = job("a")
+    obj["spec"]["template"]["spec"] |= {"runtimeClassName": "kata", "priorityClassName": "high"}
+    for denied, problem in (
+        ({RUNTIMES, PRIORITIES}, ""),
+        ({PRIORITIES}, "its RuntimeClass kata does not exist"),
+        ({RUNTIMES}, "its PriorityClass high does not exist"),
+    ):
+
+        def setup(api: FakeApi, denied: set[str] = denied) -> None:
+            for path in denied:
+                api.on("GET", path, refused(403, "Forbidden"))
+            api.on("GET", JOB.path, listed(obj))
+
+        async def check(one: Followed, problem: str = problem) -> None:
+            assert one.last().problem == problem
+
+        followed(setup, check)
+
+
+def test_a_new_core_is_told_of_all_jobs() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a"), job("b")))
+
+    async def check(one: Followed) -> None:
+        one.events.clear()
+        one.follower.repeat()
+        assert one.told == ["+job-a", "+job-b"]
+
+    followed(setup, check)
