@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -
     clean(kind, obj)
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(minimum), WORKLOAD: job.uid}
     templates = list(kind.templates(obj))
-    kept = {template.name: put_on(template, marks, list(_nodes(template, plan))) for template in templates}
+    kept = {template.name: put_on(template, marks, _nodes(template, plan)) for template in templates}
     said = _annotations(obj)
     said[PLAN] = plan_text(plan)
     if any(kept.values()):
@@ -68,11 +68,10 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
     return patch
 
 
-def _nodes(template: Template, plan: PlannedNodes) -> Iterator[str]:
-    """The nodes of all slots of the template, in order; "" where the plan has none."""
-    for name in template.series:
-        nodes = plan.get(name, ())
-        yield from (nodes[at] if at < len(nodes) else "" for at in range(template.count))
+def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
+    """Of each podset of the template the nodes of all slots, in order; "" where the plan has none."""
+    planned = [plan.get(name, ()) for name in template.series]
+    return [[nodes[at] if at < len(nodes) else "" for at in range(template.count)] for nodes in planned]
 
 
 def _annotations(obj: Object) -> dict[str, str]:

@@ -3,6 +3,7 @@
 QUEUES = ("kueue.x-k8s.io/queue-name", "muster.dev/queue-name")
 """Labels. The value means nothing yet: a job that names a queue is managed."""
 GANG = "muster.dev/gang"
+"""``true``: it is managed; ``false``: it is left alone, even if it names a queue."""
 HOLD = "muster.dev/hold"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """Kueue's annotation for the least number of pods with which a Job starts."""
@@ -14,4 +15,5 @@ OWN = "muster.dev/own"
 WORKLOAD = "muster.dev/workload"
 """On each pod template, and so on each pod: the UID of the job. The maker of a pod may be a Job of a JobSet."""
 NODES = "muster.dev/nodes"
-"""On a pod template: the nodes by index, joined with commas, for the admission policy, which takes it off the pods."""
+"""On a pod template: the nodes by index, joined with commas, and those of the Jobs of a JobSet joined with semicolons.
+The admission policy reads it, and takes it off the pods."""

@@ -116,8 +116,8 @@ def kept_text(kept: dict[str, dict[str, str]]) -> str:
 
 def asks(meta: Meta) -> bool:
     """Its author wants Muster to admit it."""
-    queue = any((meta.labels or {}).get(key) for key in QUEUES)
-    return queue or "true" in meta.said(GANG)
+    said = meta.said(GANG)
+    return "false" not in said and ("true" in said or any((meta.labels or {}).get(key) for key in QUEUES))
 
 
 def _is_marked(meta: Meta) -> bool:

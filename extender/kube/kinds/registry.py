@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from extender.kube.kinds.job import JOB
+from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.mpi import MPI
+from extender.kube.kinds.training import TRAINING
 from extender.kube.objects import Meta
 
-KINDS: tuple[Kind, ...] = (JOB,)
+KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI)
+_JOB = (JOB.version, JOB.name)
+_GROUPS = frozenset(
+    (
+        "jobset.x-k8s.io",
+        "kubeflow.org",
+        "trainer.kubeflow.org",
+        "ray.io",
+        "workload.codeflare.dev",
+        "leaderworkerset.x-k8s.io",
+    )
+)
+"""Of kinds that make jobs, which are part of them then. The admission policy has the same."""
 _BY_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 
 
@@ -16,6 +31,6 @@ def kind_of(version: str, name: str) -> Kind | None:
 
 
 def is_outermost(meta: Meta) -> bool:
-    """No job of these kinds has made it."""
-    makers = (owner for owner in meta.owner_references or () if owner.controller)
-    return not any(kind_of(maker.api_version or "", maker.kind or "") for maker in makers)
+    """No job of any kind has made it. The Jobs of a CronJob, or of a workflow, are admitted one by one."""
+    makers = [(one.api_version or "", one.kind or "") for one in meta.owner_references or () if one.controller]
+    return not any(version.partition("/")[0] in _GROUPS or (version, kind) == _JOB for version, kind in makers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
@@ -20,9 +21,9 @@ Kept = Mapping[str, str]
 """What the template's author had written where Muster writes: the annotations, and the places that were empty."""
 
 
-def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
-    """Write ``marks`` and lead the pods to ``nodes``, one for each slot; "" for a slot without one. Returns what
-    ``take_off`` needs to know of the template as it was."""
+def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Write ``marks`` and lead the pods to ``nodes``: of each podset one for each slot, "" for a slot without one.
+    Returns what ``take_off`` needs to know of the template as it was."""
     pod = template.pod
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     labels = next(found(pod, "metadata.labels"), None) or {}
@@ -81,13 +82,15 @@ def is_marked(template: Template) -> bool:
 _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations"}
 
 
-def _lead(template: Template, nodes: Sequence[str], *, free: bool) -> None:
-    names = tuple(dict.fromkeys(nodes))
+def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> None:
+    names = tuple(dict.fromkeys(chain.from_iterable(nodes)))
     terms = template.affinity and free
     if terms and len(names) <= MOST_TERMS and "" not in names:
         _bind(template.pod, names)
-    elif template.indexed:
-        template.pod["metadata"]["annotations"][NODES] = "," * template.first_index + ",".join(nodes)
+    elif template.indexed or sum(map(len, nodes)) == 1:
+        # By the index of each; the Jobs of a JobSet are parted by semicolons.
+        text = ";".join("," * template.first_index + ",".join(one) for one in nodes)
+        template.pod["metadata"]["annotations"][NODES] = text
     elif terms and len(names) <= MOST_TERMS_WITHOUT_INDEX:
         _bind(template.pod, tuple(filter(None, names)))
 

@@ -107,11 +107,12 @@ def change(kind: str, obj: Object) -> dict[str, Any]:
 
 def test_managed_jobs_are_told_and_others_are_not() -> None:
     child = job("child", ownerReferences=[{"apiVersion": "batch/v1", "kind": "Job", "name": "x", "controller": True}])
+    alone = job("alone", annotations={"muster.dev/gang": "false"})
     elsewhere = job("elsewhere")
     elsewhere["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
 
     def setup(api: FakeApi) -> None:
-        api.on("GET", JOB.path, listed(job("a"), job("b", labels={}), child, elsewhere))
+        api.on("GET", JOB.path, listed(job("a"), job("b", labels={}), child, elsewhere, alone))
         lines = [change("ADDED", job("c", labels={"muster.dev/gang": "true"})), change("ADDED", job("end"))]
         api.on("WATCH", JOB.path, watch(*lines, stays_open=True))
 

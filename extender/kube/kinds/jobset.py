@@ -1,0 +1,45 @@
+"""JobSet: one pod template for each replicated job, and a podset for each of its Jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.kube.kinds.job import size_of
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.numbering import series_of_job
+
+
+def _templates(obj: Object) -> Iterator[Template]:
+    """The Jobs are numbered through all replicated jobs. A pod says the number of its Job, and its own in that."""
+    spec = part_of(obj, "spec")
+    in_order = "InOrder" in found(spec, "startupPolicy.startupPolicyOrder")
+    waves: dict[str, int] = {}
+    first = 0
+    for replicated in spec.get("replicatedJobs") or ():
+        if not isinstance(replicated, dict):
+            raise UnreadableJobError("its replicatedJobs cannot be read")
+        name, jobs = str(replicated.get("name")), count_in(replicated, "replicas", 1)
+        job = part_of(replicated, "template", "spec")
+        count, indexed = size_of(job, "Indexed")
+        after = [waves.get(str(one), 0) + 1 for one in found(replicated, "dependsOn.*.name")]
+        waves[name] = len(waves) if in_order else max(after, default=0)
+        series = tuple(series_of_job(first + at) for at in range(jobs))
+        first += jobs
+        yield Template(
+            name, part_of(job, "template"), series, count, indexed, waves[name], affinity=False, emptied=True
+        )
+
+
+JOBSET = Kind(
+    version="jobset.x-k8s.io/v1alpha2",
+    name="JobSet",
+    plural="jobsets",
+    templates=_templates,
+    suspend="spec.suspend",
+    finished=("Completed", "Failed"),
+    active="status.replicatedJobsStatus.*.active",
+    ran=tuple(f"status.replicatedJobsStatus.*.{one}" for one in ("ready", "succeeded", "failed")),
+    managed_by="spec.managedBy",
+    managers=("jobset.sigs.k8s.io/jobset-controller",),
+    frozen=True,
+)

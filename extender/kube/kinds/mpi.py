@@ -1,0 +1,44 @@
+"""MPIJob v2beta1: workers, and a launcher in a Job of its own, which exists while the MPIJob is suspended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
+from extender.kube.kinds.training import roles_of
+from extender.kube.numbering import series_of_role
+
+
+def _templates(obj: Object) -> Iterator[Template]:
+    spec = part_of(obj, "spec")
+    together = spec.get("runLauncherAsWorker") is True
+    waits = spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
+    for role, one in roles_of(obj, "mpiReplicaSpecs"):
+        launches = role.lower() == "launcher"
+        yield Template(
+            role,
+            part_of(one, "template"),
+            (series_of_role(role),),
+            count_in(one, "replicas", 1 if launches else 0),
+            indexed=together or not launches,
+            wave=int(waits and launches),
+            # What is written after its Job was made reaches the launcher in part: annotations, which are merged.
+            affinity=not launches,
+            emptied=launches,
+            # The launcher is worker 0 then.
+            first_index=int(together and not launches),
+        )
+
+
+MPI = Kind(
+    version="kubeflow.org/v2beta1",
+    name="MPIJob",
+    plural="mpijobs",
+    templates=_templates,
+    suspend="spec.runPolicy.suspend",
+    finished=("Succeeded", "Failed"),
+    active="status.replicaStatuses.*.active",
+    ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
+    managed_by="spec.runPolicy.managedBy",
+    managers=("kubeflow.org/mpi-operator",),
+)
