@@ -26,6 +26,7 @@ from extender.core.stamps import (
 )
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.keys import GANG, HOLD, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
@@ -58,6 +59,25 @@ STAMPED = {
 }
 """What Muster writes on the pods that it binds, as annotations."""
 
+SAID_OF_JOBS = {
+    **dict.fromkeys(QUEUES, "Label: Muster admits the job. The value means nothing yet."),
+    GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone.",
+    HOLD: "`true`: the job stays suspended.",
+    MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
+    MIN_PARALLELISM: "The same for a batch/v1 Job, as an annotation.",
+}
+"""What a job's author writes, as annotation or label unless it says otherwise, on the job."""
+
+WRITTEN_ON_JOBS = {
+    PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index.',
+    OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
+    WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
+    f"`{MIN_MEMBER}`.",
+    NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
+    "nodes are required node affinity instead, where the kind of job allows it.",
+}
+"""What Muster writes on a job that it starts, as annotations, and takes off when it is suspended again."""
+
 _TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "str": "text", "Path": "file"}
 _LIMITS = {annotated_types.Ge: "at least", annotated_types.Gt: "more than", annotated_types.Le: "at most"}
 
@@ -68,6 +88,8 @@ def tables() -> dict[str, str]:
     return {
         "settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, "")),
         "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
+        "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
+        "written on jobs by muster": _table("annotation", "what it says", rows=_keys(WRITTEN_ON_JOBS)),
         "written by muster": _table("key", "what it says", rows=[*_keys(STAMPED), gate]),
     }
 
