@@ -34,7 +34,7 @@ def read(kind: Kind, obj: Object, *schedulers: str, completion: Completion | Non
     return Reader(schedulers or ("muster", "default-scheduler"), completion).read(kind, obj)
 
 
-def plan_for(job: Job, nodes: Sequence[str] = ("n0", "n1", "n2")) -> dict[str, tuple[str, ...]]:
+def plan_for(job: Job, nodes: Sequence[str] = ("n0", "n1", "n2", "n3", "n4")) -> dict[str, tuple[str, ...]]:
     """Two slots on each node, one node after the other."""
     places = [node for node in nodes for _ in range(2)]
     plan: dict[str, tuple[str, ...]] = {}
