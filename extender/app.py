@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from extender.config.settings import Settings, TlsFiles
+from extender.config.settings import Settings
 from extender.http.connections import BACKLOG, BoundedProtocol, Connections, http_config
 from extender.http.hosts import Hosts
 from extender.http.scrape import metrics_page
@@ -54,7 +54,10 @@ def run(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, listener: socket.socket, scraped: socket.socket | None) -> int:
-    credentials = _credentials(settings.tls)
+    try:
+        credentials = None if settings.tls is None else Credentials(settings.tls)
+    except TlsError as error:
+        raise StartError(f"cannot serve HTTPS: {error}") from None
     election = settings.leader_election
     leadership = Leadership(election.identity)
     try:
@@ -151,13 +154,6 @@ async def _stop_when_told(server: uvicorn.Server, runner: Runner) -> None:
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     await runner.drain()
     server.should_exit = True
-
-
-def _credentials(files: TlsFiles | None) -> Credentials | None:
-    try:
-        return None if files is None else Credentials(files)
-    except TlsError as error:
-        raise StartError(f"cannot serve HTTPS: {error}") from None
 
 
 class _Server(uvicorn.Server):

@@ -49,7 +49,10 @@ class Listener(NamedTuple):
 def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
     """Whether it is well, and what it says: ready to answer kube-scheduler, or alive. Raises ProbeError."""
     page = "/readyz" if ready else "/healthz"
-    connection = _connection(listener)
+    if listener.cert is None:
+        connection = HTTPConnection(listener.address, listener.port, timeout=_ANSWER_S)
+    else:
+        connection = HTTPSConnection(listener.address, listener.port, timeout=_ANSWER_S, context=_trust(listener))
     try:
         connection.request("GET", page)
         answer = connection.getresponse()
@@ -88,12 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     print(said)  # noqa: T201
     return 0 if well else 1
-
-
-def _connection(listener: Listener) -> HTTPConnection:
-    if listener.cert is None:
-        return HTTPConnection(listener.address, listener.port, timeout=_ANSWER_S)
-    return HTTPSConnection(listener.address, listener.port, timeout=_ANSWER_S, context=_trust(listener))
 
 
 def _trust(listener: Listener) -> ssl.SSLContext:

@@ -35,16 +35,12 @@ def amounts_of(amounts: Amounts) -> dict[str, int]:
     read = {}
     for name, amount in amounts.items():
         try:
-            read[plain(name)] = _not_negative(milli(amount) if name == "cpu" else whole(amount))
+            read[plain(name)] = number = milli(amount) if name == "cpu" else whole(amount)
+            if number < 0:
+                raise ValueError(f"{number} is negative")
         except ValueError as error:
             raise ValueError(f"{plain(name)[:80]}: {error}") from None
     return read
-
-
-def _not_negative(amount: int) -> int:
-    if amount < 0:
-        raise ValueError(f"{amount} is negative")
-    return amount
 
 
 def _containers(containers: Iterable[Container], init_containers: Iterable[Container]) -> dict[str, int]:

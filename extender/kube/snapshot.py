@@ -101,7 +101,7 @@ def reduced(
         taken=taken,
         nodes=[_node(one) for one in nodes],
         pods=[_pod(one) for one in pods],
-        pod_groups=[_group(one) for one in groups],
+        pod_groups=[GroupObject(_reduced(one.metadata or Meta()), one.spec) for one in groups],
         claims=[_claim(one) for one in claims],
     )
 
@@ -149,7 +149,7 @@ def _node(node: NodeObject) -> NodeObject:
     meta, status = node.metadata or Meta(), node.status
     node.metadata = Meta(name=meta.name, labels=meta.labels)
     if status is not None:
-        status.conditions = [_bare(one) for one in status.conditions or () if one.type == "Ready"]
+        status.conditions = [Condition(one.type, one.status) for one in status.conditions or () if one.type == "Ready"]
     return node
 
 
@@ -163,11 +163,6 @@ def _pod(pod: PodObject) -> PodObject:
         conditions = [one for one in pod.status.conditions or () if one.type == "PodScheduled"]
         pod.status.conditions = conditions or None
     return pod
-
-
-def _group(group: GroupObject) -> GroupObject:
-    group.metadata = _reduced(group.metadata or Meta())
-    return group
 
 
 def _claim(claim: ClaimObject) -> ClaimObject:
@@ -199,10 +194,6 @@ def _volume(pod: Meta, volume: Volume) -> Volume | None:
         return Volume(persistent_volume_claim=ClaimSource(f"{pod.name}-{volume.name or ''}"))
     claim = volume.persistent_volume_claim
     return None if claim is None else Volume(persistent_volume_claim=claim)
-
-
-def _bare(condition: Condition) -> Condition:
-    return Condition(type=condition.type, status=condition.status)
 
 
 def _pruned(tree: Any) -> Any:

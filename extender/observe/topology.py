@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pydantic import BaseModel
 
@@ -36,8 +38,13 @@ class TopologyView(BaseModel):
 def topology(snapshot: Snapshot, *, configured: bool) -> TopologyView:
     """The levels as of now."""
     levels = snapshot.levels
-    views = [_level(level, levels[at + 1] if at + 1 < len(levels) else None) for at, level in enumerate(levels)]
-    return TopologyView(configured=configured, levels=views)
+    return TopologyView(configured=configured, levels=[_level(levels, at) for at in range(len(levels))])
+
+
+def inside(levels: Sequence[Level], at: int, code: int) -> str | None:
+    """The domain of the next level farther out that a domain is in."""
+    parent = int(levels[at].above[0][code]) if at + 1 < len(levels) else -1
+    return levels[at + 1].names[parent] if parent >= 0 else None
 
 
 def told(view: TopologyView) -> str:
@@ -46,14 +53,14 @@ def told(view: TopologyView) -> str:
     return f"topology levels, {source}, nearest first: " + "; ".join(map(_told, view.levels))
 
 
-def _level(level: Level, next_level: Level | None) -> LevelView:
+def _level(levels: Sequence[Level], at: int) -> LevelView:
+    level = levels[at]
     counts, outside = level.tally(np.ones(len(level.codes), dtype=np.int64))
-    domains = []
-    for code in np.argsort(level.rank).tolist():
-        parent = int(level.above[0][code]) if next_level is not None else -1
-        if counts[code]:
-            inside = next_level.names[parent] if next_level is not None and parent >= 0 else None
-            domains.append(DomainView(name=level.names[code], nodes=int(counts[code]), inside=inside))
+    domains = [
+        DomainView(name=level.names[code], nodes=int(counts[code]), inside=inside(levels, at, code))
+        for code in np.argsort(level.rank).tolist()
+        if counts[code]
+    ]
     torn = list(level.torn)
     return LevelView(name=level.name, key=level.key, domains=domains, outside=outside, contradictions=torn)
 

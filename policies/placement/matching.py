@@ -69,13 +69,10 @@ def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> 
 
 
 def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:
-    return taints is not None and all(_tolerated(taint, tolerations) for taint in taints)
-
-
-def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    if taint.effect == "PreferNoSchedule":
-        return True
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
+    if taints is None:
+        return False
+    hard = (taint for taint in taints if taint.effect != "PreferNoSchedule")
+    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

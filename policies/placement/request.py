@@ -126,7 +126,7 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
         some = tuple(slices[of])
         if of in homes:
             home = rules.slice_level, homes[of]
-            found.append((True, Role(some, np.where(codes == home[1], room, 0), rules.unsliced(), home)))
+            found.append((True, Role(some, np.where(codes == home[1], room, 0), rules.sliced_by(0), home)))
         else:
             found.append((False, Role(some, room, rules.sliced_by(len(some)), sliced.home)))
     return found

@@ -45,9 +45,6 @@ class Rules:
             return self.slice_level
         return self.required if self.required is not None else self.preferred or 0
 
-    def unsliced(self) -> Rules:
-        return replace(self, slice_size=0)
-
     def sliced_by(self, size: int) -> Rules:
         return replace(self, slice_size=size)
 
@@ -62,7 +59,8 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
         return NONE_ASKED
     for name in (said.required, said.preferred, said.slice_level):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
-            return Unclear(f'unknown topology level "{name}"; available: {_known(snapshot)}')
+            known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)
+            return Unclear(f'unknown topology level "{name}"; available: {known}')
     if said.slice_size is not None and (odd := sum(pod.index is None for pod in pods)):
         without = counted(odd, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
@@ -122,7 +120,3 @@ def _alike(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topolog
 
 def _index(name: str | None, snapshot: Snapshot) -> int | None:
     return None if name is None else snapshot.level_called(name)
-
-
-def _known(snapshot: Snapshot) -> str:
-    return ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)

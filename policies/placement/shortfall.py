@@ -11,7 +11,7 @@ from policies.model import Pod
 from policies.placement.capacity import rooms
 from policies.placement.columns import Mask
 from policies.placement.request import Role, rows_of
-from policies.placement.snapshot import Counts, Domain, Level, Snapshot, slots
+from policies.placement.snapshot import Domain, Level, Snapshot, slots
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 
@@ -67,21 +67,26 @@ def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
 
 def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain | None:
     """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other."""
-    at = role.rules.confining if role.home is None else role.home[0]
+    at, size = role.rules.confining if role.home is None else role.home[0], role.rules.slice_size
     if at is None:
         return None
     level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
-    code = _roomiest(found, level) if role.home is None else role.home[1]
+    roomiest = int(np.lexsort((level.rank, -found))[0]) if found.any() else None
+    code = roomiest if role.home is None else role.home[1]
     if code is None:
-        domain, near = Domain("", np.zeros(0, dtype=np.intp)), _nowhere(role, level)
+        wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
+        domain, near = Domain("", np.zeros(0, dtype=np.intp)), _domains(level) + wanted
     else:
-        domain, free = level.domain(code), _free(role, int(found[code]))
+        domain, free = level.domain(code), many(int(found[code]), f"free {_thing(role)}")
+        free += f" in whole slices of {size}" if size else ""
         if role.home is None:
             near = f"{_domains(level)}, best has {free} ({domain.name})"
         else:
             near = f"its gang is in {domain.name}, which has {free}"
-        whole = role.rules.required is not None or not role.rules.slice_size
-        near += _short(role, want - int(found[code]), domain, snapshot) if whole else _sliced(role, found, want)
+        if role.rules.required is not None or not size:
+            near += _short(role, want - int(found[code]), domain, snapshot)
+        else:
+            near += f"; room for {int(found.sum()) // size} of {many(-(-want // size), 'slice')} in all"
     text = f"{_asked(role, want, at, snapshot)}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
     return NearestDomain(text, domain, kinds(role.requests))
 
@@ -96,22 +101,6 @@ def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
     return text
 
 
-def _roomiest(found: Counts, level: Level) -> int | None:
-    """The domain with the most room; None when none has any."""
-    return int(np.lexsort((level.rank, -found))[0]) if found.any() else None
-
-
-def _nowhere(role: Role, level: Level) -> str:
-    size = role.rules.slice_size
-    wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
-    return _domains(level) + wanted
-
-
-def _free(role: Role, free: int) -> str:
-    whole = f" in whole slices of {role.rules.slice_size}" if role.rules.slice_size else ""
-    return f"{many(free, f'free {_thing(role)}')}{whole}"
-
-
 def _thing(role: Role) -> str:
     """What takes one member."""
     return "node" if int(role.room.max(initial=0)) <= 1 else "slot"
@@ -124,11 +113,6 @@ def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
     if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
         text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"
     return text
-
-
-def _sliced(role: Role, found: Counts, want: int) -> str:
-    size = role.rules.slice_size
-    return f"; room for {int(found.sum()) // size} of {many(-(-want // size), 'slice')} in all"
 
 
 def _domains(level: Level) -> str:

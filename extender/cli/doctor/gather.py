@@ -84,7 +84,7 @@ class _Reading:
     async def installed(self) -> None:
         """The Deployment, found by its label."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments?labelSelector={_LABEL}"
-        found = await self._or_skipped("Muster's Deployment", lambda: self._get(path))
+        found = await self._read("Muster's Deployment", path)
         items = (found or {}).get("items") or []
         self._facts.deployment = items[0] if items else None
 
@@ -97,7 +97,7 @@ class _Reading:
             if not name:
                 continue
             path = f"/api/v1/namespaces/{self._namespace}/configmaps/{name}"
-            content = await self._or_skipped(f"ConfigMap {name}", partial(self._get, path))
+            content = await self._read(f"ConfigMap {name}", path)
             for key, text in ((content or {}).get("data") or {}).items():
                 self._adopt(f"ConfigMap {name}, {key}", text, settings, scheduler)
 
@@ -146,8 +146,8 @@ class _Reading:
     async def admission(self) -> None:
         """The policies of the API server that change pods, and what binds them."""
         facts = self._facts
-        found = await self._or_skipped("mutating admission policies", lambda: self._get(_ADMISSION), missing={})
-        bound = await self._or_skipped("their bindings", lambda: self._get(_BINDINGS), missing={})
+        found = await self._read("mutating admission policies", _ADMISSION, missing={})
+        bound = await self._read("their bindings", _BINDINGS, missing={})
         facts.policies = None if found is None else _by_name(found)
         facts.policy_bindings = None if bound is None else _by_name(bound)
 
@@ -159,14 +159,14 @@ class _Reading:
             return
         namespace, name = election.get("resourceNamespace", "kube-system"), election.get("resourceName")
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name or 'kube-scheduler'}"
-        facts.lease = await self._or_skipped(f"Lease {namespace}/{name}", lambda: self._get(path), missing={})
+        facts.lease = await self._read(f"Lease {namespace}/{name}", path, missing={})
 
     async def rights(self) -> None:
         """What the API server would allow the two ServiceAccounts."""
         facts = self._facts
         for account in (EXTENDER, SCHEDULER):
             path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}"
-            found = await self._or_skipped(f"ServiceAccount {account}", partial(self._get, path), missing={})
+            found = await self._read(f"ServiceAccount {account}", path, missing={})
             if found is not None:
                 facts.service_accounts[account] = bool(found)
         election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
@@ -186,9 +186,12 @@ class _Reading:
             said = await self._kube.call("POST", _REVIEWS, body={"spec": spec})
         return bool(json.loads(said)["status"].get("allowed"))
 
-    async def _get(self, path: str) -> Any:
-        async with self._room:
-            return json.loads(await self._kube.call("GET", path))
+    async def _read(self, subject: str, path: str, missing: Any = None) -> Any:
+        async def get() -> Any:
+            async with self._room:
+                return json.loads(await self._kube.call("GET", path))
+
+        return await self._or_skipped(subject, get, missing)
 
     async def _list(self, path: str, kind: type[ObjectT]) -> list[ObjectT]:
         decoder = msgspec.json.Decoder(kind)

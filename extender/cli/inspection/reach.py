@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import httpx
 
@@ -96,16 +96,14 @@ class Muster:
 def reach(way: Way) -> Iterator[Muster]:
     """A Muster to be asked while the block lasts. Raises UnreachableError."""
     if way.url is not None:
-        with _client(way, way.url) as client:
+        with _client(way.url, _verify(way, way.url)) as client:
             yield Muster(client, way.url)
     elif way.kubeconfig is None and way.context is None and _is_here():
-        with httpx.Client(base_url=HERE, timeout=_ANSWER_S, trust_env=False) as client:
+        with _client(HERE) as client:
             yield Muster(client, HERE)
     else:
-        with _forwarded(way) as (port, target):
-            url = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False) as client:
-                yield Muster(client, f"{target} (through kubectl port-forward)")
+        with _forwarded(way) as (port, target), _client(f"http://127.0.0.1:{port}") as client:
+            yield Muster(client, f"{target} (through kubectl port-forward)")
 
 
 def kubectl(way: Way) -> list[str] | None:
@@ -117,20 +115,24 @@ def kubectl(way: Way) -> list[str] | None:
     return [program, *kubeconfig, *([f"--context={way.context}"] if way.context is not None else [])]
 
 
-def _client(way: Way, url: str) -> httpx.Client:
+def _client(url: str, verify: ssl.SSLContext | bool = True) -> httpx.Client:
+    return httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False, verify=verify)
+
+
+def _verify(way: Way, url: str) -> ssl.SSLContext | bool:
     if not _is_url(url):
         raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
     if way.key_file is not None and way.cert_file is None:
         raise UnreachableError("--key-file needs --cert-file, the certificate of that key")
-    verify: ssl.SSLContext | bool = True
+    if way.ca_file is None and way.cert_file is None:
+        return True
     try:
-        if way.ca_file is not None or way.cert_file is not None:
-            verify = ssl.create_default_context(cafile=way.ca_file)
-            if way.cert_file is not None:
-                verify.load_cert_chain(way.cert_file, way.key_file)
+        context = ssl.create_default_context(cafile=way.ca_file)
+        if way.cert_file is not None:
+            context.load_cert_chain(way.cert_file, way.key_file)
     except OSError as error:
         raise UnreachableError(f"the certificate files cannot be used: {error}") from None
-    return httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False, verify=verify)
+    return context
 
 
 def _is_url(text: str) -> bool:
@@ -185,7 +187,7 @@ def _port(forward: subprocess.Popen[str]) -> int:
     """The local port that kubectl has chosen."""
     assert forward.stdout is not None  # noqa: S101 - asked for as a pipe
     deadline = time.monotonic() + _FORWARD_S
-    while (left_s := deadline - time.monotonic()) > 0 and _readable(forward.stdout, left_s):
+    while (left_s := deadline - time.monotonic()) > 0 and select.select([forward.stdout], [], [], left_s)[0]:
         line = forward.stdout.readline()
         if found := _FORWARDING.search(line):
             return int(found[1])
@@ -196,7 +198,3 @@ def _port(forward: subprocess.Popen[str]) -> int:
                 "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
             )
     raise UnreachableError(f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s")
-
-
-def _readable(pipe: IO[str], timeout_s: float) -> bool:
-    return bool(select.select([pipe], [], [], timeout_s)[0])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from pydantic import BaseModel
 
 from extender.core.state import State
+from extender.observe.topology import inside
 from policies.placement.columns import Codes
-from policies.placement.snapshot import Counts, Level, Snapshot
+from policies.placement.snapshot import Counts, Snapshot
 
 _GPU = "/gpu"
 
@@ -45,33 +48,21 @@ def domains(state: State) -> list[DomainStock]:
         "free_gpus": usable,
     }
     seats = _seats(state, view)
-    return [one for at, level in enumerate(view.levels) for one in _of(level, at, view, per_node, seats)]
+    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, seats)]
 
 
-def _of(
-    level: Level, at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes]
-) -> list[DomainStock]:
+def _of(at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes]) -> Iterator[DomainStock]:
+    level = view.levels[at]
     sums = {what: level.tally(amounts) for what, amounts in per_node.items()}
     gangs: dict[int, list[str]] = {}
     for gang, rows in seats.items():
         for code in np.unique(level.codes[rows]).tolist():
             gangs.setdefault(code, []).append(gang)
-    farther = view.levels[at + 1] if at + 1 < len(view.levels) else None
-    found = []
-    for code in np.argsort(level.rank).tolist():
-        if sums["nodes"][0][code]:
-            parent = int(level.above[0][code]) if farther is not None else -1
-            inside = farther.names[parent] if farther is not None and parent >= 0 else None
-            counts = {what: int(inner[code]) for what, (inner, _) in sums.items()}
-            found.append(
-                DomainStock(
-                    level=level.name, name=level.names[code], inside=inside, gangs=gangs.get(code, []), **counts
-                )
-            )
-    if sums["nodes"][1]:
-        counts = {what: outside for what, (_, outside) in sums.items()}
-        found.append(DomainStock(level=level.name, name="", inside=None, gangs=gangs.get(-1, []), **counts))
-    return found
+    for code in (*np.argsort(level.rank).tolist(), -1):
+        counts = {what: int(outside if code < 0 else inner[code]) for what, (inner, outside) in sums.items()}
+        name, outer = (level.names[code], inside(view.levels, at, code)) if code >= 0 else ("", None)
+        if counts["nodes"]:
+            yield DomainStock(level=level.name, name=name, inside=outer, gangs=gangs.get(code, []), **counts)
 
 
 def _seats(state: State, view: Snapshot) -> dict[str, Codes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 from pydantic import BaseModel
@@ -13,7 +14,6 @@ from extender.observe.explain.holders import holders
 from extender.observe.explain.inquiry import Inquiry, inquiry, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.views import GangView, view
-from policies.placement.snapshot import Domain
 from policies.words import devices, many
 
 _SHOWN = 64
@@ -61,7 +61,7 @@ class Explanation(BaseModel):
 def explain(state: State, gang: Workload, now: float) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
     question = inquiry(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else None
-    rooms, rooms_in_all = _rooms(state, question)
+    rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
         gang=view(gang, now),
         asks=_asks(gang),
@@ -69,7 +69,7 @@ def explain(state: State, gang: Workload, now: float) -> Explanation:
         level=question.level.key if question is not None and question.level is not None else None,
         required=question is not None and question.required,
         domains=rooms,
-        domains_in_all=rooms_in_all,
+        domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
         remedies=remedies(state, gang, question, now),
     )
 
@@ -90,31 +90,27 @@ def _places(state: State, gang: Workload) -> list[PlaceView]:
     return [PlaceView(name=name, members=count) for name, count in found.most_common()]
 
 
-def _rooms(state: State, question: Inquiry | None) -> tuple[list[DomainRoom], int]:
-    """The domains with most room, the best first, and how many there are in all."""
-    if question is None or question.level is None:
-        return [], 0
-    level, wanted = question.level, question.role
-    free = level.tally(wanted.room)[0]
-    sizes = level.tally(np.ones(len(level.codes), dtype=np.int64))[0]
-    room = question.snapshot.slots(wanted.requests) > 0
-    closed = level.tally((room & (wanted.room == 0)).astype(np.int64))[0]
-    codes = [int(code) for code in np.lexsort((level.rank, -free)) if sizes[code]]
-    shown = [_room(state, question, level.domain(code), int(free[code]), int(closed[code])) for code in codes[:_SHOWN]]
-    return shown, len(codes)
-
-
-def _room(state: State, question: Inquiry, domain: Domain, free: int, closed: int) -> DomainRoom:
-    names = [f"{one.name} ({many(len(one.at), 'node')})" for one in holders(state, question, domain.rows)]
-    return DomainRoom(
-        name=domain.name,
-        nodes=len(domain.rows),
-        free=free,
-        want=question.want,
-        closed=closed,
-        held_by=names,
-        reason=_reason(question, free, closed, names),
-    )
+def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
+    """The domains with most room, the best first."""
+    if (level := question.level) is None:
+        return
+    room = question.role.room
+    free = level.tally(room)[0]
+    unusable = (question.snapshot.slots(question.role.requests) > 0) & (room == 0)
+    closed = level.tally(unusable.astype(np.int64))[0]
+    codes = [code for code in np.lexsort((level.rank, -free)).tolist() if len(level.domain(code).rows)]
+    for code in codes[:_SHOWN]:
+        domain = level.domain(code)
+        names = [f"{one.name} ({many(len(one.at), 'node')})" for one in holders(state, question, domain.rows)]
+        yield DomainRoom(
+            name=domain.name,
+            nodes=len(domain.rows),
+            free=int(free[code]),
+            want=question.want,
+            closed=int(closed[code]),
+            held_by=names,
+            reason=_reason(question, int(free[code]), int(closed[code]), names),
+        )
 
 
 def _reason(question: Inquiry, free: int, closed: int, names: list[str]) -> str:

@@ -14,7 +14,7 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from extender.observe.explain.holders import fewest_ends, holders
 from extender.observe.explain.inquiry import Inquiry
-from policies.model import Node, Topology
+from policies.model import Topology
 from policies.placement.matching import admits
 from policies.placement.place import Placed, place
 from policies.placement.snapshot import Domain, Rows
@@ -140,7 +140,8 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
             shut.append(f"{node.name} ({'not ready' if not node.ready else 'cordoned'})")
             gained += int(room[row])
         elif admits(replace(node, taints=(), unschedulable=False, ready=True), selection):
-            taints.update(_taints(node))
+            hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
+            taints.update(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard)
     if shut:
         enough = "enough" if question.fitting(rows) + gained >= question.want else "a help, but not enough"
         yield f"put {many(len(shut), 'node')} with room in {place_name} back in service ({enough}): {_list(shut)}"
@@ -178,11 +179,6 @@ def _too_large(question: Inquiry, largest: int) -> str:
     if question.scope is None:
         return f"add nodes or use fewer pods: even empty, the nodes that match fit {fits}"
     return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
-
-
-def _taints(node: Node) -> list[str]:
-    hard = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
-    return [f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard]
 
 
 def _list(names: list[str]) -> str:
