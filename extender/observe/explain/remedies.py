@@ -47,6 +47,11 @@ SAID = {
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
     "settings, or give every pod of a sliced gang an index: the message says which",
+    "Held": "take the label or annotation muster.dev/hold off the job",
+    "InvalidJob": "correct the job as the message says",
+    "Stopping": "nothing to do: the job is planned again when its pods are gone",
+    "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
+    "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
 """What to do about every reason that is not a lack of room, by its code."""
