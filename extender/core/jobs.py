@@ -64,7 +64,7 @@ class Jobs:
         state, known = self._state, self._state.claims.nodes.get(node)
         for _, claim in state.claims.on(node):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
-            if workload is None or workload.job is None:
+            if workload is None or workload.job is None or workload.job.plan is None:
                 continue
             if known is not None and known.ready:
                 workload.job.regain(node)
@@ -110,7 +110,8 @@ class Jobs:
             return
         if record.not_before:
             yield record.not_before
-        if record.coming_until and record.plan is not None and not workload.release.complete:
+            return
+        if record.coming_until:
             yield record.coming_until
         for since in record.lost.values():
             yield since + self._state.limits.node_loss_s
@@ -191,9 +192,9 @@ class Jobs:
             self._adopt(workload, record, now)
         self._expect(workload, record.planned)
         self._keep_slots(workload, record, now)
-        if workload.release.complete:
+        if workload.release.complete or not workload.members.slots.planned:
             record.expect(0.0)
-        elif workload.members.slots.planned and not record.coming_until:
+        elif not record.coming_until:
             self._expect_pods(record, now)
         if not record.stop and (why := self._failure(workload, record, now)) is not None:
             record.take_back(why)
@@ -252,11 +253,14 @@ class Jobs:
     def _failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
         limits, vacant = self._state.limits, len(workload.members.slots.planned)
-        for node, since in record.lost.items():
-            if now >= since + limits.node_loss_s and any(pod.node == node for pod in workload.bound):
+        for node, since in list(record.lost.items()):
+            if now < since + limits.node_loss_s:
+                continue
+            if any(pod.node == node for pod in workload.bound):
                 return (
                     f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
                 )
+            record.regain(node)
         if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
             total = sum(podset.count for podset in record.seen.podsets.podsets)
             return (
