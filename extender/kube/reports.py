@@ -62,32 +62,25 @@ class Reporter:
         if told is None or not regarding:
             return
         self._remember(report.key, told)
-        namespace = report.key.namespace
         try:
             for one in regarding:
-                event = self._event(one, report.code, report.message, warning=report.warning)
-                await self._unless_gone(self._kube.create_event(namespace, event))
+                await self._post(one, report.code, report.message, warning=report.warning)
             if report.group_uid is not None:
-                status = _status(report, told.since)
-                patched = self._kube.patch_podgroup_status(namespace, report.key.name, report.group_uid, status)
-                await self._unless_gone(patched)
+                await self._unless_gone(
+                    self._kube.patch_podgroup_status(*report.key, report.group_uid, _status(report, told.since))
+                )
         except ApiError:
             self._told.pop(report.key, None)
             raise
 
     async def tell_evicted(self, pod: Evict) -> None:
         """Say on the pod itself why it was evicted. Raises ApiError."""
-        regarding = _object("Pod", "v1", pod.namespace, pod.name, pod.uid)
-        event = self._event(regarding, EVICTED, pod.reason, warning=True)
-        await self._unless_gone(self._kube.create_event(pod.namespace, event))
+        await self._post(_object("Pod", "v1", pod.namespace, pod.name, pod.uid), EVICTED, pod.reason)
 
     async def tell_suspended(self, effect: SuspendJob) -> None:
         """Say on the job itself why it was suspended. Raises ApiError."""
         version, kind, name, uid = effect.job.owner
-        namespace = effect.job.key.namespace
-        regarding = _object(kind, version, namespace, name, uid)
-        event = self._event(regarding, SUSPENDED, effect.reason, warning=True)
-        await self._unless_gone(self._kube.create_event(namespace, event))
+        await self._post(_object(kind, version, effect.job.key.namespace, name, uid), SUSPENDED, effect.reason)
 
     async def hint(self, hint: Hint) -> None:
         """Say on the pod and on the object that made it which of its annotations nothing reads. Raises ApiError."""
@@ -95,8 +88,7 @@ class Reporter:
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
         for one in about:
-            event = self._event(one, UNREAD, hint.message, warning=True)
-            await self._unless_gone(self._kube.create_event(hint.namespace, event))
+            await self._post(one, UNREAD, hint.message)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
         """What is to be remembered of it; None when just that was told last."""
@@ -114,8 +106,8 @@ class Reporter:
         if len(self._told) > _REMEMBERED:
             del self._told[next(iter(self._told))]
 
-    def _event(self, regarding: dict[str, str], reason: str, text: str, *, warning: bool) -> dict[str, Any]:
-        return {
+    async def _post(self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True) -> None:
+        event = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": _event_name(regarding["name"]), "namespace": regarding["namespace"]},
@@ -128,6 +120,7 @@ class Reporter:
             "note": _note(text),
             "regarding": regarding,
         }
+        await self._unless_gone(self._kube.create_event(regarding["namespace"], event))
 
     async def _unless_gone(self, writing: Awaitable[None]) -> None:
         try:

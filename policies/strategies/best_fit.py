@@ -31,12 +31,7 @@ class BestFit:
 def tightly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
     """The fewest domains, the roomiest filled first."""
     _, within = least(rooms, want, spare)
-    shares = []
-    for code in fewest(rooms, within, preference, exact=True)[::-1].tolist() if within else ():
-        seats = min(int(rooms[code]), within)
-        shares.append((code, seats))
-        within -= seats
-    return shares
+    return filled(fewest(rooms, within, preference, exact=True)[::-1], rooms, within) if within else []
 
 
 def evenly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
@@ -63,6 +58,13 @@ def least(rooms: Counts, want: int, spare: int) -> tuple[int, int]:
     sums = np.cumsum(np.sort(rooms[rooms > 0])[::-1])
     count = min(int(np.searchsorted(sums, want - spare)) + 1, len(sums))
     return count, min(want, int(sums[count - 1])) if count else 0
+
+
+def filled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:
+    """Each of these domains filled before the next."""
+    before = np.concatenate(([0], np.cumsum(rooms[codes])[:-1])).astype(np.int64)
+    shares = np.minimum(rooms[codes], want - before)
+    return list(zip(codes.tolist(), shares.tolist(), strict=True))
 
 
 def levelled(codes: NDArray[np.intp], rooms: Counts, want: int) -> Shares:

@@ -11,7 +11,7 @@ from policies.api import Choice
 from policies.placement.request import PlacementRequest
 from policies.placement.search import Shares, choices
 from policies.placement.snapshot import Counts, Snapshot
-from policies.strategies.best_fit import evenly, least
+from policies.strategies.best_fit import evenly, filled, least
 
 
 class LeastDomains:
@@ -28,9 +28,4 @@ class LeastDomains:
 def roomily(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
     """The roomiest domains, each filled before the next."""
     count, within = least(rooms, want, spare)
-    shares = []
-    for code in np.lexsort((preference, -rooms))[:count].tolist():
-        seats = min(int(rooms[code]), within)
-        shares.append((code, seats))
-        within -= seats
-    return shares
+    return filled(np.lexsort((preference, -rooms))[:count], rooms, within)
