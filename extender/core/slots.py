@@ -7,6 +7,7 @@ says which pods to expect: such a slot is planned by its template, and keeps its
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from extender.core.member import Stage
 from policies.model import Pod, SlotKey
@@ -39,10 +40,14 @@ class Slots:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else list(self._stages.get(slot, ()))
 
-    def vacant(self, podset: str) -> int | None:
-        """The first slot of a podset that no pod has come to; ``podset``: what its slots begin with."""
-        found = (slot for slot in self._vacant if slot[0] == podset)
-        return next((int(slot[1]) for slot in found), None)
+    def vacant(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
+        """A slot of a podset that no pod has come to; ``podset``: what its slots begin with.
+
+        For a pod that is bound already one that was planned on its node, if there is one.
+        """
+        there = (slot for slot in self._vacant if node and slot[0] == podset and plan.get(slot) == node)
+        first = (slot for slot in self._vacant if slot[0] == podset)
+        return next((int(slot[1]) for slot in chain(there, first)), None)
 
     def stand(self, slot: SlotKey, uid: str, stage: Stage) -> None:
         """That pod has brought its slot so far; ABSENT: it counts for nothing."""

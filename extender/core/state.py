@@ -119,7 +119,7 @@ class State:
             workload = self.workloads.get(key)
             if workload is None:
                 workload = self.add(key)
-            if pod.index is None and workload.podsets is not None and pod.live:
+            if pod.index is None:
                 pod = workload.seated_as(pod, old)
             if workload.members.put(pod):
                 self.touched[key] = None

@@ -256,7 +256,10 @@ class Workload:
 
     def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
         """A pod that has no index takes a slot of its podset that is free, and keeps it."""
-        index = old.index if old is not None else self.members.slots.vacant(f"{pod.owner}{pod.series}")
+        index = old.index if old is not None else None
+        if index is None and self.podsets is not None and pod.live:
+            plan = self.job.plan if self.job is not None else None
+            index = self.members.slots.vacant(f"{pod.owner}{pod.series}", pod.node, plan or {})
         return pod if index is None else replace(pod, index=index)
 
     @property

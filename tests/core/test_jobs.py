@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import Nominate, StartJob, SuspendJob, Ungate
-from extender.core.events import JobWritten, Outcome, Tick
-from extender.core.limits import Limits
+from extender.core.events import JobWritten, Outcome
 from policies.model import PodSet
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
@@ -293,30 +292,3 @@ def test_effects_name_the_job_as_it_was_seen() -> None:
     train.settle()
     [stop] = [one for one in script.effects if isinstance(one, SuspendJob)]
     assert stop.job.uid == start.job.uid
-
-
-def test_nobody_is_awaited_any_more_when_all_pods_are_there() -> None:
-    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=5))
-    train = Controlled(script, job(2))
-    train.create()
-    assert wakes_later(script, 6)
-
-
-def test_a_node_that_has_no_pod_of_it_is_not_waited_for() -> None:
-    script = Script(*cluster("a: 3x8"))
-    train = Controlled(script, job(2))
-    train.run()
-    lost = train.starts[0].plan[""][0]
-    train.show(suspended=True)
-    script.see(replace(script.core.state.claims.nodes[lost], ready=False))
-    assert wakes_later(script, 65), "it is suspended"
-    train.delete()
-    assert wakes_later(script, 65), "its pods are gone"
-
-
-def wakes_later(script: Script, seconds: float) -> bool:
-    """Whether a Tick after so long leaves nothing that is due."""
-    script.now += seconds
-    script.feed(Tick())
-    due = script.core.next_wake()
-    return due is None or due > script.now

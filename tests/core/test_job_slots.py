@@ -1,0 +1,53 @@
+"""The slots of an admitted job: who fills them, after a restart too, and how long somebody waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.events import Tick
+from extender.core.limits import Limits
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+
+def test_nobody_is_awaited_any_more_when_all_pods_are_there() -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=5))
+    train = Controlled(script, job(2))
+    train.create()
+    assert wakes_later(script, 6)
+
+
+def test_a_node_that_has_no_pod_of_it_is_not_waited_for() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    lost = train.starts[0].plan[""][0]
+    train.show(suspended=True)
+    script.see(replace(script.core.state.claims.nodes[lost], ready=False))
+    assert wakes_later(script, 65), "it is suspended"
+    train.delete()
+    assert wakes_later(script, 65), "its pods are gone"
+
+
+def test_after_a_restart_pods_without_an_index_fill_the_slots_of_their_nodes() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(3, indexed=False))
+    one, other, last = train.create()
+    nodes = train.starts[0].plan[""]
+    there = [replace(pod, node=node, phase="Running") for pod, node in ((one, nodes[2]), (other, nodes[0]))]
+    later = Script(*cluster("a: 3x8"), synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.see(*there, last)
+    later.feed_synced()
+    again.settle()
+    assert not again.stops
+    assert later.planned(last) == nodes[1]
+
+
+def wakes_later(script: Script, seconds: float) -> bool:
+    """Whether a Tick after so long leaves nothing that is due."""
+    script.now += seconds
+    script.feed(Tick())
+    due = script.core.next_wake()
+    return due is None or due > script.now
