@@ -47,7 +47,7 @@ def run(settings: Settings) -> int:
     # Nearly everything is freed by its reference count; cycles can wait, and a collection in a filter call cannot.
     gc.set_threshold(50_000, 20, 50)
     listener = _listen(settings.listen_host, settings.listen_port)
-    # Every address of the pod: the page bears no names, and changes nothing.
+    # Every address of the pod: the page has no names, and changes nothing.
     scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop, listener:
         return loop.run(_serve(settings, listener, scraped))
@@ -132,7 +132,7 @@ def _files_for_callers(settings: Settings) -> int:
 
 
 def _essential(part: Coroutine[Any, Any, None], runner: Runner) -> asyncio.Task[None]:
-    """A task without which the core would go on from what is no longer true: when it fails, the process ends."""
+    """A task without which the core would work with old data: when it fails, the process ends."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

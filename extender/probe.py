@@ -1,4 +1,4 @@
-"""The health probe of the manifests: asks the Muster on this machine how it is (`python -m extender.probe`).
+"""The health probe of the manifests: asks the Muster on this machine for its health (`python -m extender.probe`).
 
 A kubelet starts it every few seconds, so it imports the standard library and a YAML reader, and none of Muster's other
 modules: their imports cost more than a second of processor time. It does not check the settings, which Muster itself

@@ -92,7 +92,7 @@ class Replica:
 
 
 def _keep() -> None:
-    """Tens of thousands of objects that stay: the collector need not walk them again and again."""
+    """Keep tens of thousands of long-lived objects out of further garbage collections."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -22,7 +22,7 @@ class Policies:
     scoring: ScorePolicy
 
     def guarded(self) -> Policies:
-        """The same, and whoever fails is named in a PolicyError."""
+        """The same; a policy that fails is named in a PolicyError."""
         return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), GuardedScore(self.scoring))
 
 

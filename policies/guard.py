@@ -1,4 +1,4 @@
-"""What a policy says is looked at before it is used. One that fails costs an attempt, and never the process."""
+"""Checks what a policy returns before it is used. A policy that fails costs an attempt, and never the process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from policies.api import (
 )
 
 _PAUSES = 1000
-"""In a row. A policy that finds nothing for so long finds nothing."""
+"""In a row. A policy that pauses more often without a choice has failed."""
 
 
 class GuardedQueue:

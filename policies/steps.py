@@ -1,7 +1,7 @@
 """Work in steps: a generator that yields what it has cost since the last time, and that returns what it has found.
 
-Costs are in units of about 5 microseconds on a cluster of 5,000 nodes. Whoever runs such work may let others in between
-two steps; no step may cost more than some hundreds of units, whatever pods say.
+Costs are in units of about 5 microseconds on a cluster of 5,000 nodes. The caller may do other work between
+two steps; no step may cost more than some hundreds of units, whatever pods ask for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers, amounts and lists in sentences that people read, of which nobody knows how long they are."""
+"""Numbers, amounts and lists of any length, as text for people."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def amounts(requests: Requests) -> str:
 
 
 def devices(requests: Requests) -> str:
-    """What is scarce of that: ``"8 GPUs"``; all of it where there is no device among it."""
+    """The devices among them: ``"8 GPUs"``; all of it where there is none."""
     scarce = [(name, much) for name, much in requests if "/" in name]
     named = listed(many(much, "GPU") if name.endswith("/gpu") else f"{much} {name}" for name, much in scarce)
     return named or amounts(requests)

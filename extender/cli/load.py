@@ -1,8 +1,8 @@
 """Calls to a running extender at a chosen rate, timed as the client sees them.
 
-The client is open loop: calls are due at even instants, whatever became of the ones before. A call that has to wait
-because all connections are busy counts from the instant at which it was due, so a slow extender cannot hide its delay.
-aiohttp, not httpx: a call through httpx costs the client more processor time than most calls cost the extender.
+The client is open loop: calls are due at even intervals, whether or not earlier ones were answered. A call that has to
+wait because all connections are busy counts from the instant at which it was due, so a slow extender cannot hide its
+delay. aiohttp, not httpx: a call through httpx costs the client more processor time than most calls cost the extender.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(slots=True)
 class Load:
-    """What became of the calls. ``latencies_ms``: of every call that was answered, in order of answers.
+    """The results of the calls. ``latencies_ms``: of every call that was answered, in order of answers.
 
     ``refused``: answers with an error in them. ``failed``: no answer that kube-scheduler could use, by reason.
     ``stopped_ms``: the latency that was above the limit and ended the load, None if none was.

@@ -1,4 +1,4 @@
-"""Files that a command writes: it is known before the work whether they can be, and they appear whole or not at all."""
+"""Files that a command writes: checked before the work begins, and written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class OutputError(ValueError):
 
 
 class Output:
-    """One file to be. Until ``write`` nothing of it is there, however long the work takes and however it ends."""
+    """One output file. It appears with ``write``, and not before."""
 
     def __init__(self, path: Path) -> None:
-        """Find out whether it can be written. Raises OutputError."""
+        """Check that it can be written. Raises OutputError."""
         self.path = path
         self._end = path.resolve()
         self._part = self._end.parent / f".{self._end.name}.{os.getpid()}.part"

@@ -1,4 +1,4 @@
-"""How far a long simulation is, on the error output: a bar where somebody can see it move, else now and then a line."""
+"""Progress of a long simulation, on the error output: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends that could not do what was asked for."""
+"""How a command ends that has failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def stop(message: str) -> NoReturn:
 
 @contextmanager
 def stop_on(*errors: type[Exception]) -> Iterator[None]:
-    """Stop with the message of such an error; end after Ctrl-C as programs do."""
+    """Stop with the message of such an error. After Ctrl-C end with exit code 130."""
     try:
         yield
     except errors as error:

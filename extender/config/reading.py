@@ -1,4 +1,4 @@
-"""YAML that people write, read so that whatever it is made of ends in one sentence."""
+"""YAML files that people write. Every error is one sentence."""
 
 from __future__ import annotations
 

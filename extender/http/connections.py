@@ -1,7 +1,7 @@
 """The connections of callers: how many, how long each may take, and how much of what is still arriving is kept.
 
-uvicorn's protocol, with bounds where it has none. Whoever sends slowly or much keeps nobody else out: where there are
-too many connections, or too many bytes of requests that are not complete, the one that has kept Muster waiting for
+uvicorn's protocol, with bounds where it has none. A caller that sends slowly or much does not block others: where there
+are too many connections, or too many bytes of requests that are not complete, the one that has kept Muster waiting for
 longest is closed. A call of kube-scheduler arrives in milliseconds.
 """
 
@@ -171,7 +171,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._arriving:
-            # Answered before all of it was here: nobody would read the rest.
+            # Answered before all of it arrived: the rest will not be read.
             self.transport.close()
         super().on_response_complete()
         if self.transport.is_closing():
@@ -195,7 +195,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse("malformed", 400, f"{msg}\n")
 
     def give_way(self) -> None:
-        """Others need the room."""
+        """Close it, because others need the room."""
         self._refuse("connections")
         self.shared.closed(self)
         self.transport.abort()
@@ -223,7 +223,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._within(DRAIN_S, self.transport.abort)
 
     def _within(self, seconds: float | None, then: Callable[[], object] = lambda: None) -> None:
-        """Unless something else happens within so many seconds; None: take your time."""
+        """Call ``then`` after so many seconds unless something else happens first; None: no limit."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, then)

@@ -1,6 +1,6 @@
 """/metrics alone, where Prometheus can reach it: Muster itself listens on the loopback of its pod.
 
-What is told there are numbers by verb, state, cause and level. No name of a namespace, gang or pod is among them, and
+The page has numbers by verb, state, cause and level. No name of a namespace, gang or pod is among them, and
 nothing can be asked for or changed, which is why it may do without a certificate. Where Muster has one, and an
 authority for its callers, this page has them, too.
 """
@@ -40,7 +40,7 @@ class MetricsPage:
             return await refuse(send, 404, "only /metrics is here\n")
         if scope["method"] not in ("GET", "HEAD"):
             return await refuse(send, 405, "/metrics can be read, and nothing else\n")
-        # Working it out takes the time of kube-scheduler's questions: whoever asks often gets what there is.
+        # Rendering takes time from kube-scheduler's calls: frequent requests get the last result.
         if time.monotonic() - self._rendered >= _FRESH_S:
             self._page, self._rendered = self._metrics.render(), time.monotonic()
         return await reply(send, self._page, kind=b"text/plain; version=0.0.4")

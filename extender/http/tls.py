@@ -1,4 +1,4 @@
-"""TLS for the listening socket: who may speak to Muster, and new certificates without a restart."""
+"""TLS for the listening socket: which callers are accepted, and new certificates without a restart."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Credentials:
         return True
 
     async def follow(self) -> None:
-        """Look for new files once a minute, for ever."""
+        """Look for new files once a minute, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_AGAIN_S)
             self.renew()
@@ -79,7 +79,7 @@ def _no_password() -> str:
 
 
 def _said(files: TlsFiles, error: Exception) -> str:
-    """Which file, as far as OpenSSL lets one know."""
+    """Which file is wrong, as far as OpenSSL says."""
     for path in files.paths:
         try:
             path.read_bytes()

@@ -78,7 +78,7 @@ class Verbs:
         if scope["method"] != "POST":
             return await refuse(send, 405, "kube-scheduler calls this with POST\n")
         if any(name == b"origin" for name, _ in scope["headers"]):
-            # A page in the browser of somebody who forwards the port must not bind pods.
+            # A web page must not bind pods through a forwarded port.
             self._metrics.refused("browser")
             return await refuse(send, 403, "not for browsers\n")
         verb = scope["path"][1:]
@@ -92,7 +92,7 @@ class Verbs:
                 await body.read(limit)
                 began = time.perf_counter()
                 await self._reply_to(verb, body, receive, send, started)
-                # As long again for everybody else, before the next of this size.
+                # Leave as much time for other requests before the next of this size.
                 await asyncio.sleep(time.perf_counter() - began)
         except TooLargeError:
             self._metrics.refused("body")
@@ -155,7 +155,7 @@ class Verbs:
         self._runner.give_up(call)
 
     def _recovering(self) -> bool:
-        """It has read the cluster, and takes in what an earlier life of Muster has left there: a matter of moments."""
+        """It has read the cluster, and recovers what Muster had started before a restart: this takes moments."""
         state = self._runner.core.state
         return state.synced and not state.recovered and not self._runner.failed.is_set()
 
@@ -200,5 +200,5 @@ async def reply(send: Send, content: bytes, *, status: int = 200, kind: bytes = 
 
 
 async def refuse(send: Send, status: int, text: str) -> None:
-    """An answer for people, to what is no call of kube-scheduler."""
+    """An answer in plain text to a request that is no call of kube-scheduler."""
     await reply(send, text.encode(), status=status, kind=b"text/plain")

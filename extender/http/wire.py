@@ -106,7 +106,7 @@ def encode_priorities(scores: Mapping[str, int]) -> bytes:
 
 
 def encode_bind(error: str = "") -> bytes:
-    """An empty error says: the pod is bound."""
+    """An empty error means that the pod is bound."""
     return msgspec.json.encode({"Error": _sendable(error)})
 
 

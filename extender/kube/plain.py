@@ -1,4 +1,4 @@
-"""Words that the author of a pod chooses and the API server does not check, made fit for reasons, events and logs."""
+"""Text that the API server does not check, made safe for reasons, events and logs."""
 
 from __future__ import annotations
 

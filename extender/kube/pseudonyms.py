@@ -65,7 +65,7 @@ def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile
 
 
 def _but(say: Say, kept: Collection[str]) -> Say:
-    """Without what gives nothing away."""
+    """``say``, but for text that identifies nothing."""
 
     def told(kind: str, text: str) -> str:
         if not text or (kind == "key" and (text in kept or _is_known(text))):

@@ -96,7 +96,7 @@ def reduced(
     claims: Iterable[ClaimObject] = (),
     taken: str = "",
 ) -> ClusterFile:
-    """These objects, which are changed, without what decides nothing."""
+    """These objects, changed in place, with only what a decision reads."""
     return ClusterFile(
         taken=taken,
         nodes=[_node(one) for one in nodes],
@@ -107,7 +107,7 @@ def reduced(
 
 
 def encode(file: ClusterFile) -> bytes:
-    """Indented JSON without whatever is null."""
+    """Indented JSON without nulls."""
     return msgspec.json.format(msgspec.json.encode(_pruned(msgspec.to_builtins(file))), indent=1) + b"\n"
 
 

@@ -1,8 +1,8 @@
 """Keeps a short-lived token of another ServiceAccount in a file: `muster token`.
 
 A pod has one ServiceAccount, and a projected token is always of that one. Muster and its kube-scheduler are two
-accounts in one pod, so a container of the pod asks for the tokens of the second account (TokenRequest) and leaves them
-in a directory that only Muster's container mounts.
+accounts in one pod, so a container of the pod asks for the tokens of the second account (TokenRequest) and writes them
+to a directory that only Muster's container mounts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _leave(directory: Path, token: str, authority: Path | None) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """In one step: who reads at any time finds a whole file. Nobody but its user may read it."""
+    """In one step: a reader always finds a whole file. Only its user may read it."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)

@@ -1,6 +1,6 @@
 """What enforcing would change, as metrics: GPUs held by gangs that cannot run, and domains used against those advised.
 
-Worked out when /metrics is asked for. What labels contradict is told beside it: it makes every such figure worse.
+Computed when /metrics is read, with the contradictions between labels, which make all these figures worse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from policies.placement.snapshot import Level, Snapshot
 
 
 def comparison(state: State) -> Iterator[Metric]:
-    """Counted when asked for, like all that the state knows."""
+    """The metrics of advisory mode, and the contradictions between labels."""
     gangs, view = state.workloads.values(), state.claims.snapshot()
     yield gauge(
         "stranded_gpus",

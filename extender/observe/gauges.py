@@ -1,4 +1,4 @@
-"""What /metrics tells of the state, counted when it is asked for: the state is the only place that knows."""
+"""The metrics that are computed from the state when /metrics is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_LEVEL = {
 
 
 class Computed:
-    """Metrics that a function works out at every scrape; nothing is told in advance, when there is no state yet."""
+    """Metrics that a function computes at every scrape, and not when they are registered: there is no state yet."""
 
     def __init__(self, collect: Callable[[], Iterator[Metric]]) -> None:
         self.collect = collect

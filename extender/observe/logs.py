@@ -1,4 +1,4 @@
-"""The log: one record, one line, whatever the names and messages in it are made of."""
+"""The log: one record, one line, whatever characters names and messages contain."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LONGEST_LINE = 4096
 
 
 class OneLine(logging.Formatter):
-    """Text. Nobody who names a pod can begin a line of the log, or steer the terminal of whoever reads it.
+    """Text. The name of a pod can neither begin a line of the log nor control the terminal of its reader.
 
-    What a terminal would not print as it stands is written as an escape sequence. Only the lines of a traceback follow
+    Unprintable characters are written as escape sequences. Only the lines of a traceback follow
     their record, each indented, which no record is.
     """
 

@@ -1,4 +1,4 @@
-"""What /metrics tells: how long the verbs take and how they end, what is written, and how the gangs stand."""
+"""The metrics at /metrics: duration and outcome of the verbs, writes to the API server, and the state of the gangs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Metrics(Observer):
             "admission_pass_duration_seconds",
             "Time spent in one pass over the waiting gangs, questions answered in between not counted.",
         )
-        # A rate of what has not happened yet is 0 and not unknown.
+        # The rate of what has not happened yet is 0, not unknown.
         for family, known in (
             (self._refusals, REFUSALS),
             (self._replans, Cause),
@@ -123,7 +123,7 @@ class Metrics(Observer):
                     self._deadlines.labels(_deadline(turn.cause)).inc()
 
     def families(self) -> list[Metric]:
-        """Everything that is told, as of now."""
+        """All metrics as of now."""
         return list(self._registry.collect())
 
     def render(self) -> bytes:

@@ -1,4 +1,4 @@
-"""When something was last heard of each kind of object that is followed: a watch that says nothing shows nothing."""
+"""When the API server last said anything about each kind of object that is followed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class GangView(BaseModel):
 
 
 def view(gang: Workload, now: float) -> GangView:
-    """The gang as of ``now``; ``waiting_on_nodes``: nodes kube-scheduler refused -> seconds until they are retried."""
+    """The gang as of ``now``; ``waiting_on_nodes``: nodes that were refused -> seconds until they are tried again."""
     telling = gang.telling
     return GangView(
         namespace=gang.key.namespace,

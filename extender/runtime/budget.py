@@ -1,4 +1,4 @@
-"""Who may write to the API server next: a bounded number of writes at once, shared fairly between gangs."""
+"""Which write to the API server is next: a bounded number at once, shared fairly between gangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _QUANTUM = 32
 
 
 class Lane(IntEnum):
-    """What goes first, always: whoever waits for a Binding has a deadline, and what was begun should end.
+    """Strict priorities: a Binding has a deadline, and what was begun should end.
 
     The last Binding of a release goes before all others: it is asked for when they are in, and until then its gang is
     bound in part. A report that asks nobody to act waits until there is nothing else to do.

@@ -1,7 +1,7 @@
-"""Which replica may act: the one whose kube-scheduler holds the Lease. A clock's question, asked before every write.
+"""Which replica may act: the one whose kube-scheduler holds the Lease. The clock is checked before every write.
 
-Muster elects nobody. kube-scheduler does, and whoever calls a Muster is the kube-scheduler of the same pod: the Lease's
-holder is compared with the pod's own host name.
+Muster holds no election. kube-scheduler does, and the caller of a Muster is the kube-scheduler of the same pod: the
+Lease's holder is compared with the pod's own host name.
 """
 
 from __future__ import annotations

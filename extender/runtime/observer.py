@@ -1,4 +1,4 @@
-"""What the driver tells of its work to somebody who counts."""
+"""The interface by which the driver reports its work for metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from extender.core.effects import Turned
 
 
 class Observer:
-    """Is shown what the runner does, for metrics; this one looks away."""
+    """Is told what the runner does; this one ignores it."""
 
     def wrote(self, kind: str, outcome: str) -> None:
         """A write to the API server has ended."""
@@ -15,7 +15,7 @@ class Observer:
         """A write to the API server is sent once more."""
 
     def turned(self, turn: Turned) -> None:
-        """A gang has come to a turning point."""
+        """A gang has reached a step of its lifecycle."""
 
     def passed(self, seconds: float) -> None:
         """An admission pass has ended that took so long, what came in between not counted."""

@@ -1,4 +1,4 @@
-"""What a gang finds at each level: the room every domain has for its roles, and which of equals is better."""
+"""The room that every domain of each level has for the roles of a gang, and which of equal domains is better."""
 
 from __future__ import annotations
 

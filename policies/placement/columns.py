@@ -23,7 +23,7 @@ _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class Fact(Protocol):
-    """Something to know of a node; equal facts share a column."""
+    """A property of a node; equal facts share a column."""
 
     def __hash__(self) -> int: ...
 
@@ -63,7 +63,7 @@ class Standing:
 
 
 class Predicate(Protocol):
-    """A question about one fact of a node. A column answers it for all nodes with a few numpy operations."""
+    """A condition on one fact of a node. A column evaluates it for all nodes with a few numpy operations."""
 
     def __call__(self, value: Any) -> bool:
         """The answer for one value, or for None where the node has none."""
@@ -128,7 +128,7 @@ class Beyond:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Any other question, asked once for each value."""
+    """Any other condition, evaluated once for each value."""
 
     question: Callable[[Any], bool]
 

@@ -40,7 +40,7 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
 
 
 def cost(selection: Selection) -> int:
-    """Of evaluating it for all nodes, in the units of ``policies.steps``."""
+    """The cost of evaluating it for all nodes, in the units of ``policies.steps``."""
     terms = sum(map(len, selection.affinity or ()))
     return 5 * (len(selection.node_selector) + terms) + len(selection.tolerations)
 

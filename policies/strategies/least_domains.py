@@ -1,4 +1,4 @@
-"""Least domains: the fewest of the preferred level wherever they are, and the roomiest, to leave the gang some air."""
+"""Least domains: the fewest of the preferred level wherever they are, and of those the ones with most room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing: fill nodes and cliques that are broken already, so that whole ones stay whole."""
+"""Packing: fill nodes and cliques that are partly used, so that whole ones stay whole."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def doctor(
 
 
 def _ask(way: Way, facts: Facts) -> None:
-    """Muster itself: is it there, and in sync?"""
+    """Whether Muster answers, and is in sync."""
     try:
         with reach(way) as muster:
             facts.muster = muster.ready() or ""
@@ -95,4 +95,4 @@ def _table(report: Report, out: Console) -> None:
     for code, count in report.more.items():
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
-    out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "all is well: nothing found")
+    out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "no findings")

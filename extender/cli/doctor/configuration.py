@@ -32,7 +32,7 @@ def duration_s(text: object) -> float | None:
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Everything that can be wrong with the file itself."""
+    """The findings about the file itself."""
     config = facts.scheduler
     if config is None:
         return

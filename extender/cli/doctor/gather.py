@@ -206,7 +206,7 @@ class _Reading:
         except ApiError as problem:
             if problem.status == 404:
                 return missing
-            said, fix = str(problem), "run it as somebody who may read this"
+            said, fix = str(problem), "run it with an account that may read this"
         except (msgspec.MsgspecError, ValueError) as problem:
             said, fix = f"the answer cannot be read: {problem}", "report this"
         self._facts.skipped.append(skipped(subject, said[:300], fix))
@@ -214,7 +214,7 @@ class _Reading:
 
 
 def no_configuration(namespace: str, facts: Facts) -> Finding:
-    """Why nobody knows how kube-scheduler is configured."""
+    """Why kube-scheduler's configuration is not known."""
     subject, fix = "kube-scheduler's configuration", "pass --kube-scheduler-config FILE"
     if facts.deployment is not None:
         return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)

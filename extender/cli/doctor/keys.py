@@ -25,7 +25,7 @@ class _Bearer(NamedTuple):
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Whether its pods wait, run or have ended: the next ones will be like them."""
+    """Pods and templates, whether the pods wait, run or have ended: the next pods will be like them."""
     owners, members = facts.owners or [], facts.members or []
     bearers = [_Bearer(one.name, one.template, one.scheduler in facts.ours, is_pod=False) for one in owners]
     bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]

@@ -93,7 +93,7 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """Our gate on a pod that Muster does not take for its own stays for ever."""
+    """Muster never removes its gate from a pod that it does not treat as a member of a gang."""
     for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
         if pod.group_key is None:
             what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
@@ -122,7 +122,7 @@ def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
 
 
 def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """Two schedulers on one node see none of each other's plans."""
+    """GPU pods of other schedulers: two schedulers on one node do not see each other's plans."""
     theirs = [
         one.pod for one in members
         if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
@@ -172,7 +172,7 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
 
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
-    """Levels that are asked for in vain."""
+    """Levels that pods ask for and that do not exist."""
     known = {word for level in view.levels for word in (level.name, level.key)} | {NO_LEVEL}
     for member in members:
         words = said(member.meta)

@@ -1,4 +1,4 @@
-"""What the cluster's own objects tell of a gang, for those who may not reach Muster: its pods and the Events on them.
+"""What the cluster's own objects say of a gang, for users who may not reach Muster: its pods and the Events on them.
 
 The answer has the shape of Muster's own; what only Muster knows (room by domain, holds) is empty in it.
 """
@@ -30,7 +30,7 @@ class _Regarding(msgspec.Struct):
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    """Anybody may write one in Muster's name: nothing in it is certain."""
+    """Every field may be absent: anybody may write an Event in Muster's name."""
 
     reason: str | None = None
     note: str | None = None

@@ -1,4 +1,4 @@
-"""Whose end would free how much: the gangs, and the pods in no gang, that have room in a domain."""
+"""The gangs, and the pods in no gang, that have room in a domain, and how much their end would free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Holder:
 
 
 def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
-    """Everybody but the gang itself who has room on these nodes, in the order of their names."""
+    """The holders of room on these nodes but the gang itself, in the order of their names."""
     view = question.snapshot
     given: dict[str, dict[int, list[int]]] = {}
     for row in rows.tolist():

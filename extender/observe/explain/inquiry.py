@@ -1,4 +1,4 @@
-"""The question of a waiting gang, put once more: what its members need, and how much of it every node has."""
+"""What the members of a waiting gang need, and how much of it every node has."""
 
 from __future__ import annotations
 

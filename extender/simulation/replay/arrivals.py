@@ -39,7 +39,7 @@ def window_s(arrivals: Sequence[Arrival]) -> float:
 
 
 def offered_load(arrivals: Sequence[Arrival], gpus: int) -> float:
-    """GPU time asked for, as a share of what the cluster has while jobs arrive; infinite if all arrive at once."""
+    """GPU time of all jobs, as a share of what the cluster has while they arrive; infinite if all arrive at once."""
     asked = sum(one.all_gpus * one.run_s for one in arrivals)
     window = window_s(arrivals)
     return asked / (gpus * window) if window else float("inf")

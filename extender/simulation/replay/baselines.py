@@ -75,7 +75,7 @@ class PodByPod:
         self._free_seats(life)
 
     def _look_around(self) -> None:
-        """Once everything has happened that happens at this moment."""
+        """Serve the queue once, after all other events of this instant."""
         if not self._due:
             self._due = True
             self._course.clock.after(0.0, self._pass)
@@ -87,7 +87,7 @@ class PodByPod:
     def _seat(self, pod: tuple[Life, int]) -> bool:
         life, number = pod
         if number != life.tries or life.ended_s is not None:
-            return True  # its job has given this try up, or is over: there is nobody to be seated
+            return True  # its job has given up this attempt, or is over
         row = self._choose(life.arrival.gpus)
         if row < 0:
             return False

@@ -1,4 +1,4 @@
-"""The life of every job, whoever schedules it: submitted, given nodes, started, run, ended; and what its GPUs did."""
+"""The lifecycle of every job under any scheduler: submitted, given nodes, started, ended; and the use of its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a run, in figures: waiting time by gang size, GPU-hours by use, domains spanned."""
+"""The figures of a run: waiting time by gang size, GPU-hours by use, domains spanned."""
 
 from __future__ import annotations
 
