@@ -185,10 +185,12 @@ class Steering:
         """Have it stand on two bound members, on two nodes if there are, that their release is whole.
 
         The last Binding writes it on one. If that one is lost, a restart must not take the others for what is left of a
-        release that broke off.
+        release that broke off. Of a job one is enough: its slots keep their nodes, so that whoever comes for the lost
+        one completes it at once, and nothing is written on its pods.
         """
         members = workload.members
-        if not workload.release.complete or workload.releasing:
+        admitted = workload.job is not None and workload.job.plan is not None
+        if admitted or not workload.release.complete or workload.releasing:
             return
         while len(members.confirmed) + members.steps[Step.CONFIRMING] < _CONFIRMED:
             known = {one.uid: one.pod.node for one in members.bound.values() if one.step is Step.CONFIRMING}

@@ -1,0 +1,169 @@
+"""Jobs on the real control plane: planned before their pods exist, started by one write, and started over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from policies.model import Pod
+from tests.integration.stage import RealStage
+from tests.scenarios.pods import pod
+
+pytestmark = pytest.mark.xdist_group("jobs")
+
+START_OVER_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    running = start_muster(cluster)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
+class Jobs:
+    """The Jobs of a stage."""
+
+    def __init__(self, stage: RealStage) -> None:
+        self.stage = stage
+        self.path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
+
+    def create(self, name: str, size: int, *, gpus: int = 8, level: str = "", **spec: Any) -> Object:
+        """As a user writes it: nothing on its pods but what they ask for."""
+        made = pod(name, gpus=gpus)["spec"]
+        template: Object = {"spec": {**made, "nodeSelector": {"stage": self.stage.namespace}, "restartPolicy": "Never"}}
+        if level:
+            template["metadata"] = {"annotations": {"muster.dev/required-topology": level}}
+        body = {"completions": size, "parallelism": size, "completionMode": "Indexed", "backoffLimit": 0}
+        meta = {"name": name, "labels": {"muster.dev/gang": "true"}}
+        return self.stage.api.create(self.path, {"metadata": meta, "spec": {**body, **spec, "template": template}})
+
+    def get(self, name: str) -> Object:
+        return self.stage.api.get(f"{self.path}/{name}")
+
+    def until(self, name: str, holds: Callable[[Object], bool], timeout_s: float = START_OVER_S) -> Object:
+        found: Object = self.stage.api.wait_for(f"{self.path}/{name}", lambda job: bool(job) and holds(job), timeout_s)
+        return found
+
+    def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
+        """So many live pods have a node, and none has one of these UIDs."""
+
+        def runs(pods: Any) -> bool:
+            live = [one for one in pods if one.live and one.node]
+            return len(live) == count and not any(one.uid in but for one in live)
+
+        return [one for one in self.stage.until(runs) if one.live]
+
+
+@pytest.fixture
+def jobs(stage: RealStage) -> Jobs:
+    return Jobs(stage)
+
+
+def test_a_job_is_started_whole_with_nothing_written_on_its_pods(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(2, clique="small")
+    stage.add_nodes(4, clique="large")
+    jobs.create("train", 4, level="clique")
+    pods = jobs.until_running(4)
+    assert {stage.cliques[str(one.node)] for one in pods} == {"large"}
+    job = jobs.get("train")
+    assert job["spec"]["suspend"] is False
+    assert sorted(one.rpartition("*")[0] or one for one in _nodes_of(job)) == sorted(str(one.node) for one in pods)
+    for one in stage.api.list(stage.pods_path):
+        writers = {entry["manager"] for entry in one["metadata"]["managedFields"]}
+        assert writers <= {"kube-controller-manager", "kwok"}, writers
+
+
+def test_a_job_waits_suspended_and_says_why(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(2)
+    jobs.create("big", 3)
+    assert stage.until_noted("big", "NoRoom").startswith("2 of 3 members fit at once")
+    assert jobs.get("big")["spec"]["suspend"] is True
+    assert not stage.pods()
+    stage.add_nodes(1)
+    jobs.until_running(3)
+
+
+def test_pods_without_an_index_start_whole(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(3)
+    jobs.create("work", 3, completionMode="NonIndexed")
+    jobs.until_running(3)
+
+
+def test_a_job_of_many_nodes_is_pinned_by_index(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(12)
+    jobs.create("wide", 12)
+    pods = jobs.until_running(12)
+    assert len({one.node for one in pods}) == 12
+
+
+def test_two_jobs_that_fit_only_one_at_a_time_never_share_the_room(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(4)
+    jobs.create("first", 3)
+    jobs.create("second", 3)
+    first = jobs.until_running(3)
+    assert len({one.owner for one in first}) == 1
+    stage.succeed(*(one.name for one in first))
+    second = jobs.until_running(3, but=frozenset(one.uid for one in first))
+    assert len({one.owner for one in second}) == 1
+
+
+def test_a_deleted_node_under_a_running_job_starts_it_over_whole(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(4)
+    jobs.create("train", 3)
+    before = jobs.until_running(3)
+    lost = str(before[0].node)
+    stage.remove_node(lost)
+    after = jobs.until_running(3, but=frozenset(one.uid for one in before))
+    assert lost not in {one.node for one in after}
+    assert not jobs.get("train")["status"].get("failed"), "its controller has counted no failure"
+
+
+def test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(3)
+    quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "2"}}}
+    stage.api.create(f"/api/v1/namespaces/{stage.namespace}/resourcequotas", quota)
+    jobs.create("train", 3)
+    jobs.until("train", lambda job: job["spec"]["suspend"] is False)
+    jobs.until("train", lambda job: job["spec"]["suspend"] is True)
+    assert not any(one.node for one in stage.pods())
+
+
+def test_a_job_that_its_owner_holds_is_as_its_user_wrote_it(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(2)
+    jobs.create("train", 2)
+    jobs.until_running(2)
+    hold = {"metadata": {"labels": {"muster.dev/hold": "true"}}, "spec": {"suspend": True}}
+    stage.api.patch(f"{jobs.path}/train", hold)
+    jobs.until("train", lambda job: not any(key.startswith("muster.dev/") for key in _annotations(job)))
+    template = jobs.get("train")["spec"]["template"]
+    assert "affinity" not in template["spec"]
+    stage.until(lambda pods: not pods)
+    stage.api.patch(f"{jobs.path}/train", {"metadata": {"labels": {"muster.dev/hold": None}}})
+    jobs.until_running(2)
+
+
+def test_an_extender_that_is_killed_in_the_middle_takes_the_plan_from_the_job(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(4)
+    jobs.create("train", 4)
+    jobs.until("train", lambda job: job["spec"]["suspend"] is False)
+    stage.kill_extender()
+    stage.start_extender()
+    jobs.until_running(4)
+    assert jobs.get("train")["spec"]["suspend"] is False
+
+
+def _nodes_of(job: Object) -> list[str]:
+    plan: dict[str, str] = json.loads(job["metadata"]["annotations"]["muster.dev/plan"])
+    return [node for nodes in plan.values() for node in nodes.split(",")]
+
+
+def _annotations(job: Object) -> dict[str, str]:
+    return {**job["metadata"].get("annotations", {}), **job["spec"]["template"]["metadata"].get("annotations", {})}
