@@ -160,6 +160,7 @@ class Jobs:
         }
         record.write(JobWrite.START)
         record.admit(planned)
+        self._expect(workload, record.planned)
         self._state.out.append(StartJob(job, nodes, job.podsets.first_wave))
 
     def _hindrance(self, workload: Workload, record: JobRecord) -> Reason | None:
@@ -206,7 +207,8 @@ class Jobs:
         nodes: dict[SlotKey, str] = {}
         for podset in job.podsets.podsets:
             for index, node in enumerate(plan.get(podset.name, ())[: podset.count]):
-                nodes[podset.slot(index)] = node
+                if node:
+                    nodes[podset.slot(index)] = node
         record.admit(nodes)
         if len(nodes) < job.podsets.minimum:
             record.take_back("the plan that is written on its job is not one for its podsets")
