@@ -1,4 +1,4 @@
-"""manifests/base/extender-policy.yaml says the same as the code and the roles beside it."""
+"""manifests/base/extender-policy*.yaml say the same as the code and the roles beside them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any, get_args
 
 from extender.core import stamps
 from extender.kube.client import EVICTED_BY
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.keys import GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
-POLICIES = {
-    one["metadata"]["name"]: one["spec"]
-    for one in documents("base/extender-policy.yaml")
-    if one["kind"] == "ValidatingAdmissionPolicy"
-}
+DOCUMENTS = [*documents("base/extender-policy.yaml"), *documents("base/extender-policy-jobs.yaml")]
+POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "ValidatingAdmissionPolicy"}
 
 
 def text(name: str) -> str:
@@ -26,7 +24,7 @@ def text(name: str) -> str:
 
 
 def test_every_policy_is_bound_refuses_and_fails_closed() -> None:
-    bindings = [one for one in documents("base/extender-policy.yaml") if one["kind"] != "ValidatingAdmissionPolicy"]
+    bindings = [one for one in DOCUMENTS if one["kind"] != "ValidatingAdmissionPolicy"]
     assert {one["spec"]["policyName"] for one in bindings} == set(POLICIES)
     assert all(one["spec"]["validationActions"] == ["Deny"] for one in bindings)
     assert all(spec["failurePolicy"] == "Fail" for spec in POLICIES.values())
@@ -40,7 +38,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
         assert spec["matchConditions"][0]["expression"] == f"request.userInfo.username == '{account}'"
 
 
-def test_every_right_to_write_to_a_pod_or_an_event_is_covered() -> None:
+def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
     """Of what the role allows, only the status of PodGroups is Muster's alone."""
     role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
     writes = {
@@ -57,7 +55,8 @@ def test_every_right_to_write_to_a_pod_or_an_event_is_covered() -> None:
 
 def test_everything_that_muster_writes_is_tried_on_a_real_api_server() -> None:
     """A new kind of write is refused there until the policies know it."""
-    tried = (Path(__file__).parent / "integration" / "test_extender_policy.py").read_text()
+    files = (Path(__file__).parent / "integration").glob("test_extender_policy*.py")
+    tried = " ".join(file.read_text() for file in files)
     writes = {kind.__name__ for kind in get_args(Asked)} - {LookAtPod.__name__}
     assert {name for name in writes if not re.search(rf"\b{name}\(", tried)} == set()
 
@@ -75,6 +74,21 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
+ON_JOBS, ON_TEMPLATES = (PLAN, OWN), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+"""The annotations that Muster writes on a job, and on its pod templates."""
+
+
+def test_which_jobs_are_managed_is_said_in_the_same_words_where_they_are_suspended() -> None:
+    (created,) = [one["spec"] for one in documents("components/job-admission/jobs.yaml") if "variables" in one["spec"]]
+    judged = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
+    outermost = next(one["expression"] for one in created["matchConditions"] if one["name"] == "outermost")
+    named = next(one["expression"] for one in created["variables"] if one["name"] == "named")
+    assert judged["outermost"] == outermost.replace("object.", "variables.old.")
+    assert judged["named"] == named.replace("variables.annotations", "variables.oldAnnotations")
+    for key in (*QUEUES, GANG):
+        assert f"'{key}'" in named
+
+
 STAMPS = {value for value in vars(stamps).values() if isinstance(value, str) and value.startswith("muster.dev/")}
 """What a Binding may carry: a new one is refused until the policy has it, too."""
 
@@ -86,6 +100,7 @@ def test_the_names_are_those_of_the_code() -> None:
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
         *(stamps.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
     }
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, *ON_TEMPLATES}
     assert f"object.reportingController == '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
     selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]

@@ -194,8 +194,26 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
         *("list podgroups", "watch podgroups", "patch podgroups/status"),
         *("patch pods/status", "create pods/binding", "create pods/eviction"),
-        "create events",
+        *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),
+        *("list priorityclasses", "watch priorityclasses"),
+        *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),
     }
+
+
+JOBS = ("jobs", "jobsets", "pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
+
+
+def test_the_jobs_that_are_suspended_can_be_started() -> None:
+    """The same kinds in the role, in the policy that suspends them, and in the one on what the extender writes."""
+    role, judge = documents("base/rbac-extender.yaml")[0], documents("base/extender-policy-jobs.yaml")[0]
+    policy = documents("components/job-admission/jobs.yaml")[0]
+    rules = [role["rules"], *(one["spec"]["matchConstraints"]["resourceRules"] for one in (judge, policy))]
+    found = [
+        {(group, kind) for rule in one for group in rule["apiGroups"] for kind in rule["resources"] if kind in JOBS}
+        for one in rules
+    ]
+    assert found[0] == found[1] == found[2]
+    assert {kind for _, kind in found[0]} == set(JOBS)
 
 
 @pytest.mark.parametrize("name", ["examples/job-annotations.yaml", "examples/job-podgroup.yaml"])

@@ -98,3 +98,9 @@ def node_names(pod: Object) -> list[str]:
 
 def is_gated(pod: Object) -> bool:
     return {"name": GANG_GATE} in pod["spec"].get("schedulingGates", [])
+
+
+def named(*nodes: str) -> Object:
+    """The affinity that Muster writes into a template."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}

@@ -20,6 +20,7 @@ from tests.integration.team import (
     WORKLOAD,
     Team,
     is_gated,
+    named,
     node_names,
 )
 
@@ -119,12 +120,6 @@ def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
     name = {"key": "metadata.name", "operator": "In", "values": ["b"]}
     terms = given.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
     assert found[REQUIRED]["nodeSelectorTerms"] == [term | {"matchFields": [name]} for term in terms]
-
-
-def named(*nodes: str) -> Object:
-    """The affinity that Muster writes into a template."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in nodes]
-    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]} for field in fields]}}}
 
 
 def test_a_pod_whose_template_names_its_nodes_is_left_alone(team: Team) -> None:

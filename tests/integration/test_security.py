@@ -22,12 +22,14 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.certificates import Authority, KeyPair
+from devcluster.controllers import install_crds
 from devcluster.muster import MANIFESTS, NAMESPACE, install
 from devcluster.tls import client_context
 from extender.core.effects import PostBinding
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError as Refused
 from extender.kube.connection import Connection
+from extender.kube.kinds.registry import KINDS
 
 pytestmark = pytest.mark.xdist_group("security")
 
@@ -61,6 +63,8 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
     """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
     with Cluster(audited=True) as running:
         install(running)
+        for controller in ("jobset", "training-operator", "mpi-operator"):
+            install_crds(running, controller)
         start_over_tls(running, authority)
         running.add_nodes(4)
         running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
@@ -213,6 +217,15 @@ async def ask_for_everything(cluster: Cluster) -> None:
     bound = cluster.api.get(f"{PODS}/train-0")
     uid, node = bound["metadata"]["uid"], bound["spec"]["nodeName"]
     group = cluster.api.get(f"{GROUPS}/mpi")["metadata"]["uid"]
+    jobs = [kind.path_of(TEAM, "train") for kind in KINDS]
+
+    async def write_to_jobs() -> None:
+        """As JobWriter does; there are none."""
+        for path in jobs:
+            for write in (kube.call("GET", path), kube.patch_job(path, {}, {})):
+                with pytest.raises(Refused, match="not found"):
+                    await write
+
     asks: dict[str, Callable[[], Awaitable[object]]] = {
         "post_binding": lambda: kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
         "patch_status": lambda: kube.patch_status(TEAM, "train-0", uid, {}),
@@ -221,6 +234,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
         "get_pod_node": lambda: kube.get_pod_node(TEAM, "train-0", uid),
         "evict": lambda: kube.evict(TEAM, "train-0", uid),
         "create_event": lambda: kube.create_event(TEAM, {}),
+        "patch_job": write_to_jobs,
         "patch_podgroup_status": lambda: kube.patch_podgroup_status(TEAM, "mpi", group, {}),
     }
     known = {name for name, _ in inspect.getmembers(Kube, inspect.iscoroutinefunction) if not name.startswith("_")}

@@ -10,6 +10,11 @@ from extender.config.settings import Settings
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
+_JOBS = (
+    ("jobs", "batch"),
+    ("jobsets", "jobset.x-k8s.io"),
+    *((one, "kubeflow.org") for one in ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")),
+)
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
@@ -19,6 +24,10 @@ _ALWAYS = (
     (EXTENDER, "create", "events", "events.k8s.io"),
     (EXTENDER, "list watch", "podgroups", "scheduling.x-k8s.io"),
     (EXTENDER, "patch", "podgroups/status", "scheduling.x-k8s.io"),
+    (EXTENDER, "list watch", "limitranges", ""),
+    (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),
+    (EXTENDER, "list watch", "priorityclasses", "scheduling.k8s.io"),
+    *((EXTENDER, "get list watch patch", plural, group) for plural, group in _JOBS),
     (SCHEDULER, "list watch", "pods", ""),
     (SCHEDULER, "list watch", "nodes", ""),
     (SCHEDULER, "patch", "pods/status", ""),

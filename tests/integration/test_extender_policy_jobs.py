@@ -1,0 +1,195 @@
+"""On a real API server: what the admission policy lets the extender's account write on jobs, and what it refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import install_crds
+from devcluster.muster import NAMESPACE, install, install_job_admission
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.kube.connection import ApiError
+from extender.kube.kinds.change import merge_patch
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.read import Reader
+from policies.model import Job, PlannedNodes
+from tests.integration.team import PLAN, QUEUE, REQUIRED, WORKLOAD, Team, named
+from tests.integration.test_extender_policy import MERGE, Extender
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install(running)
+        install_job_admission(running)
+        install_crds(running, "jobset")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def extender(cluster: Cluster) -> Extender:
+    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Team:
+    return Team(cluster)
+
+
+def seen(job: Object) -> Job:
+    """As the extender's core is told of it."""
+    return Reader().read(JOB, job)
+
+
+def starting(team: Team, nodes: tuple[str, ...], name: str = "train") -> StartJob:
+    job = seen(team.now(name))
+    plan: PlannedNodes = {podset.name: nodes for podset in job.podsets.podsets}
+    return StartJob(job, plan, len(nodes))
+
+
+def until_stopped(team: Team, name: str = "train") -> Job:
+    path = f"{team.jobs}/{name}"
+    return seen(team.api.wait_for(path, lambda job: job is not None and seen(job).stopped))
+
+
+# What Muster does, by its own code.
+
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+OWN_AFFINITY = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}}}
+
+
+@pytest.mark.parametrize("affinity", [None, OWN_AFFINITY], ids=["none of its own", "its own affinity"])
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_job_is_started_suspended_and_given_back(
+    team: Team, extender: Extender, count: int, affinity: Object | None
+) -> None:
+    pod = {} if affinity is None else {"affinity": affinity}
+    size = {"completions": count, "parallelism": count}
+    before = team.create(team.job(pod=pod, spec=size))["spec"]["template"]
+    extender.write(starting(team, tuple(f"node-{at}" for at in range(count))))
+    started = team.now()
+    assert not started["spec"]["suspend"]
+    assert PLAN in started["metadata"]["annotations"]
+    assert started["spec"]["template"] != before
+    team.api.wait_for(f"{team.jobs}/train", lambda job: job["status"].get("active") == count)
+    extender.write(SuspendJob(seen(team.now()), "a node is lost"))
+    assert team.now()["spec"]["suspend"]
+    extender.write(CleanJob(until_stopped(team)))
+    after = team.now()
+    assert after["spec"]["template"] == before
+    assert not any(key.startswith("muster.dev/") for key in after["metadata"].get("annotations", {}))
+
+
+def test_what_is_ours_comes_off_a_job_that_is_managed_no_more(team: Team, extender: Extender) -> None:
+    team.create(team.job())
+    extender.write(starting(team, ("a", "b")))
+    team.patch({"metadata": {"labels": {"muster.dev/gang": "false"}}})
+    extender.write(SuspendJob(seen(team.now()), "it is managed no more"))
+    extender.write(CleanJob(until_stopped(team)))
+    assert WORKLOAD not in team.now()["spec"]["template"]["metadata"].get("annotations", {})
+
+
+def test_an_elastic_job_starts_with_fewer_pods(team: Team, extender: Extender) -> None:
+    team.create(team.job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"}))
+    extender.patch(f"{team.jobs}/train", {"spec": {"parallelism": 1}})
+    assert team.now()["spec"]["parallelism"] == 1
+
+
+# What nobody who holds its token may do.
+
+
+def template(**spec: object) -> Object:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+FORBIDDEN: dict[str, Object] = {
+    "resources": template(
+        containers=[{"name": "main", "image": "train", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}]
+    ),
+    "tolerations": template(tolerations=[{"operator": "Exists"}]),
+    "node selector": template(nodeSelector={"a": "b"}),
+    "gate": template(schedulingGates=[{"name": "muster.dev/gang"}]),
+    "labels of nodes": template(affinity=OWN_AFFINITY),
+    "preferred nodes": template(
+        affinity={
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": {"matchExpressions": [ZONE]}}
+                ]
+            }
+        }
+    ),
+    "label of the template": {"spec": {"template": {"metadata": {"labels": {"app": "other"}}}}},
+    "annotation of the template": {"spec": {"template": {"metadata": {"annotations": {"example.com/a": "b"}}}}},
+    "annotation of the template taken off": {"spec": {"template": {"metadata": {"annotations": {"kept": None}}}}},
+    "label": {"metadata": {"labels": {"app": "other"}}},
+    "queue": {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}},
+    "annotation": {"metadata": {"annotations": {"example.com/a": "b"}}},
+    "annotation of users": {"metadata": {"annotations": {"muster.dev/hold": "true"}}},
+    "annotation taken off": {"metadata": {"annotations": {"kept": None}}},
+    "owner": {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "1"}]}},
+    "finalizers": {"metadata": {"finalizers": ["example.com/held"]}},
+    "parallelism": {"spec": {"parallelism": 1}},
+    "retries": {"spec": {"backoffLimit": 0}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 1}},
+    "deletion": {"spec": {"ttlSecondsAfterFinished": 0}},
+}
+"""Of the rest of a template, an image say, Kubernetes itself lets nobody change anything."""
+START = {"metadata": {"annotations": {PLAN: "{}"}}, "spec": {"suspend": False}}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_else_of_a_job_can_be_changed(team: Team, extender: Extender, what: str) -> None:
+    manifest = team.job(annotations={"kept": "yes"})
+    manifest["spec"]["template"]["metadata"] = {"annotations": {"kept": "yes"}}
+    before = team.create(manifest)
+    extender.refused("PATCH", f"{team.jobs}/train", FORBIDDEN[what], MERGE)
+    # A change that is allowed does not carry another one with it.
+    both = merge_patch({}, deepcopy(FORBIDDEN[what]))
+    both["spec"] = both.get("spec", {}) | START["spec"]
+    extender.refused("PATCH", f"{team.jobs}/train", both, MERGE)
+    assert team.now()["metadata"]["generation"] == before["metadata"]["generation"]
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"labels": {}},
+        {"labels": QUEUE | {"muster.dev/gang": "false"}},
+        {"labels": {}, "annotations": {"muster.dev/hold": "true"}},
+    ],
+    ids=["names nothing", "left alone", "held"],
+)
+def test_nothing_of_a_job_that_is_not_managed_can_be_changed(team: Team, extender: Extender, meta: Object) -> None:
+    team.create(team.job(**meta, spec={"suspend": True}))
+    marks = {"spec": {"template": {"metadata": {"annotations": {WORKLOAD: "uid"}}}}}
+    for body in (START, {"spec": {"suspend": False}}, marks):
+        extender.refused("PATCH", f"{team.jobs}/train", body, MERGE)
+    assert team.now()["spec"]["suspend"]
+
+
+def test_nor_of_the_jobs_of_a_jobset(team: Team, extender: Extender) -> None:
+    header = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    path = f"/apis/{header['apiVersion']}/namespaces/{team.name}/jobsets"
+    jobs: Object = {"replicatedJobs": []}
+    owner = team.api.create(path, {**header, "metadata": {"name": "owner"}, "spec": jobs})["metadata"]["uid"]
+    team.create(team.job(ownerReferences=[{**header, "name": "owner", "uid": owner, "controller": True}]))
+    extender.refused("PATCH", f"{team.jobs}/train", START, MERGE)
+
+
+def test_a_required_affinity_of_its_users_stays(team: Team, extender: Extender) -> None:
+    team.create(team.job(pod={"affinity": OWN_AFFINITY}))
+    for affinity in (None, {"nodeAffinity": None}, named("a")):
+        extender.refused("PATCH", f"{team.jobs}/train", template(affinity=affinity), MERGE)
+
+
+def test_no_job_is_created_or_deleted(team: Team, extender: Extender) -> None:
+    team.create(team.job())
+    with pytest.raises(ApiError, match="forbidden"):
+        extender.do(lambda kube: kube.call("POST", team.jobs, body=team.job("other")))
+    with pytest.raises(ApiError, match="forbidden"):
+        extender.do(lambda kube: kube.call("DELETE", f"{team.jobs}/train"))
