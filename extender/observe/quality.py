@@ -49,7 +49,7 @@ class Quality:
     """``levels`` by name, nearest first. ``slowdown``: modelled, 1 at best.
 
     ``largest``: the most nodes of the common kind that are wholly free in one domain, by level, and in the cluster.
-    ``gpus``: by use, as in ``_uses``.
+    ``gpus``: used by pods or promised to them, free, and free on nodes that take no pods.
     """
 
     levels: dict[str, LevelQuality]
@@ -68,18 +68,6 @@ class _Members:
     gangs: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """What gangs have in domains: one entry for each gang and domain that has members of it."""
-
-    gang: Codes
-    gpus: Counts
-    used: Counts
-    """Domains, by gang."""
-    least: Counts
-    """The fewest domains that could hold it, by gang."""
-
-
 def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
     """As of now. Arrays over all members and all nodes at once: a few milliseconds at 5,000 nodes."""
     kinds = [name for name in snapshot.resources if name.endswith(_GPU)]
@@ -92,21 +80,14 @@ def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: floa
     vacant = _vacant(offered, free) & usable
     levels, largest, slowdown = {}, {}, 1.0
     for at, level in enumerate(snapshot.levels):
-        codes = codes_of(level)
-        shares = _shares(members, codes, offered)
+        levels[level.name], divided = _level(level, members, offered, free)
         if at == 0:
-            leaves = (shares.used > 1) & (shares.least == 1)
-            slowdown = _mean(np.where(leaves, bandwidth_ratio, 1.0))
-        levels[level.name] = _level(level, shares, members, offered, free)
+            slowdown = _mean(np.where(divided, bandwidth_ratio, 1.0))
         largest[level.name] = int(level.tally(vacant.astype(np.int64))[0].max(initial=0))
     largest[ANYWHERE] = int(vacant.sum())
-    return Quality(levels, largest, slowdown, _uses(offered, free, usable))
-
-
-def _uses(offered: Counts, free: Counts, usable: NDArray[np.bool_]) -> dict[str, int]:
-    """All GPUs: used by pods or promised to them, free, and free on nodes that take no pods."""
     closed = int(free[~usable].sum())
-    return {"used": int((offered - free).sum()), "free": int(free.sum()) - closed, "closed": closed}
+    gpus = {"used": int((offered - free).sum()), "free": int(free.sum()) - closed, "closed": closed}
+    return Quality(levels, largest, slowdown, gpus)
 
 
 def _members(gangs: Iterable[Workload], snapshot: Snapshot) -> _Members:
@@ -136,31 +117,29 @@ def codes_of(level: Level) -> Codes:
     return np.where(level.codes >= 0, level.codes, len(level.names) + np.arange(len(level.codes)))
 
 
-def _shares(members: _Members, codes: Codes, offered: Counts) -> _Shares:
+def _level(level: Level, members: _Members, offered: Counts, free: Counts) -> tuple[LevelQuality, NDArray[np.bool_]]:
+    """And which gangs are in several domains although one could hold them."""
+    codes = codes_of(level)
     size = int(codes.max(initial=0)) + 1
-    pairs, place = np.unique(members.gang * size + codes[members.row], return_inverse=True)
-    gpus = np.bincount(place, members.gpus, len(pairs)).astype(np.int64)
-    gang = pairs // size
-    totals = np.bincount(gang, gpus, members.gangs)
+    # One entry for each gang and domain that has members of it.
+    entries, place = np.unique(members.gang * size + codes[members.row], return_inverse=True)
+    gpus = np.bincount(place, members.gpus, len(entries)).astype(np.int64)
+    gang = entries // size
+    totals, used = np.bincount(gang, gpus, members.gangs), np.bincount(gang, minlength=members.gangs)
     largest_first = np.sort(np.bincount(codes, offered, size))[::-1]
-    least = np.searchsorted(np.cumsum(largest_first), totals) + 1
-    used = np.bincount(gang, minlength=members.gangs)
-    return _Shares(gang, gpus, used, np.minimum(least, used))
-
-
-def _level(level: Level, shares: _Shares, members: _Members, offered: Counts, free: Counts) -> LevelQuality:
-    totals = np.bincount(shares.gang, shares.gpus, members.gangs)
-    pairs, inside = _pairs(totals).sum(), _pairs(shares.gpus).sum()
+    least = np.minimum(np.searchsorted(np.cumsum(largest_first), totals) + 1, used)
+    pairs, inside = _pairs(totals).sum(), _pairs(gpus).sum()
     smallest, largest = np.full(members.gangs, np.iinfo(np.int64).max), np.zeros(members.gangs, dtype=np.int64)
-    np.minimum.at(smallest, shares.gang, shares.gpus)
-    np.maximum.at(largest, shares.gang, shares.gpus)
-    split = shares.used > 1
-    return LevelQuality(
+    np.minimum.at(smallest, gang, gpus)
+    np.maximum.at(largest, gang, gpus)
+    split = used > 1
+    found = LevelQuality(
         _domains(level.tally(offered)[0], level.tally(free)[0]),
-        _mean(shares.used / shares.least),
+        _mean(used / least),
         float(inside / pairs) if pairs else 1.0,
         _mean(smallest[split] / largest[split]),
     )
+    return found, split & (least == 1)
 
 
 def _domains(offered: Counts, free: Counts) -> dict[str, int]:
