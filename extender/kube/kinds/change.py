@@ -11,7 +11,7 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
 from extender.kube.kinds.plan import plan_text
-from extender.kube.kinds.read import kept_of, kept_text
+from extender.kube.kinds.read import kept_of, kept_text, templates_of
 from extender.kube.kinds.template import put_on, take_off
 from extender.kube.objects import Meta
 from policies.model import Job, PlannedNodes
@@ -25,7 +25,7 @@ def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -
     """Unsuspend it, and write the plan on it and on its templates. Raises UnreadableJobError."""
     clean(kind, obj)
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(minimum), WORKLOAD: job.uid}
-    templates = list(kind.templates(obj))
+    templates = templates_of(kind, obj)
     kept = {template.name: put_on(template, marks, _nodes(template, plan)) for template in templates}
     said = _annotations(obj)
     said[PLAN] = plan_text(plan)
@@ -49,7 +49,7 @@ def clean(kind: Kind, obj: Object) -> None:
         return
     if suspended or not kind.frozen:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
-        for template in kind.templates(obj):
+        for template in templates_of(kind, obj):
             take_off(template.pod, kept.get(template.name, {}), emptied=template.emptied)
     _forget(obj, PLAN)
     _forget(obj, OWN)

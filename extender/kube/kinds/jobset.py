@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from extender.kube.kinds.job import size_of
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.numbering import series_of_job
+
+TOO_MANY_JOBS = f"it has more than {MOST_PODS:,} Jobs, and no more pods can be planned together"
 
 
 def _templates(obj: Object) -> Iterator[Template]:
@@ -15,10 +18,12 @@ def _templates(obj: Object) -> Iterator[Template]:
     in_order = "InOrder" in found(spec, "startupPolicy.startupPolicyOrder")
     waves: dict[str, int] = {}
     first = 0
-    for replicated in spec.get("replicatedJobs") or ():
+    for replicated in found(spec, "replicatedJobs.*"):
         if not isinstance(replicated, dict):
             raise UnreadableJobError("its replicatedJobs cannot be read")
         name, jobs = str(replicated.get("name")), count_in(replicated, "replicas", 1)
+        if first + jobs > MOST_PODS:
+            raise UnreadableJobError(TOO_MANY_JOBS)
         job = part_of(replicated, "template", "spec")
         count, indexed = size_of(job, "Indexed")
         after = [waves.get(str(one), 0) + 1 for one in found(replicated, "dependsOn.*.name")]

@@ -23,6 +23,7 @@ class Template:
     ``count``: pods of each podset. ``indexed``: a pod says by a label which slot is its own; that of the first slot is
     ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
     reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
+    ``added``: init containers that its controller gives to the pods.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Template:
     affinity: bool = True
     emptied: bool = False
     first_index: int = 0
+    added: tuple[Object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
-from msgspec import MsgspecError
 
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
@@ -16,7 +15,7 @@ from extender.kube.kinds.keys import GANG, HOLD, MIN_PARALLELISM, OWN, PLAN, QUE
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.template import Kept, bare, is_marked
-from extender.kube.objects import Meta, PodObject
+from extender.kube.objects import UNDECODABLE, Meta, PodObject
 from extender.kube.plain import plain, quoted
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets
 
@@ -52,7 +51,7 @@ class Reader:
         key, podsets = GroupKey(namespace, f"{kind.name.lower()}-{name}"), tuple[PodSet, ...]()
         owner = Controller(kind.version, kind.name, name, uid)
         try:
-            templates = list(kind.templates(obj))
+            templates = templates_of(kind, obj)
             writable = kind.is_suspended(obj) or not (kind.frozen and kind.has_finished(obj))
             marked = marked or (writable and any(map(is_marked, templates)))
             key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
@@ -101,11 +100,19 @@ class Reader:
         return ANOTHER_SCHEDULER.format(plain(spec.scheduler_name))
 
 
+def templates_of(kind: Kind, obj: Object) -> list[Template]:
+    """Its pod templates, each of the shape that pod templates have. Raises UnreadableJobError."""
+    templates = list(kind.templates(obj))
+    for template in templates:
+        _decoded(template.pod)
+    return templates
+
+
 def kept_of(meta: Meta) -> dict[str, Kept]:
     """What ``take_off`` needs to know, by template; empty where nobody can have written it by ``start``."""
     try:
         kept = msgspec.json.decode((meta.annotations or {}).get(OWN) or "{}", type=dict[str, dict[str, str]])
-    except MsgspecError:
+    except UNDECODABLE:
         return {}
     return dict(kept)
 
@@ -127,7 +134,7 @@ def _is_marked(meta: Meta) -> bool:
 def _meta(kind: Kind, obj: Object) -> Meta:
     try:
         meta = msgspec.convert(obj.get("metadata"), Meta)
-    except MsgspecError as error:
+    except UNDECODABLE as error:
         raise UnreadableError(f"the {kind.name} has no readable metadata: {error}") from None
     if not (meta.name and meta.namespace and meta.uid):
         raise UnreadableError(f"the {kind.name} lacks its name, namespace or UID")
@@ -137,7 +144,7 @@ def _meta(kind: Kind, obj: Object) -> Meta:
 def _decoded(pod: Object) -> _Spec:
     try:
         return msgspec.convert(pod, _Spec)
-    except MsgspecError as error:
+    except UNDECODABLE as error:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
 
 

@@ -63,12 +63,14 @@ def take_off(pod: Object, kept: Kept, *, emptied: bool = False) -> None:
 
 
 def bare(template: Template, kept: Kept) -> Object:
-    """A copy as its author wrote it. What Muster does not write is not copied."""
+    """A copy as its author wrote it, and its controller adds to it. What Muster does not write is not copied."""
     pod = dict(template.pod)
     if "metadata" in pod:
         pod["metadata"] = deepcopy(pod["metadata"])
     if isinstance(spec := pod.get("spec"), dict):
-        pod["spec"] = {**spec, **({_AFFINITY: deepcopy(spec[_AFFINITY])} if _AFFINITY in spec else {})}
+        pod["spec"] = {**spec, "initContainers": [*(spec.get("initContainers") or ()), *template.added]}
+        if _AFFINITY in spec:
+            pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
     take_off(pod, kept)
     return pod
 

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
 from extender.kube.numbering import series_of_role
 
+_WAITS_FOR_MASTER: tuple[Object, ...] = (
+    {"name": "init-pytorch", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}},
+)
+"""What training-operator v1.9.3 adds to the workers of a PyTorchJob, unless its administrator has changed it."""
+
 
 def roles_of(obj: Object, field: str) -> Iterator[tuple[str, Object]]:
     """The roles in that field of the spec, in rank order."""
@@ -17,8 +22,11 @@ def roles_of(obj: Object, field: str) -> Iterator[tuple[str, Object]]:
 
 def _kind(name: str, field: str) -> Kind:
     def templates(obj: Object) -> Iterator[Template]:
+        has_master = "Master" in part_of(obj, "spec", field)
         for role, spec in roles_of(obj, field):
-            yield Template(role, part_of(spec, "template"), (series_of_role(role),), count_in(spec, "replicas", 1))
+            pods, series, count = part_of(spec, "template"), (series_of_role(role),), count_in(spec, "replicas", 1)
+            waits = name == "PyTorchJob" and role == "Worker" and has_master
+            yield Template(role, pods, series, count, added=_WAITS_FOR_MASTER if waits else ())
 
     return Kind(
         version="kubeflow.org/v1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.jobset import JOBSET, TOO_MANY_JOBS
 from extender.kube.kinds.kind import Object
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import (
@@ -183,6 +183,12 @@ def test_in_order_its_replicated_jobs_are_waves() -> None:
 )
 def test_it_has_stopped_when_its_jobs_have(status: Object, expected: bool) -> None:
     assert read(JOBSET, stored(WORKERS, **status)).stopped is expected
+
+
+def test_more_jobs_than_can_be_planned_are_not_even_counted() -> None:
+    obj = stored(WORKERS)
+    obj["spec"]["replicatedJobs"][1]["replicas"] = (1 << 31) - 1
+    assert read(JOBSET, obj).problem == TOO_MANY_JOBS
 
 
 def test_what_cannot_be_read_is_a_problem() -> None:

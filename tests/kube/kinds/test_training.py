@@ -138,6 +138,18 @@ def indexed(at: int) -> dict[str, str]:
     return {f"{LABELS}/replica-index": str(at)}
 
 
+def test_the_workers_of_a_pytorchjob_ask_for_what_its_operator_adds() -> None:
+    obj = stored(PYTORCH)
+    master, worker = (dict(one.template.requests) for one in read(PYTORCHJOB, obj).podsets.podsets)
+    assert (master, worker) == (
+        {"pods": 1},
+        {"pods": 1, "nvidia.com/gpu": 8, "cpu": 50, "memory": 10 * 2**20},
+    )
+    del obj["spec"]["pytorchReplicaSpecs"]["Master"]
+    (alone,) = (dict(one.template.requests) for one in read(PYTORCHJOB, obj).podsets.podsets)
+    assert alone == {"pods": 1, "nvidia.com/gpu": 8}
+
+
 def test_a_pytorchjob_is_given_back_as_its_author_wrote_it() -> None:
     changes: tuple[Object, ...] = (
         {},

@@ -1,0 +1,101 @@
+"""Whatever stands in a job: it is read, started and cleaned, or somebody is told in a sentence why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import pytest
+
+from extender.kube.convert import UnreadableError
+from extender.kube.kinds.change import clean, start, suspend
+from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import KINDS
+from tests.kube.kinds.jobs import SUSPENDED, started, stored
+from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_training import PI, PYTORCH
+
+JUNK: tuple[Any, ...] = (
+    *(
+        None,
+        True,
+        0,
+        -1,
+        7,
+        1 << 70,
+        0.5,
+        "",
+        "x",
+        "\u0000\ud800",
+        [],
+        [None],
+        ["x"],
+        {},
+        {"x": "y"},
+        {"": None},
+        [[{}]],
+    ),
+    {"nodeAffinity": []},
+    {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [None, 3, {"matchFields": [3]}]}},
+    {"annotations": ["muster.dev/workload"]},
+    {"annotations": {"muster.dev/workload": 3, "muster.dev/nodes": None}},
+    {"annotations": {"muster.dev/plan": '{"": "x*9999999999999999999"}', "muster.dev/own": '{"": {"affinity": 3}}'}},
+)
+
+
+def kind_of(obj: Object) -> Kind:
+    return next(kind for kind in KINDS if kind.name == obj["kind"])
+
+
+def places(obj: Any) -> Iterator[tuple[Any, Any]]:
+    """Every field and item of it, with what it stands in."""
+    items = list(obj.items()) if isinstance(obj, dict) else list(enumerate(obj)) if isinstance(obj, list) else []
+    for key, value in items:
+        yield obj, key
+        yield from places(value)
+
+
+def treat(obj: Object) -> None:
+    """Everything that is done with a job."""
+    kind = kind_of(obj)
+    try:
+        job = Reader(("muster", "default-scheduler")).read(kind, obj)
+    except UnreadableError:
+        return
+    assert job.problem or job.podsets.podsets
+    assert len(job.problem) < 1000
+    plan = {one.name: ("node",) * one.count for one in job.podsets.podsets}
+    if not job.problem:
+        start(kind, obj, job, plan, job.podsets.minimum)
+    with suppress(UnreadableJobError):
+        suspend(kind, obj)
+        clean(kind, obj)
+
+
+@pytest.mark.parametrize("manifest", [INDEXED, WORKERS, PYTORCH, PI], ids=["Job", "JobSet", "PyTorchJob", "MPIJob"])
+def test_junk_at_every_place(manifest: str) -> None:
+    random = Random(manifest)  # noqa: S311
+    for base in (stored(manifest), started(kind_of(stored(manifest)), stored(manifest)) | {"status": SUSPENDED}):
+        for at in range(len(list(places(base)))):
+            for junk in random.sample(JUNK, 4):
+                obj = deepcopy(base)
+                inside, key = list(places(obj))[at]
+                if inside is obj and key in ("kind", "apiVersion"):
+                    continue
+                inside[key] = deepcopy(junk)
+                treat(obj)
+
+
+def test_a_job_that_is_nested_too_deeply_is_unreadable_and_no_more() -> None:
+    obj = stored(INDEXED)
+    deep: Any = {}
+    for _ in range(200):
+        deep = {"x": deep}
+    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = deep
+    treat(json.loads(json.dumps(obj)))
