@@ -96,6 +96,7 @@ class Bindings:
             case Outcome.REFUSED if member.state is MemberState.BINDING:
                 self._revocations.lose(workload, member, now)
             case Outcome.REFUSED if member.state is MemberState.UNKNOWN:
+                self._steering.sweep_later(workload, now)
                 self._state.unassume(workload, member)
             case Outcome.UNKNOWN if member.state is MemberState.BINDING:
                 workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")

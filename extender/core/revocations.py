@@ -26,10 +26,9 @@ class Revocations:
         state, members = self._state, workload.members
         workload.telling.note(now, f"forgotten: {why}")
         workload.take_job_back(why)
-        if members.holds:
-            # kube-scheduler clears their nominations, or fails to: time to look.
-            self._steering.sweep_later(workload, now)
         if members.placed or members.holds:
+            # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
+            self._steering.sweep_later(workload, now)
             turned(state, workload, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
             if member.state not in _ON_THE_WAY:
@@ -55,6 +54,7 @@ class Revocations:
         started = members.started or any(one is not member for one in members.binding.values())
         claim = state.claims.get(member.uid) if member.placed else None
         self._steering.stop(workload, member)
+        self._steering.sweep_later(workload, now)
         state.unassume(workload, member)
         if claim is not None and started and not workload.release.complete:
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)

@@ -165,7 +165,8 @@ class Steering:
     def sweep(self, workload: Workload, now: float) -> None:
         """Take back nominations of members that are promised nothing: each keeps room from others.
 
-        kube-scheduler tries once to clear that of a failed bind. Others are left over from an earlier life of ours.
+        kube-scheduler tries once to clear that of a failed bind, and a write of ours may fail for as long as it is
+        repeated. Others are left over from an earlier life of ours.
         """
         state = self._state
         workload.sweep(0.0)

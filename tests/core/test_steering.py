@@ -243,3 +243,29 @@ def test_no_gate_comes_off_before_the_watch_has_shown_every_nomination() -> None
     assert not core.handle(PodSeen(first), now + 1)
     effects = core.handle(PodSeen(second), now + 1)
     assert [effect.uid for effect in effects if isinstance(effect, Ungate)] == [pod.uid for pod in pods]
+
+
+def test_a_nomination_that_could_not_be_cleared_is_cleared_later() -> None:
+    """The write may be lost for as long as it is repeated: nobody else would ever clear it."""
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods)
+    nodes = {pod.uid: script.planned(pod) for pod in pods}
+    script.see(*(replace(node, unschedulable=True) for node in cluster("a: 2x8")))
+    assert not script.planned(pods[0])
+    script.see(*(replace(script.pods[pod.uid], nominated_node=nodes[pod.uid]) for pod in pods))
+    script.advance(60)
+    assert [script.pods[pod.uid].nominated_node for pod in pods] == [None, None]
+
+
+def test_a_lost_member_of_a_release_keeps_no_room_by_a_nomination_that_could_not_be_cleared() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods)
+    lost, other = list(script.bindings)
+    node = script.bindings[lost].node
+    script.post(script.pods[other])
+    script.post(script.pods[lost], Outcome.REFUSED)
+    script.see(*(replace(one, unschedulable=True) for one in cluster("a: 3x8")))
+    script.change(script.pods[lost], nominated_node=node)
+    script.advance(45)
+    assert script.pods[lost].nominated_node is None
