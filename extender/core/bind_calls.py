@@ -21,12 +21,14 @@ class Binding:
 @dataclass(slots=True)
 class BindCalls:
     """``held``: call -> UID of the pod whose gang is awaited. ``writing``: pod UID -> its Binding. ``unseen``: pod UID
-    -> a bind of a pod that the watch has yet to show, and until when it may wait.
+    -> a bind of a pod that the watch has yet to show, and until when it may wait. ``doubted``: pods of no gang whose
+    Binding may have been written, and until when the room for it stays promised.
     """
 
     held: dict[int, str] = field(default_factory=dict)
     writing: dict[str, Binding] = field(default_factory=dict)
     unseen: dict[str, tuple[BindArrived, float]] = field(default_factory=dict)
+    doubted: dict[str, float] = field(default_factory=dict)
 
     def hold(self, call: int, uid: str) -> None:
         self.held[call] = uid
@@ -37,10 +39,15 @@ class BindCalls:
 
     def write(self, uid: str, binding: Binding) -> None:
         self.writing[uid] = binding
+        self.doubted.pop(uid, None)
 
     def written(self, uid: str) -> Binding | None:
         """It is under way no longer. Returns it."""
         return self.writing.pop(uid, None)
+
+    def doubt(self, uid: str, until: float) -> None:
+        """Its Binding may have been written: the watch will tell."""
+        self.doubted[uid] = until
 
     def await_pod(self, event: BindArrived, until: float) -> None:
         self.unseen[event.uid] = (event, until)
@@ -49,3 +56,12 @@ class BindCalls:
         """Returns the bind that waited for the pod."""
         found = self.unseen.pop(uid, None)
         return None if found is None else found[0]
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self.unseen.pop(uid, None)
+        self.doubted.pop(uid, None)
+
+    def instants(self) -> list[float]:
+        """When something of this ends by itself."""
+        return [*(until for _, until in self.unseen.values()), *self.doubted.values()]

@@ -6,6 +6,8 @@ that broke off from a pod that was lost.
 
 from __future__ import annotations
 
+from math import inf
+
 from extender.core.bind_calls import Binding
 from extender.core.events import BindArrived, BindingPosted, Outcome
 from extender.core.holds import Hold
@@ -86,8 +88,15 @@ class Bindings:
         if (found := state.member(uid)) is not None:
             self._outcome(*found, event, now)
             state.touch(found[0])
-        elif event.outcome is Outcome.REFUSED and ((pod := state.pods.get(uid)) is None or not pod.node):
-            state.free(uid)
+        elif (pod := state.pods.get(uid)) is None or not pod.node:
+            self._outcome_alone(uid, event, now)
+
+    def _outcome_alone(self, uid: str, event: BindingPosted, now: float) -> None:
+        """Of a pod in no gang that is not known to be bound."""
+        if event.outcome is Outcome.REFUSED:
+            self._state.free(uid)
+        elif uid in self._state.pods:
+            self._state.binds.doubt(uid, now + self._state.limits.plan_s)
 
     def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
         match event.outcome:
@@ -102,9 +111,11 @@ class Bindings:
                 workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
                 self._revocations.extend(workload, now)
                 if member.pod.live:
-                    workload.members.move(member, MemberState.UNKNOWN)
+                    workload.members.doubt(member, now + self._state.limits.plan_s)
                 else:
                     self._state.unassume(workload, member)
+            case Outcome.UNKNOWN if member.state is MemberState.UNKNOWN:
+                workload.members.doubt(member, now + self._state.limits.plan_s)
         workload.members.show(member)
 
     def bound(self, workload: Workload, member: Member) -> None:
@@ -123,8 +134,10 @@ class Bindings:
         binding = self._state.binds.writing.get(member.uid)
         if binding is None or member.pod.node or not member.pod.live:
             return
-        ours = binding.workload == workload.key
-        workload.members.move(member, MemberState.BINDING if ours else MemberState.UNKNOWN, binding.node)
+        if binding.workload == workload.key:
+            workload.members.move(member, MemberState.BINDING, binding.node)
+        else:
+            workload.members.doubt(member, inf, binding.node)
         self._state.claims.assume(member.pod, binding.node)
         self._revocations.extend(workload, now)
 

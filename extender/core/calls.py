@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
-from extender.core.effects import AnswerFilter, AnswerPreempt
+from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.member import MemberState
 from extender.core.refusals import GANG_WAITS, Refusals
@@ -65,6 +65,15 @@ class Calls:
             node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
         }
         state.out.append(AnswerPreempt(event.call, {} if vetoed else allowed))
+        if not allowed and pod.group_key is None and self._advisory is None:
+            self._clear_nomination(pod)
+
+    def _clear_nomination(self, pod: Pod) -> None:
+        """It waits for no victim, or this would not be asked. kube-scheduler would leave the nomination standing when
+        all candidates are taken from it, and keep the room from whoever has no higher priority.
+        """
+        if pod.nominated_node and not pod.node and pod.live and pod.scheduler in self._state.schedulers:
+            self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
 
     def bind(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding: answer, post, or hold."""
@@ -95,11 +104,17 @@ class Calls:
         self._bindings.disconnected(call, now)
 
     def expire(self, now: float) -> None:
-        """Pods that the watch has not shown in time."""
-        for uid, (event, until) in list(self._state.binds.unseen.items()):
+        """What the watch has not shown in time: pods, and Bindings of pods in no gang."""
+        state, binds = self._state, self._state.binds
+        for uid, (event, until) in list(binds.unseen.items()):
             if now >= until:
-                self._state.binds.stop_awaiting(uid)
-                self._state.answer(event.call, "Muster has not seen this pod yet; try again")
+                binds.stop_awaiting(uid)
+                state.answer(event.call, "Muster has not seen this pod yet; try again")
+        for uid, until in list(binds.doubted.items()):
+            if now >= until:
+                del binds.doubted[uid]
+                if state.member(uid) is None and not state.pods[uid].node:
+                    state.free(uid)
 
     def _is_single(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)

@@ -153,7 +153,7 @@ class Engine:
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first()]
-        instants += [until for _, until in self.state.binds.unseen.values()]
+        instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:

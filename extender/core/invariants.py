@@ -122,7 +122,7 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
         yield f"bound in part ({len(members.bound)} of {needed}), and nobody minds"
     if members.holds and workload.reached(Stage.ARRIVED) >= needed:
         yield "its quorum has arrived, and its binds are still held"
-    if not members.started and release.partial_since is not None:
+    if not members.started and not workload.doubtful and release.partial_since is not None:
         yield "marked as bound in part, but we have bound nothing of it"
 
 
@@ -140,7 +140,8 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
             yield f"{claim} is claimed for {owner}, which nobody knows"
             return
         found = state.member(owner)
-        promised = owner in state.binds.writing or found is None or found[1].placed
+        alone = owner in state.binds.writing or owner in state.binds.doubted
+        promised = alone or (found is not None and found[1].placed)
         if not claim.promised and (pod.terminal or pod.node != claim.node):
             yield f"{claim} is claimed as bound, but {owner} is on {pod.node}"
         if claim.promised and not promised:

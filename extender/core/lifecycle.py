@@ -131,9 +131,10 @@ class Lifecycle:
     def _expire_holds(self, workload: Workload, now: float) -> None:
         state, members = self._state, workload.members
         late = self._bindings.is_late(workload, now)
-        if workload.doubtful and (late or now >= workload.plan_deadline):
+        over = [member for member in members.unknown.values() if now >= member.doubt_ends]
+        if over or (workload.doubtful and late):
             # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
-            for member in list(members.unknown.values()) if now >= workload.plan_deadline else ():
+            for member in over:
                 members.move(member, MemberState.ASSUMED if member.hold is None else MemberState.HELD)
             self._bindings.progress(workload, now)
         if not late or not members.holds:
@@ -151,9 +152,13 @@ class Lifecycle:
             self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
 
     def _awaits_plan(self, workload: Workload) -> bool:
-        """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count."""
+        """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
+
+        Nor do members in doubt: their room is not given back before the doubt ends.
+        """
         members = workload.members
-        return bool(members.placed) and not (members.holds or workload.releasing or workload.carrying_out)
+        for_others = members.holds or workload.releasing or workload.carrying_out
+        return len(members.placed) > len(members.unknown) and not for_others
 
     def _set_timer(self, workload: Workload, now: float) -> None:
         """Have it looked at again at the first of its deadlines."""
@@ -167,8 +172,9 @@ class Lifecycle:
                 workload.wait_until(max(workload.plan_deadline, now + state.limits.report_s))
             if members.holds:
                 at.append(self._bindings.deadline(workload))
-            if awaited or workload.doubtful:
+            if awaited:
                 at.append(workload.plan_deadline)
+            at.extend(member.doubt_ends for member in members.unknown.values())
         for slot in workload.reserved:
             claim = state.claims.get(SlotOf(workload.key, slot))
             at.append(inf if claim is None or claim.until is None else claim.until)
@@ -182,9 +188,10 @@ class Lifecycle:
         return any(name not in self._state.schedulers for name in workload.members.said.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
-        """Nothing of ours is bound or on its way."""
-        workload.release.lapse(whole=bool(workload.members.bound))
-        self._state.unreserve_all(workload)
+        """Nothing of ours is known to be bound or on its way."""
+        workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
+        if not workload.doubtful:
+            self._state.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
         """Find out how it stands while nothing of it is on its way, and say so."""

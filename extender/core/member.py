@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from math import inf
 
 from extender.core.holds import Hold
 from policies.model import Pod
@@ -96,7 +97,10 @@ class Step(Enum):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last."""
+    """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last.
+
+    ``doubt_ends``: until when its Binding may still show up as written, while it is UNKNOWN; never while one is sent.
+    """
 
     pod: Pod
     state: MemberState = MemberState.WAITING
@@ -104,6 +108,7 @@ class Member:
     hold: Hold | None = None
     step: Step = Step.NONE
     nominated: str = ""
+    doubt_ends: float = inf
     uid: str = field(init=False)
 
     def __post_init__(self) -> None:

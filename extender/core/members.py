@@ -162,6 +162,12 @@ class Members:
             raise IllegalTransitionError(f"{member.pod} cannot go from {member.state.value} to {to.value}")
         self._move(member, to, node or member.node)
 
+    def doubt(self, member: Member, until: float, node: str = "") -> None:
+        """Its Binding may have been written, or be written yet."""
+        member.doubt_ends = until
+        if member.state is not MemberState.UNKNOWN:
+            self.move(member, MemberState.UNKNOWN, node)
+
     def show(self, member: Member) -> None:
         """What the API server shows of it goes before what we have decided; but what is being bound, is."""
         pod = member.pod

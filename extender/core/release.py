@@ -44,10 +44,12 @@ class Release:
     def break_off(self, since: float, count: int) -> None:
         self.partial_since, self.partial_count = since, count
 
-    def lapse(self, *, whole: bool) -> None:
-        """Nothing of ours is bound or on its way: whatever starts next under this name is another release.
+    def lapse(self, *, whole: bool, doubtful: bool) -> None:
+        """Nothing of ours is known to be bound or on its way: whatever starts next under this name is another release,
+        unless it is ``doubtful`` whether a Binding of this one was written: then that one goes on.
 
         While somebody else's Bindings make it ``whole``, it is; else it needs its own quorum.
         """
-        self.name, self.began, self.partial_since = "", None, None
+        if not doubtful:
+            self.name, self.began, self.partial_since = "", None, None
         self.complete &= whole

@@ -49,9 +49,12 @@ class Revocations:
         state.touch(workload)
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
-        """Take the room of a lost member back, unless part of its gang is bound: then its replacement gets the room."""
+        """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
+        gets the room.
+        """
         state, members = self._state, workload.members
-        started = members.started or any(one is not member for one in members.binding.values())
+        others = (*members.binding.values(), *members.unknown.values())
+        started = members.started or any(one is not member for one in others)
         claim = state.claims.get(member.uid) if member.placed else None
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)

@@ -136,7 +136,7 @@ class State:
     def drop_pod(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
         self.bound_by_us.pop(uid, None)
-        self.binds.stop_awaiting(uid)
+        self.binds.forget(uid)
         self.kept_out.drop(uid)
         if pod is None:
             return

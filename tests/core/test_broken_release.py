@@ -11,7 +11,7 @@ from extender.core.effects import Confirm
 from extender.core.events import Outcome
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, reborn
-from tests.core.script import Script
+from tests.core.script import Script, stamp_of
 
 
 def restarted(script: Script, nodes: str = "a: 4x8", after_s: float = 0.0, mode: Mode = Mode.ENFORCE) -> Script:
@@ -167,3 +167,26 @@ def test_a_member_whose_binding_failed_does_not_count_as_bound_by_it() -> None:
     before.feed_outcome(last.uid, Outcome.REFUSED)
     script = restarted(before)
     assert not script.gang("train").release.complete
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_start_of_which_nothing_is_bound_any_more_is_over(killed: bool) -> None:
+    """Its only Binding showed up as written when nobody expected that any more, and its pod is gone since."""
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 4x8"), *pods)
+    script.bind_all(pods)
+    (binding,) = script.bindings.values()
+    script.feed_outcome(binding.uid, Outcome.UNKNOWN)
+    script.advance(60)
+    lost = script.pods[binding.uid]
+    script.change(lost, node=binding.node, stamp=stamp_of(binding), nominated_node=None)
+    script = restarted(script) if killed else script
+    assert script.gang("train").release.partial_since is not None
+    script.gone(script.pods[lost.uid])
+    assert script.gang("train").release.partial_since is None
+    pods = [pod for pod in pods if pod.uid != lost.uid] + [reborn(lost)]
+    script.see(pods)
+    script.advance(31)
+    script.run(pods)
+    script.advance(100)
+    assert (script.reason("train"), script.evicted) == ("Running", [])

@@ -174,3 +174,20 @@ def test_room_in_doubt_that_somebody_else_takes_or_closes_is_given_up_when_the_d
         assert script.planned(script.pods[doubtful]) == there, "it may have been bound there"
         script.advance(50)
         assert script.planned(script.pods[doubtful]) != there
+
+
+def test_a_doubt_ends_in_time_however_often_kube_scheduler_tries_the_other_members_meanwhile() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    unsure = list(script.bindings)
+    (last,) = (pod for pod in pods if pod.uid not in script.bindings)
+    for uid in unsure:
+        script.feed_outcome(uid, Outcome.UNKNOWN)
+    call = calls[last.uid]
+    for _ in range(4):
+        assert script.gang("train").doubtful
+        script.disconnect(call)
+        script.advance(5)
+        call = script.bind(last)
+    assert not script.gang("train").doubtful

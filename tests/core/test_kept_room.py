@@ -8,7 +8,7 @@ from extender.core.claims import Claim, ClaimState
 from extender.core.events import Outcome
 from extender.core.state import State
 from tests.builders import cluster, gang, reborn, single
-from tests.core.script import Script
+from tests.core.script import Script, stamp_of
 
 
 def test_the_room_of_a_lost_member_is_kept_for_its_replacement() -> None:
@@ -79,3 +79,25 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
     state.index(broken_off)
     assert not broken_off.reserved
     assert not len(state.claims)
+
+
+def test_the_room_of_a_lost_member_is_kept_while_nobody_knows_whether_another_was_bound() -> None:
+    """If it was, the release has begun, and goes on."""
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = dict(zip([pod.uid for pod in pods], script.bind_all(pods), strict=True))
+    lost, unsure = script.bindings.values()
+    (last,) = (pod for pod in pods if pod.uid not in script.bindings)
+    script.disconnect(calls[last.uid])
+    script.feed_outcome(lost.uid, Outcome.REFUSED)
+    script.feed_outcome(unsure.uid, Outcome.UNKNOWN)
+    script.gone(script.pods[lost.uid])
+    assert script.filter(single("other", gpus=8), [lost.node]) == ()
+    script.change(script.pods[unsure.uid], node=unsure.node, stamp=stamp_of(unsure), nominated_node=None)
+    assert script.filter(single("other", gpus=8), [lost.node]) == ()
+    again = next(reborn(pod) for pod in pods if pod.uid == lost.uid)
+    script.see(again)
+    assert script.planned(again) == lost.node
+    script.run([last, again])
+    assert script.reason("train") == "Running"
+    assert len({pod.stamp.release for pod in script.pods.values() if pod.stamp}) == 1, "it is one release"

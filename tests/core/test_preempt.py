@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from extender.core.advisory import Mode
+from extender.core.effects import Nominate
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -23,3 +25,28 @@ def test_a_single_may_preempt_singles_and_never_members() -> None:
 def test_victims_that_nobody_knows_and_empty_lists_are_taken_out() -> None:
     script = Script(*cluster("a: 2x8"))
     assert script.preempt(single("urgent"), {"a-0": ("who",), "a-1": ()}) == {}
+
+
+def test_a_nomination_without_a_victim_left_is_cleared() -> None:
+    """kube-scheduler would leave it standing, and keep that room from everybody of no higher priority."""
+    member, preemptor = gang("train", 1, gpus=6, node="a-0")[0], single("urgent", gpus=8, priority=9)
+    script = Script(*cluster("a: 1x8"), member, preemptor)
+    script.change(preemptor, nominated_node="a-0")
+    assert script.preempt(script.pods[preemptor.uid], {"a-0": (member.uid,)}) == {}
+    assert script.pods[preemptor.uid].nominated_node is None
+    script.effects.clear()
+    script.preempt(script.pods[preemptor.uid], {"a-0": (member.uid,)})
+    assert not [effect for effect in script.effects if isinstance(effect, Nominate)], "once"
+
+
+def test_a_nomination_stays_where_a_victim_is_allowed_and_where_muster_only_advises() -> None:
+    member, victim = gang("train", 1, gpus=6, node="a-0")[0], single("victim", node="a-1")
+    preemptor = single("urgent", gpus=8, priority=9, nominated_node="a-0")
+    asked: dict[Mode, dict[str, tuple[str, ...]]] = {
+        Mode.ENFORCE: {"a-1": (victim.uid,)},
+        Mode.ADVISE: {"a-0": (member.uid,)},
+    }
+    for mode, victims in asked.items():
+        script = Script(*cluster("a: 2x8"), member, victim, preemptor, mode=mode)
+        script.preempt(preemptor, victims)
+        assert script.pods[preemptor.uid].nominated_node == "a-0"

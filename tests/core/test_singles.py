@@ -144,3 +144,32 @@ def test_a_single_that_takes_planned_room_after_all_makes_the_gang_give_way() ->
     taken = script.planned(pods[0])
     script.see(single("foreign", gpus=8, scheduler="default-scheduler", node=taken))
     assert script.planned(pods[0]) not in ("", taken)
+
+
+def test_the_room_of_a_binding_that_may_have_been_written_is_given_back_in_time() -> None:
+    """Its pod may be bound nowhere any more, and nobody would ask for that room again."""
+    alone, pods = single("alone", gpus=8), gang("train", 1)
+    script = Script(*cluster("a: 1x8"), alone)
+    script.bind(alone, "a-0")
+    script.feed_outcome(alone.uid, Outcome.UNKNOWN)
+    script.see(pods)
+    assert not script.planned(pods[0]), "the watch may yet show it there"
+    script.advance(15)
+    assert not script.planned(pods[0])
+    script.advance(6)
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_binding_that_was_in_doubt_and_is_asked_for_again_keeps_its_room() -> None:
+    alone = single("alone", gpus=8)
+    script = Script(*cluster("a: 1x8"), alone)
+    script.bind(alone, "a-0")
+    script.feed_outcome(alone.uid, Outcome.UNKNOWN)
+    script.advance(10)
+    script.bind(alone, "a-0")
+    script.see(gang("train", 1))
+    script.advance(15)
+    assert script.reason("train") == "NoRoom"
+    script.post(alone)
+    script.advance(15)
+    assert script.reason("train") == "NoRoom"
