@@ -6,7 +6,6 @@ A claim ends only when it certainly has: whoever finds room beside all claims re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
 from extender.core.events import (
@@ -24,22 +23,10 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.turns import Turn
-from policies.model import GroupKey, Pod, Requests
+from policies.model import GroupKey, Pod
+from tests.simulation.doubts import Claim, Doubts
 from tests.simulation.shown import RELEASE, Shown
 from tests.simulation.sight import Room, take
-
-DOUBT_S = 20.0
-"""How long the room of a Binding that may have been written stays promised, unless the watch tells before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Room on a node. ``until``: when it ends by itself."""
-
-    gang: GroupKey | None
-    node: str
-    requests: Requests
-    until: float = float("inf")
 
 
 class Claims:
@@ -52,7 +39,7 @@ class Claims:
         self.promised: dict[str, Claim] = {}
         self.kept: dict[str, Claim] = {}
         """Lost member -> the room that is kept for its replacement."""
-        self.doubtful: dict[str, Claim] = {}
+        self.doubts = Doubts()
         self.unsure: dict[str, PostBinding] = {}
         """Bindings that may have been written, by member, in the release of a gang that is under way."""
         self.posting: dict[str, PostBinding] = {}
@@ -142,20 +129,26 @@ class Claims:
     def kept_for(self, gang: GroupKey) -> list[Claim]:
         return [claim for claim in self.kept.values() if claim.gang == gang]
 
-    def new(self, gang: GroupKey) -> list[Claim]:
-        """What the gang has been promised since the last event."""
-        return [self.promised[uid] for uid in self._new if uid in self.promised and self.promised[uid].gang == gang]
+    def new(self) -> list[Claim]:
+        """What has been promised since the last event."""
+        return [self.promised[uid] for uid in self._new if uid in self.promised]
 
-    def left(self, nodes: Iterable[str], but: Pod | None = None) -> Room:
-        """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left."""
+    def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False) -> Room:
+        """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.
+
+        ``again``: so is what is in doubt for others of its gang, which was given away together with its own.
+        For nobody in particular it is what is left for sure.
+        """
         room = {node: self._shown.free(node) for node in nodes}
         for uid, binding in self.posting.items():
             pod = self._shown.pods.get(uid)
             if binding.node in room and pod is not None and not pod.node and (but is None or uid != but.uid):
                 take(room[binding.node], pod.requests)
         claims = [claim for claim in self.kept.values() if but is None or claim.gang != but.group_key]
-        for uid, claim in (self.promised | self.doubtful).items():
-            if uid not in self.posting and (but is None or uid != but.uid):
+        waived = self.doubts.waived if but is None else {}
+        for uid, claim in (waived | self.promised | self.doubts.minded).items():
+            fellow = again and but is not None and claim.gang == but.group_key and self.doubts.get(uid) is not None
+            if uid not in self.posting and (but is None or uid != but.uid) and not fellow:
                 claims.append(claim)
         for claim in claims:
             if claim.node in room:
@@ -169,6 +162,8 @@ class Claims:
             return
         self.promised[uid] = Claim(pod.group_key, node, pod.requests)
         self._new[uid] = None
+        if (waived := self.doubts.waived.get(uid)) is not None and waived.node != node:
+            self.doubts.end(uid)
         used = [lost for lost, claim in self.kept.items() if (claim.gang, claim.node) == (pod.group_key, node)]
         for lost in used[:1]:
             del self.kept[lost]
@@ -176,9 +171,9 @@ class Claims:
     def _filtered(self, uid: str, passed: tuple[str, ...]) -> None:
         if len(passed) == 1:
             self._promise(uid, passed[0])
-        elif not passed:
+        elif not passed and self.doubts.waive(uid):
             # kube-scheduler tries it anew, and would not have it where it may have been bound.
-            self._end(self.doubtful, uid)
+            self.freed_at = self._now
 
     def _answered(self, call: int, error: str, event: Event) -> None:
         uid = self.calls.pop(call, "")
@@ -190,7 +185,7 @@ class Claims:
     def _posted(self, binding: PostBinding) -> None:
         self.posting[binding.uid] = binding
         self._just_posted[binding.uid] = None
-        self._end(self.doubtful, binding.uid)
+        self._end_doubt(binding.uid)
         sight = self._shown.sight(binding.group) if binding.group is not None else None
         if binding.group is not None and (sight is None or not sight.bound):
             self._released[binding.group] = None
@@ -198,15 +193,15 @@ class Claims:
     def _forgotten(self, key: GroupKey) -> None:
         self.unsure = {uid: binding for uid, binding in self.unsure.items() if binding.group != key}
         for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
-            if uid not in self.posting and uid not in self.doubtful:
+            if uid not in self.posting and uid not in self.doubts.minded:
                 self._end(self.promised, uid)
+        self.doubts.forget(key, self._now)
 
     def _seen(self, pod: Pod) -> None:
         key = pod.group_key
         claim = self.promised.get(pod.uid)
         if pod.node:
-            for book in (self.promised, self.doubtful):
-                book.pop(pod.uid, None)
+            self._settle(pod.uid)
             self._weigh(key)
         if not pod.live:
             self._lose(pod.uid, key)
@@ -227,15 +222,15 @@ class Claims:
         pod = self._shown.pods.get(uid)
         if outcome is Outcome.DONE:
             self._shown.bound(binding)
-            for book in (self.promised, self.doubtful):
-                book.pop(uid, None)
+            self._settle(uid)
             self._weigh(binding.group)
         elif outcome is Outcome.REFUSED or pod is None or not pod.live:
             self._lose(uid, binding.group)
             self.freed_at = self._now
-        elif binding.group is not None and binding.group == pod.group_key and not pod.node:
-            self.unsure[uid] = binding
-            self.doubtful[uid] = Claim(binding.group, binding.node, pod.requests, self._now + DOUBT_S)
+        elif binding.group == pod.group_key and not pod.node:
+            self.doubts.begin(uid, Claim(binding.group, binding.node, pod.requests), self._now)
+            if binding.group is not None:
+                self.unsure[uid] = binding
 
     def _weigh(self, key: GroupKey | None) -> None:
         """Whether the gang is whole by now."""
@@ -251,20 +246,45 @@ class Claims:
         claim = self.promised.get(uid)
         self.unsure.pop(uid, None)
         self._end(self.promised, uid)
-        self._end(self.doubtful, uid)
+        self._end_doubt(uid)
         for key in [key for key in self._released if gang is None or key == gang]:
-            sight = self._shown.sight(key)
-            if (sight is None or not sight.bound) and all(one.group != key for one in self.posting.values()):
-                self.whole.pop(key, None)
-                del self._released[key]
-                self._keep_no_longer(key)
-        if claim is not None and claim.gang is not None and self.broken(claim.gang) and uid not in self.kept:
+            self._end_release(key)
+        if claim is not None and claim.gang is not None and self._keeps(claim.gang) and uid not in self.kept:
             self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
 
+    def _end_release(self, key: GroupKey) -> None:
+        """Unless something of it is bound, or may be soon."""
+        sight = self._shown.sight(key)
+        if (sight is None or not sight.bound) and not self._under_way(key):
+            self.whole.pop(key, None)
+            self._released.pop(key, None)
+            self._keep_no_longer(key)
+
+    def _under_way(self, key: GroupKey) -> bool:
+        return any(one.group == key for one in self.posting.values()) or self.doubts.of(key, self._now)
+
+    def _keeps(self, key: GroupKey) -> bool:
+        """Whether a lost member's room is for its replacement: something of the release is bound, or may be soon."""
+        return self.broken(key) or (self._under_way(key) and self.began(key) and key not in self.whole)
+
+    def _settle(self, uid: str) -> None:
+        """It is bound: what was promised is kept, and nothing is in doubt any more."""
+        self.promised.pop(uid, None)
+        self.doubts.end(uid)
+
+    def _end_doubt(self, uid: str) -> None:
+        if self.doubts.end(uid):
+            self.freed_at = self._now
+
     def _lapse(self) -> None:
-        for book in (self.kept, self.doubtful):
-            for uid in [uid for uid, claim in book.items() if self._now >= claim.until]:
-                self._end(book, uid)
+        for uid in [uid for uid, claim in self.kept.items() if self._now >= claim.until]:
+            self._end(self.kept, uid)
+        for uid, claim in self.doubts.lapse(self._now):
+            if claim.gang is None:
+                self.freed_at = self._now
+            else:
+                self.promised.setdefault(uid, claim)
+                self._end_release(claim.gang)
 
     def _keep_no_longer(self, key: GroupKey) -> None:
         for uid in [uid for uid, claim in self.kept.items() if claim.gang == key]:

@@ -9,7 +9,8 @@ from extender.core.effects import AnswerFilter, Effect, Turned
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
 from extender.core.turns import Turn
 from policies.model import GANG_GATE, GroupKey, Pod
-from tests.simulation.claims import Claim, Claims
+from tests.simulation.claims import Claims
+from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, Sight, beside, nominated
@@ -74,7 +75,10 @@ class Fairness:
                 pass
 
     def judge(self, effect: Effect, event: Event, now: float) -> str | None:
-        """What is wrong with what the core asks for, after ``claims`` knows of it."""
+        """What is wrong with what the core asks for, after ``claims`` knows of all that the event has led to.
+
+        A pinned member is told its node with its gate, after all gangs that are planned in that event.
+        """
         match effect:
             case Turned(key, Turn.FORGOTTEN):
                 self._excuse(key, now)
@@ -113,13 +117,21 @@ class Fairness:
             for key, wanted in self._all_wanted(now)
             if (wanted.broken or wanted.priority > priority) and key != planned and self._changed.get(key, 0.0) < now
         ]
-        room, taken = self._claims.left(self._shown.nodes) if ahead else {}, self._claims.new(planned)
+        room = self._claims.left(self._shown.nodes) if ahead else {}
         for key, wanted in ahead:
             kept = self._claims.kept_for(key)
+            taken = [claim for claim in self._claims.new() if claim.gang and self._is_behind(claim.gang, wanted)]
             if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
         return None
+
+    def _is_behind(self, gang: GroupKey, wanted: Wanted) -> bool:
+        """Whether it comes after that one in the order."""
+        sight = self._shown.sight(gang)
+        if sight is None or sight.partial:
+            return False
+        return wanted.broken or max(pod.priority for pod in sight.live) < wanted.priority
 
     def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
         """None of a namespace where so many gangs wait that some are not looked at."""
@@ -142,7 +154,7 @@ class Fairness:
         broken = self._claims.broken(key)
         if (sight.bound and not broken) or sight.count(sight.live) < sight.needed or (group and group.deleting):
             return None
-        if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubtful)):
+        if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubts.minded)):
             return None
         if any(binding.group == key for binding in self._claims.posting.values()):
             return None

@@ -30,7 +30,7 @@ from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.room import judge_room
-from tests.simulation.sends import Sends, judge_outcome
+from tests.simulation.sends import Sends, judge_outcome, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, look, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
@@ -58,8 +58,7 @@ class Referee:
         """Gangs that are bound in part and never were whole -> since when."""
         self._terms = terms
         self._every = every
-        self._gang_of: dict[str, GroupKey] = {}
-        self._members: dict[GroupKey, dict[str, Pod]] = {}
+        self._gang_of, self._members = dict[str, GroupKey](), dict[GroupKey, dict[str, Pod]]()
         self._released: dict[str, dict[object, None]] = {}
         """Release -> the slots that were bound by it."""
         self._least: dict[GroupKey, int] = {}
@@ -111,6 +110,7 @@ class Referee:
         self._fairness.hear(event, now)
         shown.watch(event)
         self._claims.hear(event, now)
+        forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
             self.sends.ask(effect)
@@ -119,8 +119,9 @@ class Referee:
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
             self._claims.apply(effect, event)
-            if not self._terms.vague:
-                _complain(self._fairness.judge(effect, event, now))
+        for effect in effects if not self._terms.vague else ():
+            _complain(self._fairness.judge(effect, event, now))
+        _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
         _complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
@@ -203,8 +204,8 @@ class Referee:
             for uid, one in self._claims.posting.items()
             if one.node == effect.node and uid in shown.pods
         ]
-        for pod in (asking, *(pod for pod in beside if not pod.node)):
-            take(room, pod.requests)
+        for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
+            take(room, requests)
         if short := [name for name, _ in asking.requests if room.get(name, 0) < 0]:
             raise BrokenPromiseError(
                 f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
@@ -245,7 +246,7 @@ class Referee:
 
     def _judge_eviction(self, uid: str) -> None:
         key = self._gang_of.get(uid)
-        if key in self._whole and could_know(uid, self._members[key], self._shown, self._claims):
+        if key in self._whole and could_know(uid, self._shown, self._claims):
             raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
 
     # What becomes of the objects.
@@ -285,8 +286,7 @@ class Referee:
             if not sight.partial:
                 self._whole[key] = None
         # If a member is lost between the first Binding and the last, whoever has not heard of it by then calls the gang
-        # whole, and whoever has calls it broken: both are right.
-        # And without its PodGroup nobody says what whole is.
+        # whole, and whoever has calls it broken: both are right. Without its PodGroup nobody says what whole is.
         broken = sight.needed is not None and len(together) < self._least.get(key, 0)
         if broken and key not in self._whole:
             self.partial.setdefault(key, self._world.clock.now)

@@ -22,7 +22,7 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             if pod.group_key is not None:
                 return _promised(pod.uid, passed[0], shown, claims) if len(passed) == 1 else None
             claimed = {
-                claim.node for book in (claims.promised, claims.kept, claims.doubtful) for claim in book.values()
+                claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
             }
             for node in passed:
                 if node in claimed and (short := _short(pod, node, shown, claims)):
@@ -41,20 +41,25 @@ def _promised(uid: str, node: str, shown: Shown, claims: Claims) -> str | None:
     pod, before = shown.pods.get(uid), claims.promised.get(uid)
     if pod is None or pod.node or (before is not None and before.node == node):
         return None
-    doubt = claims.doubtful.get(uid)
+    doubt = claims.doubts.minded.get(uid)
     known = shown.nodes.get(doubt.node) if doubt is not None else None
     if doubt is not None and doubt.node != node and known is not None and lets_in(known, pod.selection):
         return f"{uid} is promised {node}, and may have been bound to {doubt.node}"
-    short = _short(pod, node, shown, claims)
+    earlier = claims.doubts.get(uid)
+    again = earlier is not None and earlier.node == node
+    short = _short(pod, node, shown, claims, again=again)
     return f"{uid} is promised {node}, where {short}" if short else None
 
 
-def _short(pod: Pod, node: str, shown: Shown, claims: Claims) -> str | None:
-    """Why the pod does not fit there beside what others have been given; None if it does."""
-    left = claims.left((node,), pod)[node]
+def _short(pod: Pod, node: str, shown: Shown, claims: Claims, *, again: bool = False) -> str | None:
+    """Why the pod does not fit there beside what others have been given; None if it does.
+
+    ``again``: it may have had that room all the time, together with its fellows: the node may have shrunk since.
+    """
+    left = claims.left((node,), pod, again=again)[node]
     if fits(left, pod.requests):
         return None
     free = shown.free(node)
-    books = {"kept for": claims.kept, "in doubt for": claims.doubtful, "promised to": claims.promised}
+    books = {"kept for": claims.kept, "in doubt for": claims.doubts.minded, "promised to": claims.promised}
     whose = [f"{how} {uid}" for how, book in books.items() for uid, claim in book.items() if claim.node == node]
     return f"the room is {', '.join(whose) or 'being bound'}: {left} of {free} is left"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
-from extender.core.effects import Effect, Nominate, PostBinding
+from extender.core.effects import Effect, Nominate, PostBinding, Turned
 from extender.core.events import BindingPosted, Outcome
+from extender.core.turns import Turn
 from extender.runtime.requests import Asked
 from policies.model import Pod
-from tests.simulation.shown import RELEASE
+from tests.simulation.claims import Claims
+from tests.simulation.shown import RELEASE, Shown
 
 
 class Sends:
@@ -50,12 +52,28 @@ class Sends:
             if uid in pods and not pods[uid].node and self._sent.get(uid, "") != node:
                 yield f"{uid} was to be nominated for {node}, and the last that was sent is {self._sent.get(uid)}"
 
+    def judge_forgotten(self, uids: Iterable[str]) -> str | None:
+        """These are promised nothing any more, and nobody but the core clears their nominations."""
+        for uid in uids:
+            if node := self._newest.get(uid):
+                return f"{uid} is told to be forgotten, and keeps its nomination for {node}"
+        return None
+
     def end(self, asked: Asked) -> None:
         self._under_way.remove(asked)
 
     @staticmethod
     def _is_like(asked: PostBinding | Nominate, other: Asked) -> bool:
         return type(other) is type(asked) and other.uid == asked.uid
+
+
+def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> list[str]:
+    """Before ``claims`` knows of it: whose promises these take back. Of those that are held kube-scheduler clears the
+    nominations, with the bind that fails."""
+    gangs = dict.fromkeys(one.key for one in effects if isinstance(one, Turned) and one.turn is Turn.FORGOTTEN)
+    held = claims.calls.values()
+    promised = [uid for uid, claim in claims.promised.items() if claim.gang in gangs and uid not in held]
+    return [uid for uid in promised if (pod := shown.pods.get(uid)) is not None and pod.live and not pod.node]
 
 
 def judge_outcome(event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:

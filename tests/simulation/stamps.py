@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from extender.core.effects import Confirm, PostBinding
-from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE_COMPLETE, Shown
+from tests.simulation.sight import slot
 
 
 def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None:
@@ -37,16 +35,17 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     return None
 
 
-def could_know(uid: str, members: Mapping[str, Pod], shown: Shown, claims: Claims) -> bool:
-    """Whether the extender could know that the gang of this bound pod was whole, as it was. ``members``: all of it.
+def could_know(uid: str, shown: Shown, claims: Claims) -> bool:
+    """Whether the extender could know that the gang of this bound pod was whole once.
 
-    A watch that lags behind for longer than a half-released gang has to be completed may have yet to show the last
-    Binding of a release to whoever has taken over since.
+    A member says so; or as many slots as the release needed are there, or were in this life of the extender. If the
+    last one that was bound is the only one that says it, and is gone before anybody has read that, nobody can know.
     """
     pod = shown.pods.get(uid)
     if pod is None or pod.group_key is None or pod.stamp is None:
         return True  # nobody may evict it, whatever is known
-    known = shown.members[pod.group_key]
-    facts, told = ({one.uid: (one.node, one.phase, one.stamp) for one in of.values()} for of in (members, known))
-    said = any(one.stamp.complete for one in known.values() if one.stamp and one.stamp.release == pod.stamp.release)
-    return facts == told or said or pod.group_key in claims.whole
+    fellows = [one for one in shown.members[pod.group_key].values() if one.stamp is not None]
+    start = [(one, one.stamp) for one in fellows if one.stamp and one.stamp.release == pod.stamp.release]
+    if any(stamp.complete for _, stamp in start) or pod.group_key in claims.whole:
+        return True
+    return len(dict.fromkeys(slot(one) for one, _ in start)) >= min(stamp.quorum for _, stamp in start)

@@ -1,0 +1,67 @@
+"""Room of which nobody knows whether it is taken: a Binding was sent, and may have been written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from policies.model import GroupKey, Requests
+
+DOUBT_S = 20.0
+"""How long the room of a Binding that may have been written stays promised, unless the watch tells before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room on a node. ``until``: when it ends by itself."""
+
+    gang: GroupKey | None
+    node: str
+    requests: Requests
+    until: float = float("inf")
+
+
+class Doubts:
+    """``minded``: nobody else may get that room; of a pod of no gang for ``DOUBT_S``. That of a member is a promise
+    again afterwards, until it is told to be forgotten. ``waived``: nobody need mind it any longer, and anybody may:
+    kube-scheduler would not have the pod where it may have been bound.
+    """
+
+    def __init__(self) -> None:
+        self.minded: dict[str, Claim] = {}
+        self.waived: dict[str, Claim] = {}
+
+    def get(self, uid: str) -> Claim | None:
+        return self.minded.get(uid) or self.waived.get(uid)
+
+    def of(self, gang: GroupKey, now: float) -> bool:
+        """Whether a Binding of it may have been written."""
+        there = (*self.minded.values(), *self.waived.values())
+        return any(claim.gang == gang and now < claim.until for claim in there)
+
+    def begin(self, uid: str, claim: Claim, now: float) -> None:
+        self.waived.pop(uid, None)
+        self.minded[uid] = replace(claim, until=now + DOUBT_S)
+
+    def waive(self, uid: str) -> bool:
+        """Whether it was minded."""
+        doubt = self.minded.pop(uid, None)
+        if doubt is not None:
+            self.waived[uid] = doubt
+        return doubt is not None
+
+    def end(self, uid: str) -> bool:
+        """It is known what became of it. Whether it was minded."""
+        self.waived.pop(uid, None)
+        return self.minded.pop(uid, None) is not None
+
+    def lapse(self, now: float) -> Iterator[tuple[str, Claim]]:
+        """What has been minded for long enough."""
+        for uid in [uid for uid, claim in self.minded.items() if now >= claim.until]:
+            yield uid, replace(self.minded.pop(uid), until=float("inf"))
+
+    def forget(self, gang: GroupKey, now: float) -> None:
+        """Its promises are taken back."""
+        old = [uid for uid, claim in self.waived.items() if claim.gang == gang and now >= claim.until]
+        for uid in old:
+            del self.waived[uid]
