@@ -41,7 +41,6 @@ from extender.core.events import (
     BindDisconnected,
     BindingPosted,
     Event,
-    JobWritten,
     Nominated,
     Outcome,
     Tick,
@@ -49,6 +48,7 @@ from extender.core.events import (
 )
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
+from extender.runtime.job_writes import JobWrites
 from extender.runtime.newest import Reports
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
@@ -94,6 +94,7 @@ class Driver:
         """Bind calls that somebody waits for."""
         self._nominations: dict[str, Nominate | None] = {}
         """Pod UID -> the newest nomination asked for; None while it is being written."""
+        self._jobs = JobWrites(self._writes, self._observer, self._start, self._feed)
         self._reports = Reports()
         self._events: deque[Event] = deque()
         self._busy = False
@@ -182,7 +183,7 @@ class Driver:
             case Evict():
                 self._persist(effect, "eviction", "eviction")
             case StartJob() | SuspendJob() | CleanJob():
-                self._write_job(effect)
+                self._jobs.write(effect)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
             case _:
@@ -199,14 +200,6 @@ class Driver:
             self._feed(BindingPosted(effect.uid, outcome, detail))
 
         self._start(lane, effect.group or effect.uid, posting, ended)
-
-    def _write_job(self, effect: JobWrite) -> None:
-        def ended(ending: tuple[Outcome, str]) -> None:
-            outcome, detail = ending
-            self._observer.wrote("job", outcome.name.lower())
-            self._feed(JobWritten(effect.job.key, effect.job.uid, outcome, detail))
-
-        self._start(Lane.OTHER, effect.job.key, self._writes.job(effect), ended)
 
     def _nominate(self, effect: Nominate) -> None:
         """One write per pod at a time, and only the newest counts: a set and a clear never overtake each other."""

@@ -81,11 +81,13 @@ class Writes:
             return detail
         return (yield from self.persist(replace(effect, renew=False), "nomination"))
 
-    def job(self, effect: JobWrite) -> Procedure[tuple[Outcome, str]]:
+    def job(self, effect: JobWrite, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Start, suspend or clean a job. What is written depends on the object as it is: each attempt looks again."""
         deadline = self._now() + PATIENCE_S
         doubtful = False
         for attempt in count():
+            if not still_wanted():
+                return Outcome.UNKNOWN, "another write to the job is to follow"
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done:
                 return Outcome.DONE, ""

@@ -1,0 +1,45 @@
+"""Which write to a job goes out when: one at a time, and what a newer one replaces is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from extender.core.events import Event, JobWritten, Outcome
+from extender.runtime.budget import Lane
+from extender.runtime.observer import Observer
+from extender.runtime.writes import JobWrite, Procedure, Writes
+
+Start = Callable[[Lane, Hashable, Procedure[Any], Callable[[Any], None]], None]
+"""Takes the procedure up when its lane has room, and tells how it has ended."""
+
+
+class JobWrites:
+    """The core asks for the next write when it has seen enough of the last one: it is told of the newest alone."""
+
+    def __init__(self, writes: Writes, observer: Observer, start: Start, feed: Callable[[Event], None]) -> None:
+        self._writes = writes
+        self._observer = observer
+        self._start = start
+        self._feed = feed
+        self._following: dict[str, JobWrite | None] = {}
+        """Jobs that are being written to, by UID -> the write that is to follow."""
+
+    def write(self, effect: JobWrite) -> None:
+        """Now, or as soon as the last write to that job has ended."""
+        uid = effect.job.uid
+
+        def ended(ending: tuple[Outcome, str]) -> None:
+            outcome, detail = ending
+            self._observer.wrote("job", outcome.name.lower())
+            if (following := self._following.pop(uid)) is not None:
+                self.write(following)
+            else:
+                self._feed(JobWritten(effect.job.key, uid, outcome, detail))
+
+        if uid in self._following:
+            self._following[uid] = effect
+        else:
+            self._following[uid] = None
+            writing = self._writes.job(effect, lambda: self._following[uid] is None)
+            self._start(Lane.OTHER, effect.job.key, writing, ended)

@@ -1,0 +1,52 @@
+"""Writes to one job go out one after the other, and what a newer one replaces is not repeated."""
+
+from __future__ import annotations
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.events import JobWritten, Outcome
+from extender.runtime.requests import OK
+from tests.core.jobs import job
+from tests.runtime.test_driver import DOWN, World
+
+JOB = job(2)
+START, SUSPEND, CLEAN = StartJob(JOB, {"": ("a", "b")}, 2), SuspendJob(JOB, "lost"), CleanJob(JOB)
+
+
+def sent(world: World) -> list[object]:
+    return [send.asked for send in world.sent]
+
+
+def done(outcome: Outcome = Outcome.DONE) -> JobWritten:
+    return JobWritten(JOB.key, JOB.uid, outcome)
+
+
+def test_the_second_is_sent_when_the_first_has_ended_and_the_core_is_told_of_the_second() -> None:
+    world = World()
+    world.ask(START)
+    world.ask(SUSPEND)
+    assert sent(world) == [START]
+    world.answer(OK)
+    assert sent(world) == [SUSPEND]
+    assert world.told == []
+    world.answer(OK)
+    assert world.told == [done()]
+    world.ask(CLEAN)
+    assert sent(world) == [CLEAN]
+
+
+def test_a_start_that_was_not_answered_is_not_repeated_after_the_job_is_to_be_suspended() -> None:
+    world = World()
+    world.ask(START)
+    world.answer(DOWN)
+    world.ask(SUSPEND)
+    world.wake()
+    assert sent(world) == [SUSPEND]
+
+
+def test_what_the_core_asks_for_when_it_is_told_is_sent_at_once() -> None:
+    world = World()
+    world.ask(START)
+    world.core.asks = [SUSPEND]
+    world.answer(OK)
+    assert world.told == [done()]
+    assert sent(world) == [SUSPEND]
