@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
+from extender.core.hindrances import hindrance
 from extender.core.job import JobRecord, JobWrite
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
@@ -130,6 +131,7 @@ class Jobs:
         if record.seen.finished:
             record.dismiss()
             self._expect(workload, None)
+            self._clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
                 record.dismiss()
@@ -142,13 +144,12 @@ class Jobs:
         self._state.creation.wait_for(workload.key, vacant)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
-        job, why = record.seen, self._hindrance(workload, record)
+        job, why = record.seen, hindrance(self._state, workload, record.seen)
         if why is not None:
             self._expect(workload, None)
             explain(self._state, workload, why, now)
-            if job.stopped and job.marked:
-                record.write(JobWrite.CLEAN)
-                self._state.out.append(CleanJob(job))
+            if job.stopped:
+                self._clean(record)
             return
         self._expect(workload, job.podsets)
         if not workload.seated or workload.filling or not self._state.recovered:
@@ -163,25 +164,11 @@ class Jobs:
         self._expect(workload, record.planned)
         self._state.out.append(StartJob(job, nodes, job.podsets.first_wave))
 
-    def _hindrance(self, workload: Workload, record: JobRecord) -> Reason | None:
-        """Why a suspended job cannot be planned yet."""
-        job = record.seen
-        if not job.stopped:
-            return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
-        if job.marked:
-            return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
-        if left := self._left_over(workload):
-            said = counted(left, "pod", "has", "have")
-            return Reason("Stopping", f"{said} yet to go of its last start", warning=False)
-        if job.held:
-            return Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
-        return Reason("InvalidJob", job.problem) if job.problem else None
-
-    def _left_over(self, workload: Workload) -> int:
-        """Pods of an earlier start that still run. On a node that is gone or silent nobody can tell."""
-        nodes = self._state.claims.nodes
-        pods = [member.pod for member in workload.members if not member.pod.terminal]
-        return sum(1 for pod in pods if not pod.node or ((node := nodes.get(pod.node)) is not None and node.ready))
+    def _clean(self, record: JobRecord) -> None:
+        """Nothing of ours outlives its use."""
+        if record.seen.marked:
+            record.write(JobWrite.CLEAN)
+            self._state.out.append(CleanJob(record.seen))
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
         job = record.seen

@@ -331,3 +331,12 @@ def test_a_job_that_is_made_smaller_while_it_runs_gives_room_back() -> None:
     train.settle()
     assert len(script.core.state.claims) == 2
     assert not train.stops
+
+
+def test_what_was_written_on_it_is_taken_off_when_it_has_ended() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.show(finished=True)
+    assert train.cleaned == 1
+    assert not train.seen.marked

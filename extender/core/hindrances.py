@@ -1,0 +1,30 @@
+"""Why a suspended job cannot be planned yet, whatever room there is."""
+
+from __future__ import annotations
+
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import Job
+from policies.words import counted
+
+
+def hindrance(state: State, workload: Workload, job: Job) -> Reason | None:
+    """None: it waits for nodes alone."""
+    if not job.stopped:
+        return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
+    if job.marked:
+        return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
+    if left := _left_over(state, workload):
+        said = counted(left, "pod", "has", "have")
+        return Reason("Stopping", f"{said} yet to go of its last start", warning=False)
+    if job.held:
+        return Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
+    return Reason("InvalidJob", job.problem) if job.problem else None
+
+
+def _left_over(state: State, workload: Workload) -> int:
+    """Pods of an earlier start that still run. On a node that is gone or silent nobody can tell."""
+    nodes = state.claims.nodes
+    pods = [member.pod for member in workload.members if not member.pod.terminal]
+    return sum(1 for pod in pods if not pod.node or ((node := nodes.get(pod.node)) is not None and node.ready))
