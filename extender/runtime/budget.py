@@ -62,9 +62,9 @@ class _Waiting:
         self._gangs.setdefault(gang, deque()).append(ticket)
 
     def next(self) -> int | None:
-        gang = next(iter(self._gangs), None)
-        if gang is None:
+        if not self._gangs:
             return None
+        gang = next(iter(self._gangs))
         tickets = self._gangs[gang]
         ticket = tickets.popleft()
         self._left -= 1

@@ -221,7 +221,7 @@ class Driver:
                 self._feed(Nominated(uid, node, detail))
             self._next_nomination(uid)
 
-        self._start(Lane.OTHER, effect.group, self._newest_nomination(uid), ended)
+        self._start(Lane.OTHER, effect.group or uid, self._newest_nomination(uid), ended)
 
     def _newest_nomination(self, uid: str) -> Procedure[tuple[str | None, str]]:
         """Write the newest when its turn has come. Returns that node, and the error if there is one."""

@@ -60,3 +60,13 @@ def test_as_many_turns_at_once_as_allowed() -> None:
     assert taken == [0, 1, 2]
     assert [budget.give_back() for _ in range(5)] == [3, 4, None, None, None]
     assert budget.take(Lane.OTHER, "gang", 6)
+
+
+def test_a_write_of_no_gang_holds_up_nobody() -> None:
+    budget = Budget(1)
+    assert [budget.take(Lane.OTHER, gang, number) for number, gang in enumerate((None, None, "train"))] == [
+        True,
+        False,
+        False,
+    ]
+    assert [budget.give_back() for _ in range(3)] == [1, 2, None]
