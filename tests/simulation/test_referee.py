@@ -1,0 +1,198 @@
+"""The referee's own books: what is promised, kept and in doubt, whose turn it is, and what nobody can know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.events import (
+    BindArrived,
+    BindingPosted,
+    Event,
+    FilterCalled,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+    Tick,
+)
+from extender.core.turns import Turn
+from policies.model import Node, Pod, Stamp
+from tests.builders import GPU, cluster, gang, key, node, single
+from tests.simulation.claims import Claims
+from tests.simulation.fairness import Fairness
+from tests.simulation.room import judge_room
+from tests.simulation.sends import Sends, to_be_forgotten
+from tests.simulation.shown import RELEASE, Shown
+from tests.simulation.stamps import could_know
+
+
+class Life:
+    """One life of an extender, as the referee follows it. The story is told event by event."""
+
+    def __init__(self, *facts: Node | Pod | Iterable[Pod]) -> None:
+        self.now = 100.0
+        self.shown = Shown()
+        self.claims = Claims(self.shown, grace_s=60.0)
+        self.sends = Sends(64)
+        self.fairness = Fairness(self.shown, self.claims, restless=(), most=100)
+        self.see(*facts)
+        self.now += 1
+
+    def see(self, *facts: Node | Pod | Iterable[Pod]) -> None:
+        for fact in facts:
+            if isinstance(fact, Node):
+                self.tell(NodeSeen(fact))
+            elif isinstance(fact, Pod):
+                self.tell(PodSeen(fact))
+            else:
+                self.see(*fact)
+
+    def tell(self, event: Event, *effects: Effect) -> list[str]:
+        """What is wrong with what the core asks for."""
+        self.fairness.hear(event, self.now)
+        self.shown.watch(event)
+        self.claims.hear(event, self.now)
+        forgotten = to_be_forgotten(effects, self.claims, self.shown)
+        complaints = []
+        for effect in effects:
+            self.sends.ask(effect)
+            complaints.append(judge_room(effect, event, self.shown, self.claims))
+            self.claims.apply(effect, event)
+        complaints += [self.fairness.judge(effect, event, self.now) for effect in effects]
+        complaints.append(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self.claims.promised))
+        return [complaint for complaint in complaints if complaint]
+
+    def bind(self, pod: Pod, where: str) -> None:
+        """kube-scheduler asks for the Binding, and the core for the write."""
+        self.tell(BindArrived(1, pod.uid, pod.namespace, pod.name, where, self.now + 60), posting(pod, where))
+
+    def end(self, pod: Pod, outcome: Outcome) -> None:
+        self.tell(BindingPosted(pod.uid, outcome))
+
+    def gpus(self, name: str) -> int:
+        """What is left of them there for sure."""
+        return self.claims.left([name])[name][GPU]
+
+
+def posting(pod: Pod, where: str) -> PostBinding:
+    marks = {RELEASE: "r", "muster.dev/gang-uid": "g"} if pod.group_key is not None else {}
+    return PostBinding(pod.uid, pod.namespace, pod.name, where, (1,), 999.0, marks, pod.group_key)
+
+
+def nomination(pod: Pod, where: str | None) -> Nominate:
+    return Nominate(pod.uid, pod.namespace, pod.name, where, group=pod.group_key)
+
+
+def pin(pod: Pod, where: str) -> Ungate:
+    return Ungate(pod.uid, pod.namespace, pod.name, pod.group_key, (where,))
+
+
+def turned(pod: Pod, turn: Turn) -> Turned:
+    assert pod.group_key is not None
+    return Turned(pod.group_key, turn, 1, 0.0)
+
+
+def test_the_room_of_a_single_whose_binding_may_have_been_written_is_taken_for_a_while() -> None:
+    alone = single("alone", gpus=8)
+    life = Life(*cluster("a: 1x8"), alone)
+    life.bind(alone, "a-0")
+    life.end(alone, Outcome.UNKNOWN)
+    assert life.gpus("a-0") == 0
+    life.now += 21
+    life.tell(Tick())
+    assert life.gpus("a-0") == 8
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.UNKNOWN, Outcome.REFUSED])
+def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcome: Outcome) -> None:
+    """And until nothing of the release can be bound any more."""
+    lost, other = pods = gang("train", 2)
+    life = Life(*cluster("a: 2x8"), *pods)
+    life.tell(Tick(), nomination(lost, "a-0"), nomination(other, "a-1"))
+    life.bind(lost, "a-0")
+    life.bind(other, "a-1")
+    life.end(lost, Outcome.REFUSED)
+    assert [claim.node for claim in life.claims.kept_for(key("train"))] == ["a-0"]
+    life.end(other, outcome)
+    assert bool(life.claims.kept_for(key("train"))) is (outcome is not Outcome.REFUSED)
+    life.now += 21
+    life.tell(Tick())
+    assert bool(life.claims.kept_for(key("train"))) is (outcome is Outcome.DONE)
+
+
+def test_a_doubt_that_has_lasted_long_enough_is_a_promise_until_that_is_taken_back() -> None:
+    pods = gang("train", 2)
+    life = Life(*cluster("a: 2x8"), *pods)
+    life.tell(Tick(), nomination(pods[0], "a-0"), nomination(pods[1], "a-1"))
+    life.bind(pods[0], "a-0")
+    life.end(pods[0], Outcome.UNKNOWN)
+    life.now += 21
+    life.tell(Tick())
+    assert life.gpus("a-0") == 0
+    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    assert life.gpus("a-0") == 8
+
+
+def test_members_in_doubt_go_where_they_may_be_though_the_node_has_lost_a_gpu() -> None:
+    """Nobody else gets that room."""
+    pods, other = gang("train", 4, gpus=2), single("other", gpus=2)
+    life = Life(*cluster("a: 1x8"), *pods, other)
+    life.tell(Tick(), *(nomination(pod, "a-0") for pod in pods))
+    for pod in pods:
+        life.bind(pod, "a-0")
+        life.end(pod, Outcome.UNKNOWN)
+    refused = FilterCalled(2, pods[0], ("b-0",))
+    life.tell(refused, turned(pods[0], Turn.FORGOTTEN), AnswerFilter(2, (), ("b-0",)))
+    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    life.see(node("a-0", 7, clique="a"))
+    assert not life.tell(FilterCalled(3, pods[0], ("a-0",)), AnswerFilter(3, ("a-0",)))
+    assert life.tell(FilterCalled(4, other, ("a-0",)), AnswerFilter(4, ("a-0",)))
+
+
+def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
+    """It is told its node last, with its gate."""
+    first = gang("first", 1, gpus=8, priority=10, created=1)[0]
+    second = gang("second", 1, gpus=4, priority=10, created=2)[0]
+    third = gang("third", 1, gpus=1, created=3)[0]
+    planned = turned(second, Turn.PLANNED), nomination(third, "a-0"), turned(third, Turn.PLANNED)
+    nothing = Life(*cluster("a: 1x8"), first, second, third).tell(Tick(), *planned, pin(second, "a-0"))
+    assert not nothing
+    (said,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
+    assert "default/first, of priority 10, could have started" in said
+
+
+def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_started_in_it() -> None:
+    first, *others = (
+        gang(name, 1, gpus=gpus, priority=10 * (gpus == 8))[0] for name, gpus in (("a", 8), ("b", 4), ("c", 4))
+    )
+    planned = [effect for pod in others for effect in (nomination(pod, "a-0"), turned(pod, Turn.PLANNED))]
+    said = Life(*cluster("a: 1x8"), first, *others).tell(Tick(), *planned)
+    assert said
+    assert all("default/a, of priority 10, could have started" in one for one in said)
+
+
+def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
+    stamp = Stamp("g", "r", complete=False, quorum=3, size=3, at=1.0)
+    pods = [replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in gang("train", 3)]
+    said = replace(pods[2], stamp=replace(stamp, complete=True))
+    ended = replace(pods[2], phase="Failed")
+    for there, known in ((pods[:2], False), ([*pods[:2], said], True), ([*pods[:2], ended], True)):
+        life = Life(*cluster("a: 3x8"), there)
+        assert could_know(pods[0].uid, life.shown, life.claims) is known
+    life = Life(*cluster("a: 3x8"), pods)
+    life.tell(PodGone(pods[2].uid))
+    assert could_know(pods[0].uid, life.shown, life.claims), "it was seen in this life"
+
+
+def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> None:
+    pods = gang("train", 2)
+    for cleared in (False, True):
+        life = Life(*cluster("a: 2x8"), *pods)
+        life.tell(Tick(), nomination(pods[0], "a-0"), nomination(pods[1], "a-1"))
+        clears = [nomination(pod, None) for pod in pods] if cleared else []
+        said = life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN), *clears)
+        assert bool(said) is not cleared
