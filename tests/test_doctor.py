@@ -254,6 +254,13 @@ def test_a_template_that_says_all_in_its_place_has_no_findings() -> None:
     assert codes(owner({}, {"scheduling.k8s.io/group-name": "train"}, scheduler="volcano")) == [], "Volcano reads it"
 
 
+def test_a_job_that_is_admitted_as_a_whole_says_its_minimum_itself_and_needs_no_gang() -> None:
+    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    assert codes(owner(said, {"muster.dev/required-topology": "clique"})) == []
+    assert codes(owner({**said, GANG_KEY: "train"}, {})) == ["KeyOnOwner"]
+    assert codes(owner({**said, "muster.dev/gang": "false"}, {})) == ["KeyOnOwner"]
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
 def test_a_misspelt_key_is_found_on_pods_that_run_and_is_one_finding(phase: str) -> None:
     pods = [pod(f"p{at}", scheduler_name="muster", node_name="n1") for at in range(3)]

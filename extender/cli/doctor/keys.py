@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from extender.cli.doctor.facts import Facts, said
 from extender.cli.doctor.finding import Finding, error
-from extender.kube.dialects import COSCHEDULING_POD_GROUP
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
+from extender.kube.kinds.read import asks
 from extender.kube.objects import Meta
 from extender.kube.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
 from policies.words import many
@@ -31,14 +32,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]
     for told in _unread(bearers, misspelt):
         yield error("UnknownKey", *told)
-    for told in _unread(bearers, groupless):
+    # A job that Muster admits as a whole is a gang without saying so, and may say how few of its pods are enough.
+    managed = {one.name for one in owners if asks(one.meta)}
+    for told in _unread([one for one in bearers if one.name not in managed], groupless):
         yield error("UnreadKey", *told)
     for told in _unread([one for one in bearers if one.ours], of_others):
         yield error("ForeignKey", *told)
     for owner in owners:
         own, inside = said(owner.meta), said(owner.template)
         for key in _MEANT_FOR_PODS:
-            if key in own and key not in inside:
+            if key in own and key not in inside and not (key == MIN_MEMBER and owner.name in managed):
                 yield error(
                     "KeyOnOwner", owner.name, f"{key} is on the {owner.kind} itself, where nothing reads it",
                     f"move it to spec.template.metadata.annotations of the {owner.kind}, and create the pods again",
