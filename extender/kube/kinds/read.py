@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -28,11 +28,23 @@ BAD_MINIMUM = "{} is {}, which is not a whole number from 1 to {}, the number of
 ANOTHER_SCHEDULER = "its pod template names the scheduler {}, which Muster does not serve"
 
 
+_REMEMBERED = 10_000
+
+
 class _Spec(msgspec.Struct):
     """The part of a pod template that is not its metadata."""
 
     metadata: Meta | None = None
     spec: TemplateSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the spec, labels and annotations of a job say. ``marked``: something of ours is on its templates."""
+
+    podsets: PodSets
+    marked: bool
+    problem: str
 
 
 class Reader:
@@ -41,35 +53,52 @@ class Reader:
     def __init__(self, schedulers: Sequence[str] = ("muster",), completion: Completion | None = None) -> None:
         self.schedulers = tuple(schedulers)
         self.completion = completion or Completion()
+        self._said: dict[str, tuple[tuple[object, ...], Completion, _Said]] = {}
 
     def read(self, kind: Kind, obj: Object, *, managed: bool = True) -> Job:
         """What in it keeps it from being planned is its ``problem``. Raises UnreadableError if nobody can say which
         object it is. ``managed``: whether its metadata ask for it."""
         meta = _meta(kind, obj)
-        namespace, name, uid = meta.namespace or "", meta.name or "", meta.uid or ""
-        plan, marked, problem = plan_from((meta.annotations or {}).get(PLAN)), _is_marked(meta), ""
-        key, podsets = GroupKey(namespace, f"{kind.name.lower()}-{name}"), tuple[PodSet, ...]()
-        owner = Controller(kind.version, kind.name, name, uid)
-        try:
-            templates = templates_of(kind, obj)
-            writable = kind.is_suspended(obj) or not (kind.frozen and kind.has_finished(obj))
-            marked = marked or (writable and any(map(is_marked, templates)))
-            key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
-        except UnreadableJobError as error:
-            problem = str(error)
+        owner = Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
+        said = self._known(kind, obj, meta, owner)
+        suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
+        writable = suspended or not (kind.frozen and finished)
         return Job(
-            podsets=PodSets(key, podsets),
+            podsets=said.podsets,
             owner=owner,
             managed=managed and kind.is_left_to_us(obj),
-            suspended=kind.is_suspended(obj),
+            suspended=suspended,
             stopped=kind.is_stopped(obj),
-            finished=kind.has_finished(obj),
+            finished=finished,
             running=kind.is_running(obj),
             held="true" in meta.said(HOLD),
-            marked=marked,
-            plan=plan,
-            problem=problem,
+            marked=_is_marked(meta) or (writable and said.marked),
+            plan=plan_from((meta.annotations or {}).get(PLAN)),
+            problem=said.problem,
         )
+
+    def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
+        """Most changes of a job are of its status: what its spec says is read once for each generation of it."""
+        generation = obj["metadata"].get("generation")
+        version = generation, meta.labels, meta.annotations
+        known = self._said.pop(owner.uid, None)
+        if generation is None or known is None or known[0] != version or known[1] is not self.completion:
+            known = version, self.completion, self._read(kind, obj, meta, owner)
+        self._said[owner.uid] = known
+        if len(self._said) > _REMEMBERED:
+            del self._said[next(iter(self._said))]
+        return known[2]
+
+    def _read(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
+        key = GroupKey(meta.namespace or "", f"{kind.name.lower()}-{owner.name}")
+        marked = False
+        try:
+            templates = templates_of(kind, obj)
+            marked = any(map(is_marked, templates))
+            key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
+            return _Said(PodSets(key, podsets), marked, problem)
+        except UnreadableJobError as error:
+            return _Said(PodSets(key, ()), marked, str(error))
 
     def _podsets(
         self, kind: Kind, meta: Meta, key: GroupKey, owner: Controller, templates: list[Template]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from extender.kube.kinds.change import TOO_LARGE, clean, start
+from extender.kube.kinds.completion import Completion, LimitItem
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.plan import plan_from
-from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA
+from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA, Reader
 from policies.model import Controller, GroupKey
 from tests.kube.kinds.jobs import (
     SUSPENDED,
@@ -342,3 +344,24 @@ def test_a_plan_that_no_object_can_hold_is_refused() -> None:
 )
 def test_a_plan_that_nobody_can_have_written_is_none(text: str) -> None:
     assert plan_from(text) is None
+
+
+def test_a_spec_is_read_once_and_again_when_anything_that_it_rests_on_changes() -> None:
+    reader = Reader(("muster",))
+    obj = stored(INDEXED)
+    obj["metadata"]["generation"] = 3
+    first = reader.read(JOB, obj)
+    later = deepcopy(obj) | {"status": {"active": 1}}
+    assert reader.read(JOB, later).podsets is first.podsets
+    assert not reader.read(JOB, later).stopped
+    changes: list[Callable[[Object], object]] = [
+        lambda one: one["metadata"].update(generation=4) or one["spec"].update(parallelism=4, completions=4),
+        lambda one: one["metadata"].update(annotations={"muster.dev/min-member": "4"}),
+    ]
+    for change in changes:
+        other = deepcopy(obj)
+        change(other)
+        assert reader.read(JOB, other).podsets.minimum == 4
+        assert reader.read(JOB, obj).podsets == first.podsets
+    reader.completion = Completion({"team": (LimitItem("Container", default_request={"memory": "1Gi"}),)})
+    assert dict(reader.read(JOB, obj).podsets.podsets[0].template.requests)["memory"] == 2**30
