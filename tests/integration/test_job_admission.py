@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_gate, install_job_admission
+from tests.documents.pages import ROOT, blocks
 from tests.integration.team import GANG, PLAN, QUEUE, WAYS, Team, ours, scheduler_of
 
 
@@ -44,6 +46,12 @@ def test_a_managed_job_is_created_suspended_and_for_our_scheduler(team: Team, me
     job = team.create(team.job(**meta, spec=spec))
     assert (job["spec"]["suspend"], scheduler_of(job)) == (True, "muster")
     assert ours(job) == meta["labels"]
+
+
+def test_the_manifest_of_the_page_needs_nothing_else(team: Team) -> None:
+    (shown,) = [one for one in blocks(ROOT / "docs" / "jobs.md") if one.language == "yaml"]
+    job = team.create(yaml.safe_load(shown.text))
+    assert (job["spec"]["suspend"], scheduler_of(job)) == (True, "muster")
 
 
 OWNER = {"name": "owner", "uid": "1", "controller": True}
