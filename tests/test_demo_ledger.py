@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from devcluster.demo import ledger, outcome, picture
 from devcluster.demo.ledger import PodTimes, Use, Work, spells
 from devcluster.demo.outcome import Run
-from devcluster.demo.scenario import JOBS, Case, job, tried
+from devcluster.demo.scenario import JOBS, MANIFEST, Case, tried
 from devcluster.demo.sightings import advanced
 
 CASE = Case()
@@ -40,11 +41,11 @@ def deadlock() -> list[PodTimes]:
 
 
 def run(title: str, seen: list[PodTimes], until_s: float = HOUR) -> Run:
-    return Run(title, tuple(seen), ledger.totals(seen, CASE.work, CASE.gpus, until_s))
+    return Run(title, tuple(seen), ledger.totals(seen, JOBS, CASE.work, CASE.gpus, until_s))
 
 
 def test_two_jobs_one_after_the_other_are_31_11_productive_gpu_hours() -> None:
-    totals = ledger.totals(whole_run(), CASE.work, 32, until_s=HOUR)
+    totals = ledger.totals(whole_run(), JOBS, CASE.work, 32, until_s=HOUR)
     assert (totals.jobs_completed, totals.jobs) == (2, 2)
     assert (totals.observed_s, totals.makespan_s) == (3520.0, 3520.0)
     assert totals.productive == pytest.approx(2 * 4 * 8 * 1750 / 3600)
@@ -55,7 +56,7 @@ def test_two_jobs_one_after_the_other_are_31_11_productive_gpu_hours() -> None:
 
 
 def test_a_deadlock_holds_every_gpu_and_produces_nothing() -> None:
-    totals = ledger.totals(deadlock(), CASE.work, 32, until_s=HOUR)
+    totals = ledger.totals(deadlock(), JOBS, CASE.work, 32, until_s=HOUR)
     assert (totals.jobs_completed, totals.makespan_s) == (0, None)
     assert (totals.productive, totals.starting, totals.held, totals.free) == (0.0, 0.0, 32.0, 0.0)
 
@@ -74,7 +75,7 @@ def test_waiting_for_the_last_worker_is_held_time_of_the_others() -> None:
 
 def test_a_slow_start_is_initialisation_and_never_extra_work() -> None:
     seen = list(pods("train-a", 0.0, running_s=1.0, ended_s=1800.0, succeeded=True))
-    totals = ledger.totals(seen, CASE.work, 32, until_s=HOUR)
+    totals = ledger.totals(seen, JOBS, CASE.work, 32, until_s=HOUR)
     assert totals.productive == pytest.approx(4 * 8 * 1750 / 3600)
     assert totals.starting == pytest.approx(4 * 8 * 49 / 3600)
     assert totals.held == pytest.approx(4 * 8 * 1 / 3600)
@@ -82,13 +83,13 @@ def test_a_slow_start_is_initialisation_and_never_extra_work() -> None:
 
 def test_a_pod_that_was_deleted_holds_nothing_afterwards() -> None:
     seen = [PodTimes("train-a", "train-a-0", "node-0", 8, 0.0, 1.0, ended_s=450.0)]
-    assert ledger.totals(seen, CASE.work, 32, until_s=HOUR).held == pytest.approx(1.0)
+    assert ledger.totals(seen, JOBS, CASE.work, 32, until_s=HOUR).held == pytest.approx(1.0)
 
 
 def test_three_of_four_workers_are_not_a_completed_job() -> None:
     seen = list(pods("train-a", 0.0, running_s=0.0, ended_s=1760.0, succeeded=True))
     seen[3] = replace(seen[3], ended_s=None, succeeded=False)
-    totals = ledger.totals(seen, CASE.work, 32, until_s=HOUR)
+    totals = ledger.totals(seen, JOBS, CASE.work, 32, until_s=HOUR)
     assert totals.jobs_completed == 0
     assert totals.makespan_s is None
 
@@ -96,7 +97,7 @@ def test_three_of_four_workers_are_not_a_completed_job() -> None:
 @pytest.mark.parametrize("until_s", [0.0, 5.0, 1000.0, 3000.0, HOUR])
 @pytest.mark.parametrize("seen", [whole_run(), deadlock(), []])
 def test_every_gpu_second_is_counted_once(seen: list[PodTimes], until_s: float) -> None:
-    totals = ledger.totals(seen, CASE.work, 32, until_s)
+    totals = ledger.totals(seen, JOBS, CASE.work, 32, until_s)
     parts = (totals.productive, totals.starting, totals.held, totals.free)
     assert all(part >= -1e-9 for part in parts)
     assert sum(parts) == pytest.approx(32 * totals.observed_s / 3600)
@@ -148,7 +149,6 @@ def test_times_are_those_of_the_first_sighting() -> None:
         ({}, {}, False),
         ({}, {"conditions": [{"type": "PodScheduled", "reason": "Unschedulable"}]}, True),
         ({}, {"conditions": [{"type": "PodScheduled", "reason": "SchedulerError"}]}, True),
-        ({}, {"nominatedNodeName": "node-0"}, True),
         ({"nodeName": "node-0"}, {}, True),
     ],
 )
@@ -156,10 +156,21 @@ def test_a_pod_was_tried_when_there_is_a_sign_of_it(
     spec: dict[str, Any], status: dict[str, Any], expected: bool
 ) -> None:
     assert tried({"spec": spec, "status": status}) is expected
+    assert not tried(None)
 
 
-def test_the_jobs_need_the_whole_cluster_each() -> None:
-    spec = job("train-a", CASE, "muster")["spec"]
-    [container] = spec["template"]["spec"]["containers"]
-    assert spec["parallelism"] * container["resources"]["limits"]["nvidia.com/gpu"] == CASE.gpus
-    assert spec["template"]["metadata"]["annotations"]["muster.dev/min-member"] == str(Work().workers)
+def test_the_jobs_wait_suspended_need_the_whole_cluster_each_and_nothing_stands_on_their_pods() -> None:
+    jobs = list(yaml.safe_load_all(MANIFEST.read_text()))
+    assert tuple(one["metadata"]["name"] for one in jobs) == JOBS
+    for one in jobs:
+        spec, template = one["spec"], one["spec"]["template"]
+        [container] = template["spec"]["containers"]
+        assert (spec["suspend"], spec["completions"], spec["parallelism"]) == (True, Work().workers, Work().workers)
+        assert spec["parallelism"] * container["resources"]["limits"]["nvidia.com/gpu"] == CASE.gpus
+        assert template.keys() == {"spec"}
+        assert "schedulerName" not in template["spec"]
+
+
+def test_a_job_that_never_started_counts_among_those_that_did_not_complete() -> None:
+    totals = ledger.totals([pod for pod in whole_run() if pod.job == "train-a"], JOBS, CASE.work, 32, until_s=HOUR)
+    assert (totals.jobs_completed, totals.jobs, totals.makespan_s) == (1, 2, None)

@@ -13,9 +13,9 @@ from rich.console import Console
 from devcluster import ApiError, Cluster, ClusterError, Process
 from devcluster.demo import ledger, outcome, picture, stage
 from devcluster.demo.outcome import Run
-from devcluster.demo.scenario import NAMESPACE, Case, Play
+from devcluster.demo.scenario import JOBS, NAMESPACE, Case, Play, submit
 from devcluster.demo.sightings import Clock, Sightings
-from devcluster.muster import start_muster
+from devcluster.muster import install_job_admission, start_muster
 from devcluster.progress import Terminal
 
 PATIENCE = 1.5  # windows that two jobs which run one after the other may take before the demo gives up
@@ -50,11 +50,12 @@ def demo(
             cluster.start_scheduler()
             progress.done()
             _introduce(console, case, factor)
-            plain = _play(console, cluster, case, factor, "kube-scheduler alone", "default-scheduler", case.window_s)
+            plain = _play(console, cluster, case, factor, "kube-scheduler alone", case.window_s, alone=True)
             progress("installing Muster's manifests, starting the extender and its kube-scheduler")
             muster = start_muster(cluster)
+            install_job_admission(cluster)
             progress.done()
-            gangs = _play(console, cluster, case, factor, "with Muster", "muster", PATIENCE * case.window_s)
+            gangs = _play(console, cluster, case, factor, "with Muster", PATIENCE * case.window_s, alone=False)
             _report_death(console, muster.extender, muster.scheduler)
     except (ClusterError, ApiError, TimeoutError, httpx.HTTPError, OSError) as error:
         progress.done()
@@ -72,27 +73,29 @@ def _introduce(console: Console, case: Case, factor: float) -> None:
     console.print(
         f"{case.nodes} nodes x {case.gpus_per_node} GPUs. Two jobs, each of {work.workers} pods with "
         f"{case.gpus_per_node} GPUs: {work.rendezvous_s:g} s until all have found each other, then "
-        f"{work.work_s:,.0f} s of work. Both are submitted at once, and kube-scheduler gets their pods alternately. "
+        f"{work.work_s:,.0f} s of work. Both are applied at once, suspended, and nothing stands on their pods. Without "
+        "Muster the demo starts both, and kube-scheduler gets their pods alternately. "
         f"Time runs {factor:g} times faster; all times and GPU-hours below are those of the cluster's clock."
     )
 
 
 def _play(
-    console: Console, cluster: Cluster, case: Case, factor: float, title: str, scheduler: str, window_s: float
+    console: Console, cluster: Cluster, case: Case, factor: float, title: str, window_s: float, *, alone: bool
 ) -> Run:
     """One run; everything in it was seen on a watch."""
     console.print(f"\n[bold]{title[0].upper()}{title[1:]}[/bold]")
+    submit(cluster)
     clock = Clock(factor)
     with Sightings(cluster.api, NAMESPACE, clock) as sightings:
         with stage.live(console, clock, sightings, case.window_s) as look:
-            play = Play(cluster.api, case, scheduler, sightings, clock, look)
-            play.submit()
-            play.take_turns()
+            play = Play(cluster, case, sightings, clock, look)
+            if alone:
+                play.take_turns()
             play.run(window_s)
         until_s, pods = min(clock.now_s(), window_s), tuple(sightings.times())
     play.clean_up()
-    run = Run(title, pods, ledger.totals(pods, case.work, case.gpus, until_s))
-    for name in sorted({pod.job for pod in pods}):
+    run = Run(title, pods, ledger.totals(pods, JOBS, case.work, case.gpus, until_s))
+    for name in JOBS:
         console.print(f"  {outcome.summary(run, name, case)}", highlight=False)
     return run
 

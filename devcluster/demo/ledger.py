@@ -82,9 +82,9 @@ def spells(pods: Sequence[PodTimes], work: Work, until_s: float) -> list[Spell]:
     ]
 
 
-def totals(pods: Sequence[PodTimes], work: Work, all_gpus: int, until_s: float) -> Totals:
+def totals(pods: Sequence[PodTimes], jobs: Sequence[str], work: Work, all_gpus: int, until_s: float) -> Totals:
     """The figures of a run, from its begin until all jobs were complete, or until the given moment if they were not."""
-    ends = [completed_s(job, pods, work) for job in sorted({pod.job for pod in pods})]
+    ends = [completed_s(job, pods, work) for job in jobs]
     completed = [end for end in ends if end is not None and end <= until_s]
     if completed and len(completed) == len(ends):
         until_s = max(completed)

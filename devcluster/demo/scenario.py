@@ -1,21 +1,23 @@
-"""The case: two jobs that need the whole cluster each, submitted at once, their pods let in alternately.
+"""The case: two jobs that need the whole cluster each, applied at once, suspended.
 
-The order is the worst one for a scheduler that decides pod by pod, and the same in every run: each pod is created with
-a scheduling gate, the gates are taken off in turn, and kube-scheduler gets to try each pod before the next one.
+Without Muster somebody else has to start them, here the demo. The order is the worst one for a scheduler that decides
+pod by pod, and the same in every run: the parallelism of the jobs grows in turn, so that their pods are created
+alternately, and kube-scheduler gets to try each pod before the next one.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-from devcluster.api import Api
+from devcluster.api import Object
+from devcluster.cluster import Cluster
 from devcluster.demo.ledger import PodTimes, Work
 from devcluster.demo.sightings import Clock, Sightings
 
 NAMESPACE = "demo"
+MANIFEST = Path(__file__).with_name("jobs.yaml")
 JOBS = ("train-a", "train-b")
-GATE = "demo.muster.dev/turn"
 RUN_FOR = "devcluster.muster.dev/run-for"
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -38,76 +40,48 @@ class Case:
         return self.nodes * self.gpus_per_node
 
 
-def job(name: str, case: Case, scheduler: str) -> dict[str, Any]:
-    """An Indexed Job whose pods are a gang for Muster; other schedulers ignore the two annotations."""
-    gpus = {"nvidia.com/gpu": case.gpus_per_node}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": case.work.workers,
-            "parallelism": case.work.workers,
-            "template": {
-                "metadata": {
-                    "annotations": {"muster.dev/pod-group": name, "muster.dev/min-member": str(case.work.workers)}
-                },
-                "spec": {
-                    "schedulerName": scheduler,
-                    "schedulingGates": [{"name": GATE}],
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [{"name": "worker", "image": "train", "resources": {"limits": gpus}}],
-                },
-            },
-        },
-    }
+def submit(cluster: Cluster) -> None:
+    """Apply both jobs, as a user does."""
+    cluster.kubectl("apply", "--namespace", NAMESPACE, "-f", str(MANIFEST))
 
 
 @dataclass
 class Play:
-    """One run of the case, from the submission until both jobs are complete or the time is over."""
+    """One run of the case, from after the submission until both jobs are complete or the time is over."""
 
-    api: Api
+    cluster: Cluster
     case: Case
-    scheduler: str
     sightings: Sightings
     clock: Clock
     look: Callable[[], None]  # called whenever something may have changed
     _at_work: set[str] = field(default_factory=set)
     _gathered_at: dict[str, float] = field(default_factory=dict)
 
-    def submit(self) -> None:
-        """Create both jobs, and wait until all their pods are there, gated."""
-        for name in JOBS:
-            self.api.create(JOBS_PATH, job(name, self.case, self.scheduler))
-        if not self._until(lambda: len(self.sightings.times()) == len(JOBS) * self.case.work.workers, 60.0):
-            raise TimeoutError("the Job controller did not create the pods within a minute")
-
     def take_turns(self) -> None:
-        """Let the pods in alternately."""
+        """Start both jobs without Muster, pod by pod."""
+        api = self.cluster.api
+        api.wait_for(JOBS_PATH, lambda jobs: sum(map(suspended, jobs)) == len(JOBS))
         for index in range(self.case.work.workers):
             for name in JOBS:
-                self._let_in(f"{name}-{index}")
+                api.patch(f"{JOBS_PATH}/{name}", {"spec": {"suspend": False, "parallelism": index + 1}})
+                self._let_try(f"{name}-{index}")
 
     def run(self, window_s: float) -> bool:
         """Wait until every pod has succeeded, or until the clock shows that time; True if they have."""
         left_s = self.clock.real_s(window_s - self.clock.now_s())
-        return self._until(lambda: all(pod.succeeded for pod in self.sightings.times()), left_s)
+        workers = len(JOBS) * self.case.work.workers
+        return self._until(lambda: sum(pod.succeeded for pod in self.sightings.times()) == workers, left_s)
 
     def clean_up(self) -> None:
         """Delete the jobs with all their pods."""
+        api = self.cluster.api
         for name in JOBS:
-            self.api.delete(f"{JOBS_PATH}/{name}", propagationPolicy="Background")
-        self.api.wait_for(PODS_PATH, lambda pods: not pods)
+            api.delete(f"{JOBS_PATH}/{name}", propagationPolicy="Background")
+        for path in (JOBS_PATH, PODS_PATH):
+            api.wait_for(path, lambda objects: not objects)
 
-    def _let_in(self, name: str) -> None:
-        """Take the gate off one pod and wait until kube-scheduler has tried it."""
-        pod = self.sightings.pod(name)
-        if pod is not None:
-            self.api.patch(f"{PODS_PATH}/{pod['metadata']['name']}", {"spec": {"schedulingGates": None}})
-            self._until(lambda: tried(self.sightings.pod(name)), TURN_PATIENCE_S)
+    def _let_try(self, pod: str) -> None:
+        self._until(lambda: tried(self.sightings.pod(pod)), TURN_PATIENCE_S)
 
     def _until(self, done: Callable[[], bool], patience_s: float) -> bool:
         """Wait for the condition, while jobs that have gathered are set to work."""
@@ -145,16 +119,24 @@ class Play:
         if pod is not None:
             duration = f"{self.clock.real_s(self.case.work.work_s):.3f}s"
             annotation = {"metadata": {"annotations": {RUN_FOR: duration}}}
-            self.api.patch(f"{PODS_PATH}/{pod['metadata']['name']}", annotation)
+            self.cluster.api.patch(f"{PODS_PATH}/{pod['metadata']['name']}", annotation)
 
 
 def at_hand(pod: PodTimes) -> bool:
     return pod.running_s is not None and pod.ended_s is None
 
 
-def tried(pod: dict[str, Any] | None) -> bool:
-    """Whether kube-scheduler has come to a result for the pod, or an extender that holds it has shown its plan."""
-    if pod is None or pod["spec"].get("nodeName") or pod["status"].get("nominatedNodeName"):
+def suspended(job: Object) -> bool:
+    """Whether the Job controller has seen that it is."""
+    conditions = job.get("status", {}).get("conditions", [])
+    return any(condition["type"] == "Suspended" and condition["status"] == "True" for condition in conditions)
+
+
+def tried(pod: Object | None) -> bool:
+    """Whether kube-scheduler has come to a result for the pod."""
+    if pod is None:
+        return False
+    if pod["spec"].get("nodeName"):
         return True
     return any(
         condition["type"] == "PodScheduled" and condition.get("reason") in ("Unschedulable", "SchedulerError")

@@ -47,6 +47,8 @@ def standing(sightings: Sightings) -> str:
         pods = [pod for pod in sightings.times() if pod.job == job]
         done, bound = sum(pod.succeeded for pod in pods), sum(pod.bound_s is not None for pod in pods)
         state = "complete" if pods and done == len(pods) else f"{bound - done} of {len(pods)} pods have GPUs"
+        if not pods:
+            state = "no pods yet"
         words.append(f"{job}: {state}")
     return "   ".join(words)
 
