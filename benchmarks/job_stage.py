@@ -17,6 +17,7 @@ import httpx
 from benchmarks.stage import GPU, GPUS_PER_NODE, NODES_PER_CLIQUE, YOUTH_S, Mode, Stage
 from devcluster import Cluster
 from devcluster.api import Object
+from devcluster.muster import install_job_admission
 from devcluster.progress import Progress
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -124,6 +125,11 @@ class JobStage(Stage):
         if throttled:
             flags.setdefault("kube-controller-manager", []).extend(_DEFAULT_LIMITS)
         super().__init__(arm.mode, nodes, progress, cluster=Cluster(progress, audited=True, flags=flags))
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.arm is Arm.MUSTER:
+            install_job_admission(self._cluster)
 
     def submit(self, shape: Shape, count: int, timeout_s: float) -> list[str]:
         """Create suspended Jobs, and wait until their controller has seen that they are; their names."""

@@ -32,3 +32,12 @@ def test_jobs_of_a_small_run_start_and_who_writes_for_it_is_counted(arm: Arm) ->
     assert run.writes["kube-scheduler"]["pods/binding"] == 1.0
     assert "extender" not in run.writes
     assert run.cpu_ms["kube-apiserver"] > 0
+
+
+def test_jobs_that_muster_admits_are_whole_each_in_one_clique_and_cost_no_write_to_a_pod_but_its_binding() -> None:
+    run = jobs.measure(32, Shape(8, 8), 2, 120.0, Arm.MUSTER, 1, silent)
+
+    assert jobs.problems([run]) == []
+    assert (run.pods, run.nodes_per_gang, run.cliques_at_most, run.partial) == (16, 8, 1, 0)
+    assert run.writes["extender"]["pods/binding"] == 1.0
+    assert jobs.pod_writes(run) == 0
