@@ -49,20 +49,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     ours = [one for one in entries if _port(str(one.get("urlPrefix") or "")) == port]
     if not ours:
         address = f"{'https' if facts.settings.tls_cert_file else 'http'}://{facts.settings.listen_host}:{port}"
-        yield error(
-            "NoExtender", "extenders", f"no entry calls Muster at port {port}",
-            f"set urlPrefix to {address}, or listen_port of Muster's settings to the port that is called",
-        )  # fmt: skip
+        fix = f"set urlPrefix to {address}, or listen_port of Muster's settings to the port that is called"
+        yield error("NoExtender", "extenders", f"no entry calls Muster at port {port}", fix)
         ours = entries
     for at, entry in enumerate(entries):
         yield from _unknown_fields(f"extenders[{at}]", entry)
         if entry in ours:
             yield from _entry(f"extenders[{at}]", entry, facts)
         else:
-            yield warning(
-                "ForeignExtender", f"extenders[{at}]", f"{entry.get('urlPrefix')} is asked as well",
-                "run Muster as the only extender of its kube-scheduler: another one's refusals break plans",
-            )  # fmt: skip
+            fix = "run Muster as the only extender of its kube-scheduler: another one's refusals break plans"
+            yield warning("ForeignExtender", f"extenders[{at}]", f"{entry.get('urlPrefix')} is asked as well", fix)
     yield from _verbs(ours)
     yield from _timeouts(ours, config, facts)
     profiles: list[Tree] = config.get("profiles") or [{}]
@@ -70,10 +66,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _profiles(profiles, facts)
     qps = (config.get("clientConnection") or {}).get("qps", 50)
     if isinstance(qps, int | float) and qps < _LEAST_QPS:
-        yield warning(
-            "LowQps", "clientConnection.qps", f"{qps:g} writes a second: every pod that is refused costs one inside "
-            "the scheduling cycle, and a large gang stalls everybody", "set clientConnection: {qps: 500, burst: 1000}",
-        )  # fmt: skip
+        what = f"{qps:g} writes a second: every refused pod costs one in the scheduling cycle, so large gangs stall it"
+        yield warning("LowQps", "clientConnection.qps", what, "set clientConnection: {qps: 500, burst: 1000}")
     yield from _election(config.get("leaderElection") or {}, profiles, facts)
 
 
@@ -98,48 +92,37 @@ def _port(url: str) -> int | None:
 def _unknown_fields(where: str, entry: Tree) -> Iterator[Finding]:
     for name in entry:
         if name not in _FIELDS:
-            yield error(
-                "UnknownField", f"{where}.{name}", "kube-scheduler refuses to start with a field that it does not know",
-                "correct its spelling or take it out",
-            )  # fmt: skip
+            what = "kube-scheduler refuses to start with a field that it does not know"
+            yield error("UnknownField", f"{where}.{name}", what, "correct its spelling or take it out")
 
 
 def _entry(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
     if entry.get("ignorable"):
-        yield error(
-            "Ignorable", f"{where}.ignorable", "a bind that Muster refuses falls through to kube-scheduler's own "
-            "binder, which starts part of a gang", "set ignorable: false",
-        )  # fmt: skip
+        what = "a bind that Muster refuses falls through to kube-scheduler's own binder: gangs start in part"
+        yield error("Ignorable", f"{where}.ignorable", what, "set ignorable: false")
     if entry.get("nodeCacheCapable") is not True:
-        yield error(
-            "NodesNotNames", f"{where}.nodeCacheCapable", "whole Node objects are sent with every call, megabytes "
-            "each, and in-tree scores are wrong", "set nodeCacheCapable: true",
-        )  # fmt: skip
+        what = "every call carries whole Node objects, which are megabytes, and in-tree scores are wrong"
+        yield error("NodesNotNames", f"{where}.nodeCacheCapable", what, "set nodeCacheCapable: true")
     if entry.get("managedResources"):
-        yield error(
-            "ManagedResources", f"{where}.managedResources", "members without these resources (a launcher, say) skip "
-            "filter and the hold, and start alone", "leave managedResources out",
-        )  # fmt: skip
+        what = "members without these resources (a launcher, say) skip filter and the hold, and start alone"
+        yield error("ManagedResources", f"{where}.managedResources", what, "leave managedResources out")
     weight = entry.get("weight")
     if entry.get("prioritizeVerb") and not (isinstance(weight, int) and weight > 0):
-        yield error(
-            "NoWeight", f"{where}.weight", "kube-scheduler refuses to start: prioritizeVerb needs a positive weight",
-            "set weight: 1",
-        )  # fmt: skip
+        what = "kube-scheduler refuses to start: prioritizeVerb needs a positive weight"
+        yield error("NoWeight", f"{where}.weight", what, "set weight: 5")
     url = str(entry.get("urlPrefix") or "")
     secure = urlsplit(url).scheme == "https"
     if secure != bool(facts.settings.tls_cert_file):
         served = "HTTPS" if facts.settings.tls_cert_file else "plain HTTP"
-        yield error(
-            "SchemeDiffers", f"{where}.urlPrefix", f"{url} is called, and Muster serves {served}",
-            "make urlPrefix and tls_cert_file of Muster's settings agree",
-        )  # fmt: skip
+        fix = "make urlPrefix and tls_cert_file of Muster's settings agree"
+        yield error("SchemeDiffers", f"{where}.urlPrefix", f"{url} is called, and Muster serves {served}", fix)
     tls = entry.get("tlsConfig") or {}
     if secure and not (tls.get("caFile") or tls.get("caData")):
-        yield warning(
-            "TlsNotVerified", f"{where}.tlsConfig", "without an authority kube-scheduler accepts any certificate",
+        what, fix = (
+            "kube-scheduler accepts any certificate",
             "set tlsConfig.caFile to the authority of Muster's certificate",
-        )  # fmt: skip
+        )
+        yield warning("TlsNotVerified", f"{where}.tlsConfig", what, fix)
 
 
 def _verbs(ours: list[Tree]) -> Iterator[Finding]:
@@ -170,38 +153,32 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
             said = entry.get("httpTimeout")
             yield error("BadTimeout", "httpTimeout", f"{said} is no positive duration", "write one like 2s or 30s")
         elif asks and binds:
-            yield error(
-                "OneEntry", "extenders", f"one httpTimeout of {timeout_s:g} s covers both the hold of a bind and the "
-                "calls inside the serial scheduling cycle", "make two entries: bindVerb alone in the second one",
-            )  # fmt: skip
+            what = f"one httpTimeout of {timeout_s:g} s is used for held binds and for calls in the scheduling cycle"
+            yield error("OneEntry", "extenders", what, "make two entries: bindVerb alone in the second one")
         elif binds:
             yield from _hold(timeout_s, facts.settings, config)
         elif timeout_s > _LONGEST_ASK_S or not entry.get("httpTimeout"):
-            yield warning(
-                "LongFilterTimeout", "httpTimeout", f"a hung call stops all scheduling for {timeout_s:g} s",
-                "set httpTimeout: 2s in the entry without bindVerb",
-            )  # fmt: skip
+            what = f"a hung call stops all scheduling for {timeout_s:g} s"
+            yield warning("LongFilterTimeout", "httpTimeout", what, "set httpTimeout: 2s in the entry without bindVerb")
 
 
 def _hold(timeout_s: float, settings: Settings, config: Tree) -> Iterator[Finding]:
     hold_s = settings.bind_timeout_s
     if timeout_s < hold_s:
-        yield error(
-            "BindTimeoutShort", "httpTimeout", f"kube-scheduler waits {timeout_s:g} s for a bind that Muster holds up "
-            f"to {hold_s:g} s: it gives up first, and gangs fail", f"set httpTimeout: {hold_s:g}s (bind_timeout_s)",
-        )  # fmt: skip
+        what = (
+            f"kube-scheduler gives up a bind after {timeout_s:g} s, and Muster holds it up to {hold_s:g} s: gangs fail"
+        )
+        yield error("BindTimeoutShort", "httpTimeout", what, f"set httpTimeout: {hold_s:g}s (bind_timeout_s)")
     elif timeout_s > hold_s:
+        what = f"kube-scheduler would wait {timeout_s:g} s, and Muster ends the hold after {hold_s:g} s"
         yield warning(
-            "BindTimeoutDiffers", "httpTimeout", f"kube-scheduler would wait {timeout_s:g} s, and Muster lets go "
-            f"after {hold_s:g} s", f"set bind_timeout_s: {timeout_s:g} in Muster's settings",
-        )  # fmt: skip
+            "BindTimeoutDiffers", "httpTimeout", what, f"set bind_timeout_s: {timeout_s:g} in Muster's settings"
+        )
     backoff_s = config.get("podMaxBackoffSeconds", 10)
     held_s = min(timeout_s, settings.hold_timeout_s)
     if isinstance(backoff_s, int) and backoff_s >= held_s:
-        yield error(
-            "BackoffTooLong", "podMaxBackoffSeconds", f"members come back up to {backoff_s} s apart, and are held for "
-            f"{held_s:g} s only: they never meet", "set podMaxBackoffSeconds well below the hold: 10",
-        )  # fmt: skip
+        what = f"members are retried up to {backoff_s} s apart, and held for {held_s:g} s only: no quorum is reached"
+        yield error("BackoffTooLong", "podMaxBackoffSeconds", what, "set podMaxBackoffSeconds well below the hold: 10")
 
 
 def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
@@ -213,26 +190,20 @@ def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
         shares.setdefault(*((where, config.get(where)) if own is None else (f"profiles[{at}].{where}", own)))
     for name, share in shares.items():
         if share != 100:
-            yield error(
-                "NodesSampled", name, f"{'unset' if share is None else share}: above 100 nodes Muster is shown a part "
-                "of the cluster, often without the node that it planned", "set percentageOfNodesToScore: 100",
-            )  # fmt: skip
+            what = f"{'unset' if share is None else share}: above 100 nodes kube-scheduler often skips the planned node"
+            yield error("NodesSampled", name, what, "set percentageOfNodesToScore: 100")
 
 
 def _profiles(profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
     served = [str(one.get("schedulerName") or "default-scheduler") for one in profiles]
     for name in facts.ours:
         if name not in served:
-            yield error(
-                "NoProfile", "profiles", f"no profile is called {name}, which is in Muster's scheduler_names: nobody "
-                "schedules its pods", f"add a profile with schedulerName: {name}",
-            )  # fmt: skip
+            what = f"no profile is called {name}, which is in Muster's scheduler_names: its pods are not scheduled"
+            yield error("NoProfile", "profiles", what, f"add a profile with schedulerName: {name}")
     for name in served:
         if name not in facts.ours:
-            yield warning(
-                "ProfileNotOurs", "profiles", f"profile {name} calls Muster too, which takes its pods for those of "
-                "another scheduler: gangs among them never start", f"add {name} to scheduler_names",
-            )  # fmt: skip
+            what = f"profile {name} calls Muster, which treats its pods as another scheduler's: their gangs never start"
+            yield warning("ProfileNotOurs", "profiles", what, f"add {name} to scheduler_names")
 
 
 def _election(election: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
@@ -240,18 +211,13 @@ def _election(election: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Fi
     place = election.get("resourceNamespace") or "kube-system", election.get("resourceName") or "kube-scheduler"
     ours = facts.settings.leader_election
     if ours.enabled and not elects:
-        yield error(
-            "NobodyActs", "leaderElection.leaderElect", "kube-scheduler elects nobody, and Muster acts only where its "
-            "kube-scheduler was elected", "set leaderElect: true, or leader_election.enabled: false of Muster",
-        )  # fmt: skip
+        what = "kube-scheduler holds no election, and Muster acts only beside an elected kube-scheduler"
+        fix = "set leaderElect: true, or leader_election.enabled: false of Muster"
+        yield error("NobodyActs", "leaderElection.leaderElect", what, fix)
     elif ours.enabled and place != (ours.namespace, ours.name):
-        yield error(
-            "LeaseDiffers", "leaderElection", f"kube-scheduler holds the Lease {'/'.join(place)}, and Muster looks at "
-            f"{ours.namespace}/{ours.name}: it never acts", "make resourceNamespace and resourceName agree with it",
-        )  # fmt: skip
+        what = f"kube-scheduler uses the Lease {'/'.join(place)}, and Muster watches {ours.namespace}/{ours.name}"
+        yield error("LeaseDiffers", "leaderElection", what, "make resourceNamespace and resourceName agree with it")
     names = [one.get("schedulerName", "default-scheduler") for one in profiles]
     if elects and place[1] == "kube-scheduler" and "default-scheduler" not in names:
-        yield error(
-            "LeaseShared", "leaderElection.resourceName", "it is the Lease of the cluster's own kube-scheduler: "
-            "only one of the two ever runs", "set resourceName: muster",
-        )  # fmt: skip
+        what = "it is the Lease of the cluster's own kube-scheduler: only one of the two ever runs"
+        yield error("LeaseShared", "leaderElection.resourceName", what, "set resourceName: muster")

@@ -38,17 +38,13 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _versions(facts: Facts) -> Iterator[Finding]:
     release = ".".join(map(str, TESTED))
     if facts.version is not None and _minor(facts.version) != TESTED:
-        yield warning(
-            "ServerVersion", facts.version, f"the API server is not {release}, on which Muster is tested",
-            "try it in advisory mode first (mode: advise)",
-        )  # fmt: skip
+        what = f"the API server is not {release}, on which Muster is tested"
+        yield warning("ServerVersion", facts.version, what, "try it in advisory mode first (mode: advise)")
     for container in pod_spec(facts.deployment).get("containers") or []:
         image = str(container.get("image", ""))
         if container.get("name") == "kube-scheduler" and _minor(image.rpartition(":")[2]) != TESTED:
-            yield warning(
-                "SchedulerVersion", image, f"this kube-scheduler is not {release}: how it calls extenders changes "
-                "between releases", f"use registry.k8s.io/kube-scheduler:v{release}.x",
-            )  # fmt: skip
+            what = f"this kube-scheduler is not {release}: the calls to extenders change between releases"
+            yield warning("SchedulerVersion", image, what, f"use registry.k8s.io/kube-scheduler:v{release}.x")
 
 
 def _gate(facts: Facts) -> Iterator[Finding]:
@@ -68,10 +64,8 @@ def _gate(facts: Facts) -> Iterator[Finding]:
         said = " ".join(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or [])
         for scheduler in facts.ours if "schedulerName" in said else ():
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
-                yield warning(
-                    "GateElsewhere", name, f"its matchConditions do not name the profile {scheduler}",
-                    f"add '{scheduler}' to the expression of meant-for-muster",
-                )  # fmt: skip
+                what = f"its matchConditions do not name the profile {scheduler}"
+                yield warning("GateElsewhere", name, what, f"add '{scheduler}' to the expression of meant-for-muster")
 
 
 def _deployment(facts: Facts) -> Iterator[Finding]:
@@ -80,44 +74,32 @@ def _deployment(facts: Facts) -> Iterator[Finding]:
     spec, status = facts.deployment.get("spec") or {}, facts.deployment.get("status") or {}
     wanted, ready = spec.get("replicas", 1), status.get("readyReplicas", 0)
     if ready < wanted:
-        yield error(
-            "NotReady", "deployment/muster", f"{ready} of {wanted} replicas are ready",
-            "kubectl -n kube-system describe pods -l app.kubernetes.io/name=muster",
-        )  # fmt: skip
+        fix = "kubectl -n kube-system describe pods -l app.kubernetes.io/name=muster"
+        yield error("NotReady", "deployment/muster", f"{ready} of {wanted} replicas are ready", fix)
     if wanted > 1 and not facts.settings.leader_election.enabled:
-        yield error(
-            "TwoLeaders", "deployment/muster", f"{wanted} replicas, and leader_election of Muster's settings is off: "
-            "all of them act", "set leader_election: {enabled: true}, or one replica",
-        )  # fmt: skip
+        what = f"{wanted} replicas, and leader_election of Muster's settings is off: all of them act"
+        yield error("TwoLeaders", "deployment/muster", what, "set leader_election: {enabled: true}, or one replica")
     if not any(one.get("name") == "muster" for one in pod_spec(facts.deployment).get("containers") or []):
-        yield error(
-            "NoExtenderBeside", "deployment/muster", "its pod has no container called muster beside kube-scheduler",
-            "kubectl apply -k manifests/base",
-        )  # fmt: skip
+        what = "its pod has no container called muster beside kube-scheduler"
+        yield error("NoExtenderBeside", "deployment/muster", what, "kubectl apply -k manifests/base")
 
 
 def _lease(facts: Facts) -> Iterator[Finding]:
     """The Lease tells whether some kube-scheduler leads, and by its instants whether its clock is right."""
+    fix = "see the logs of the container kube-scheduler"
     if facts.lease == {}:
-        yield error(
-            "NobodyLeads", "lease", "no kube-scheduler has ever taken Muster's Lease: its pods wait for ever",
-            "see the logs of the container kube-scheduler",
-        )  # fmt: skip
+        yield error("NobodyLeads", "lease", "no kube-scheduler has ever taken Muster's Lease: its pods wait", fix)
     spec: Tree = (facts.lease or {}).get("spec") or {}
     renewed = spec.get("renewTime")
     if renewed is None or facts.now is None:
         return
     age = facts.now - datetime.fromisoformat(renewed)
     if age > timedelta(seconds=spec.get("leaseDurationSeconds") or 15) + _SKEW:
-        yield error(
-            "NobodyLeads", "lease", f"no kube-scheduler has renewed Muster's Lease for {age.total_seconds():.0f} s: "
-            "its pods wait", "see the logs of the container kube-scheduler",
-        )  # fmt: skip
+        what = f"no kube-scheduler has renewed Muster's Lease for {age.total_seconds():.0f} s: its pods wait"
+        yield error("NobodyLeads", "lease", what, fix)
     elif age < -_SKEW:
-        yield warning(
-            "ClockSkew", str(spec.get("holderIdentity")), f"the clock of its machine is {-age.total_seconds():.0f} s "
-            "ahead of the API server's: a takeover takes longer", "run a time service (chrony) on the nodes",
-        )  # fmt: skip
+        what = f"its clock is {-age.total_seconds():.0f} s ahead of the API server's: a takeover takes longer"
+        yield warning("ClockSkew", str(spec.get("holderIdentity")), what, "run a time service (chrony) on the nodes")
 
 
 def _rights(facts: Facts) -> Iterator[Finding]:

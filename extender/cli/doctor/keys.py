@@ -42,10 +42,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         own, inside = said(owner.meta), said(owner.template)
         for key in _MEANT_FOR_PODS:
             if key in own and key not in inside and not (key == MIN_MEMBER and owner.name in managed):
-                yield error(
-                    "KeyOnOwner", owner.name, f"{key} is on the {owner.kind} itself, where nothing reads it",
-                    f"move it to spec.template.metadata.annotations of the {owner.kind}, and create the pods again",
-                )  # fmt: skip
+                what = f"{key} is on the {owner.kind} itself, where nothing reads it"
+                fix = f"move it to spec.template.metadata.annotations of the {owner.kind}, and create the pods again"
+                yield error("KeyOnOwner", owner.name, what, fix)
 
 
 def _unread(bearers: Iterable[_Bearer], look: Callable[[Meta], Iterable[Unread]]) -> Iterator[tuple[str, str, str]]:

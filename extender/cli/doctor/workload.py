@@ -44,15 +44,11 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
         return
     schedulers = sorted({one.scheduler for one in waiting})
     if len(schedulers) > 1:
-        yield error(
-            "SchedulersDiffer", name, f"its members have the schedulerNames {', '.join(schedulers)}: the gang waits",
-            f"give all of them schedulerName: {facts.ours[0]}",
-        )  # fmt: skip
+        what = f"its members have the schedulerNames {', '.join(schedulers)}: the gang waits"
+        yield error("SchedulersDiffer", name, what, f"give all of them schedulerName: {facts.ours[0]}")
     elif schedulers[0] not in facts.ours:
-        yield error(
-            "GangOfAnother", name, f"its members name a gang, and have schedulerName {schedulers[0]}: nobody starts "
-            "them together", f"set schedulerName: {facts.ours[0]}",
-        )  # fmt: skip
+        what = f"its members name a gang, and have schedulerName {schedulers[0]}: they are not started together"
+        yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
     groups = [one.group for one in waiting if one.group is not None]
     if any(one.dialect is Dialect.COSCHEDULING for one in groups):
         yield from _object(name, facts)
@@ -62,9 +58,8 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
         words = ", ".join(map(str, sizes))
         yield error("SizesDiffer", name, f"its members say min-member {words}: the gang waits", "let all say the same")
     elif not sizes and not any(one.problem for one in groups):
-        yield error(
-            "NoMinMember", name, f"no member says {MIN_MEMBER}: the gang waits", f"add {MIN_MEMBER} to the pods"
-        )
+        what = f"no member says {MIN_MEMBER}: the gang waits"
+        yield error("NoMinMember", name, what, f"add {MIN_MEMBER} to the pods")
 
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -73,23 +68,18 @@ def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Findi
     ours = any(one.pod.scheduler in facts.ours for one in members)
     by_name = all(pod.group is not None and pod.group.dialect is Dialect.ANNOTATION for pod in bound)
     if bound and by_name and not ours and not any(one.pending for one in members):
-        yield error(
-            "GangOfAnother", name, f"its members name a gang, and were started one by one by {bound[0].scheduler}",
-            f"set schedulerName: {facts.ours[0]} in the pod template, and create the pods again",
-        )  # fmt: skip
+        what = f"its members name a gang, and were started one by one by {bound[0].scheduler}"
+        fix = f"set schedulerName: {facts.ours[0]} in the pod template, and create the pods again"
+        yield error("GangOfAnother", name, what, fix)
 
 
 def _object(name: str, facts: Facts) -> Iterator[Finding]:
     if not facts.groups_exist:
-        yield error(
-            "NoPodGroupKind", name, "its pods name a PodGroup, and this cluster has no such kind",
-            "kubectl apply -k manifests/components/podgroup-crd",
-        )  # fmt: skip
+        what = "its pods name a PodGroup, and this cluster has no such kind"
+        yield error("NoPodGroupKind", name, what, "kubectl apply -k manifests/components/podgroup-crd")
     elif facts.groups is not None and name not in facts.groups:
-        yield error(
-            "PodGroupMissing", name, "its pods name a PodGroup that does not exist: the gang waits",
-            "kubectl apply the PodGroup, or correct the label scheduling.x-k8s.io/pod-group",
-        )  # fmt: skip
+        fix = "kubectl apply the PodGroup, or correct the label scheduling.x-k8s.io/pod-group"
+        yield error("PodGroupMissing", name, "its pods name a PodGroup that does not exist: the gang waits", fix)
 
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -101,7 +91,7 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
             what, fix = f"its schedulerName {pod.scheduler} is not Muster's", "create it again with Muster's"
         else:
             continue
-        yield error("OrphanGate", str(pod), f"nobody takes its gate {GANG_GATE} off: {what}", fix)
+        yield error("OrphanGate", str(pod), f"its gate {GANG_GATE} is never removed: {what}", fix)
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -128,11 +118,9 @@ def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
         if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
     ]  # fmt: skip
     if theirs:
-        yield warning(
-            "OtherSchedulersGpus", str(theirs[0]), f"{many(len(theirs), 'pod')} with GPUs run by another scheduler, "
-            "which sees no plan of Muster's: both can give away the same GPU",
-            "taint GPU nodes for Muster's pods, or give those pods its schedulerName",
-        )  # fmt: skip
+        what = f"{many(len(theirs), 'pod')} with GPUs run by another scheduler: both can assign the same GPU"
+        fix = "taint GPU nodes for Muster's pods, or give those pods its schedulerName"
+        yield warning("OtherSchedulersGpus", str(theirs[0]), what, fix)
 
 
 def _levels(facts: Facts) -> Iterator[Finding]:
@@ -154,21 +142,15 @@ def _levels(facts: Facts) -> Iterator[Finding]:
 def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
     for level in view.levels:
         if not level.domains:
-            yield warning(
-                "LevelWithoutNodes", level.key, "no node with GPUs has this label: gangs are placed without it",
-                "label the nodes (GPU feature discovery, Topograph), or correct topology_levels",
-            )  # fmt: skip
+            fix = "label the nodes (GPU feature discovery, Topograph), or correct topology_levels"
+            yield warning("LevelWithoutNodes", level.key, "no node with GPUs has this label: it has no effect", fix)
         elif level.outside:
             bare = next(node.name for node in table.nodes.values() if level.key not in node.labels)
-            yield warning(
-                "NodesWithoutLabel", bare, f"{level.outside} of {len(table.nodes)} nodes with GPUs lack {level.key}: "
-                "no gang that requires the level is put there", f"label them with {level.key}",
-            )  # fmt: skip
+            what = f"{level.outside} of {len(table.nodes)} nodes with GPUs lack {level.key}: unusable if it is required"
+            yield warning("NodesWithoutLabel", bare, what, f"label them with {level.key}")
         for value in level.contradictions:
-            yield warning(
-                "LevelsContradict", value, f"nodes with this {level.key} are in two domains farther out",
-                "correct the labels: one domain lies inside one other",
-            )  # fmt: skip
+            what = f"nodes with this {level.key} are in two domains farther out"
+            yield warning("LevelsContradict", value, what, "correct the labels: one domain lies inside one other")
 
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
@@ -178,7 +160,6 @@ def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
         words = said(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
             if member.pending and member.pod.group and words.get(key) and words[key] not in known:
-                yield error(
-                    "UnknownLevel", str(member.pod), f'{key}: unknown topology level "{words[key]}": the gang waits',
-                    f"write one of {', '.join(level.name for level in view.levels)}",
-                )  # fmt: skip
+                what = f'{key}: unknown topology level "{words[key]}": the gang waits'
+                fix = f"write one of {', '.join(level.name for level in view.levels)}"
+                yield error("UnknownLevel", str(member.pod), what, fix)
