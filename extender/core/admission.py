@@ -69,12 +69,10 @@ class Admission:
         state = self._state
         if self._walk is not None or not state.synced:
             return
-        if not state.waiting.keys:
+        if not state.waiting.keys and (state.news.taken or state.news.hopeful):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
-            if len(self._shortfalls):
-                self._shortfalls = Shortfalls()
-            if state.news.taken or state.news.hopeful:
-                state.take_news()
+            self._shortfalls = Shortfalls()
+            state.take_news()
         at = now + state.limits.coalesce_s
         if state.news.hopeful:
             at = max(at, self._rest_until)

@@ -92,7 +92,7 @@ class Apply:
             return
         self._recovery.find_out(pod.group_key, now)
         unseen = state.binds.unseen.get(uid)
-        if not pod.deleting:
+        if pod.live:
             self.pod_seen(PodSeen(replace(pod, deleting=True)), now)
         state.drop_pod(uid)
         if unseen is not None:

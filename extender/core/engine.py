@@ -131,7 +131,8 @@ class Engine:
                     error.add_note(told(touched))
             raise
         self._admission.listen(now)
-        return state.drain()
+        out, state.out = state.out, []
+        return out
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""

@@ -42,6 +42,7 @@ class Lifecycle:
         self._bindings = bindings
         self._refusals = refusals
         self._jobs = jobs
+        self._ours = frozenset(state.schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
         """Draw every conclusion. Nothing changes when it is done again."""
@@ -49,12 +50,12 @@ class Lifecycle:
         if state.synced:
             self._jobs.settle(workload, now)
             if (
-                members.slots.reached(Stage.BOUND)
+                release.name
+                or release.complete
                 or members.holds
                 or members.binding
-                or release.name
                 or release.partial_since is not None
-                or release.complete
+                or members.slots.reached(Stage.BOUND)
             ):
                 self._judge(workload, now)
             else:
@@ -185,7 +186,7 @@ class Lifecycle:
 
     def _is_shared(self, workload: Workload) -> bool:
         """Not ours to judge: what another scheduler has bound is never evicted."""
-        return any(name not in self._state.schedulers for name in workload.members.said.schedulers)
+        return not self._ours.issuperset(workload.members.said.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
         """Nothing of ours is known to be bound or on its way."""

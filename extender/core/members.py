@@ -17,7 +17,7 @@ from extender.core.starts import Starts
 from policies.model import Pod, PodGroup, SlotKey
 
 _facts = attrgetter(
-    "node", "phase", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
+    "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
     "group", "requests", "selection", "topology", "stamp", "device_claims", "claims",
 )  # fmt: skip
 """What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
@@ -87,8 +87,10 @@ class Members:
     def size(self) -> int | None:
         """The minMember that they say: those that wait, else all, else the newest. None if they disagree."""
         sizes = self.wanted.sizes or self.said.sizes
-        if len(sizes) <= 1 or self.wanted.sizes:
-            return next(iter(sizes), None) if len(sizes) == 1 else None
+        if len(sizes) == 1:
+            return next(iter(sizes))
+        if self.wanted.sizes or not sizes:
+            return None
         if self._newest is None:
             self._newest = max(self.live.values(), key=_age)
         group = self._newest.pod.group
@@ -142,7 +144,7 @@ class Members:
         if member is None:
             return
         self._count(member, member.pod, None)
-        self.holds.pop(uid)
+        self.holds.take(uid)
         self.steps[member.step] -= 1
         for index in (self._placed, self.binding, self.unknown):
             index.pop(uid, None)
@@ -191,7 +193,7 @@ class Members:
     def let_go(self, member: Member) -> Hold | None:
         """Its bind request waits no longer."""
         hold, member.hold = member.hold, None
-        self.holds.pop(member.uid)
+        self.holds.take(member.uid)
         if member.state is MemberState.HELD:
             self.move(member, MemberState.ASSUMED)
         elif hold is not None:
@@ -267,7 +269,7 @@ class Members:
 
     def _finish(self, member: Member, pod: Pod) -> bool:
         """Whether it has finished well, as one of a start."""
-        if pod.live or pod.phase != "Succeeded" or pod.stamp is None or not self.is_ours(pod):
+        if pod.ended != "Succeeded" or pod.stamp is None or not self.is_ours(pod):
             return False
         self._done[member.uid] = member
         self._starts.add(pod)

@@ -52,7 +52,7 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
 def running(workload: Workload) -> Reason:
     """What is bound of a gang that has its quorum, and why the others wait."""
     text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
-    waiting = workload.reached(Stage.THERE) - workload.reached(Stage.PROMISED)
+    waiting = len(workload.members.slots.lacking)
     if waiting and workload.telling.surplus is not None:
         text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
     return Reason("Running", text, warning=False)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from extender.core.member import PLACED, Member, MemberState, Stage
 from extender.core.said import Said
+from extender.core.tally import Tally
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
 
@@ -62,20 +64,22 @@ def _shown(member: Member) -> MemberState | None:
 
 
 def _told(kept: Said) -> list[object]:
-    return [kept.schedulers, kept.owners, kept.priorities, kept.dialects, kept.sizes, kept.topologies, kept.releases]
+    tallies: tuple[Tally[Any], ...]
+    tallies = kept.schedulers, kept.owners, kept.priorities, kept.dialects, kept.sizes, kept.topologies, kept.releases
+    return [dict(kept.words), *(set(tally) for tally in tallies)]
 
 
 def _said(pods: list[Pod]) -> list[object]:
     groups = [pod.group for pod in pods if pod.group is not None]
-    return [
-        Counter(pod.scheduler for pod in pods),
-        Counter(pod.owner for pod in pods),
-        Counter(pod.priority for pod in pods),
-        Counter(group.dialect.value for group in groups),
-        Counter(group.min_member for group in groups),
-        Counter(pod.topology for pod in pods),
-        Counter("" if pod.stamp is None else pod.stamp.release for pod in pods),
+    words = [
+        (pod.scheduler, pod.owner, pod.priority, group.dialect.value, group.min_member, pod.topology, _release(pod))
+        for pod, group in zip(pods, groups, strict=True)
     ]
+    return [Counter(words), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 7]
+
+
+def _release(pod: Pod) -> str:
+    return "" if pod.stamp is None else pod.stamp.release
 
 
 def _counts(workload: Workload, pod: Pod) -> bool:

@@ -77,4 +77,4 @@ class Retries:
 
     def next_end(self) -> float:
         """The first instant at which something lapses."""
-        return min(self.not_before or inf, min(self.nodes.values(), default=inf))
+        return min(self.not_before or inf, *self.nodes.values()) if self.nodes else self.not_before or inf

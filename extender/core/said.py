@@ -11,7 +11,7 @@ Words = tuple[Any, ...]
 
 
 class Said:
-    """How many say what."""
+    """What is said by any, by what it is about; the counts are of those who say different ``words``."""
 
     def __init__(self) -> None:
         self.schedulers: Tally[str] = Tally()
@@ -23,14 +23,20 @@ class Said:
         self.releases: Tally[str] = Tally()
         """By what is stamped on them; "" of those that have no stamp."""
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
+        self.words: Tally[Words] = Tally()
+        """All of that. Most often all members say the same: only who says something else is looked at more closely."""
 
     def replace(self, before: Words, after: Words) -> bool:
         """Count what one says in place of what it said. Returns whether anything is new or gone."""
         if before == after:
             return False
-        gone = [tally.take(value) for tally, value in zip(self._tallies, before, strict=False)]
-        new = [tally.add(value) for tally, value in zip(self._tallies, after, strict=False)]
-        return any(gone) or any(new)
+        gone = bool(before) and self.words.take(before)
+        new = bool(after) and self.words.add(after)
+        for tally, value in zip(self._tallies, before if gone else (), strict=False):
+            tally.take(value)
+        for tally, value in zip(self._tallies, after if new else (), strict=False):
+            tally.add(value)
+        return gone or new
 
 
 def words_of(pod: Pod | None) -> Words:

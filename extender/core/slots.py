@@ -23,8 +23,10 @@ class Slots:
         self.lacking: dict[SlotKey, None] = {}
         self._stages: dict[SlotKey, dict[str, Stage]] = {}
         self._counts = [0] * len(Stage)
-        self._templates: dict[SlotKey, Pod] = {}
-        self._planned: dict[SlotKey, str] = {}
+        self.templates: dict[SlotKey, Pod] = {}
+        """What the pod of each expected slot will ask for."""
+        self.planned: dict[SlotKey, str] = {}
+        """The nodes of expected slots that no pod has come to."""
         self._vacant: dict[SlotKey, None] = {}
         """Expected slots that no pod has come to."""
 
@@ -66,7 +68,7 @@ class Slots:
             if uid is not _NOBODY:
                 pods.pop(_NOBODY, None)
                 self._vacant.pop(slot, None)
-        elif pods.pop(uid, None) is not None and not pods and slot in self._templates:
+        elif pods.pop(uid, None) is not None and not pods and slot in self.templates:
             pods[_NOBODY] = self._empty(slot)
             self._vacant[slot] = None
         if not pods:
@@ -74,27 +76,17 @@ class Slots:
         return self._count(slot, before, max(pods.values()) if pods else Stage.ABSENT)
 
     @property
-    def templates(self) -> Mapping[SlotKey, Pod]:
-        """What the pod of each expected slot will ask for."""
-        return self._templates
-
-    @property
-    def planned(self) -> Mapping[SlotKey, str]:
-        """The nodes of expected slots that no pod has come to."""
-        return self._planned
-
-    @property
     def first(self) -> Pod | None:
         """The template of the first slot that is expected."""
-        return next(iter(self._templates.values()), None)
+        return next(iter(self.templates.values()), None)
 
     def expect(self, templates: Iterable[Pod]) -> None:
         """Pods like these will come, and no others that are not there. Nothing is planned for them."""
-        before, self._templates = self._templates, {template.identity: template for template in templates}
-        for slot in before.keys() - self._templates.keys():
+        before, self.templates = self.templates, {template.identity: template for template in templates}
+        for slot in before.keys() - self.templates.keys():
             self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)
-        for slot in self._templates:
+        for slot in self.templates:
             if slot not in self._stages:
                 self._vacant[slot] = None
                 self.stand(slot, _NOBODY, Stage.THERE)
@@ -102,14 +94,14 @@ class Slots:
     def plan(self, slot: SlotKey, node: str) -> None:
         """Promise the pod that will come a node; an empty one takes the promise back."""
         if node:
-            self._planned[slot] = node
+            self.planned[slot] = node
         else:
-            self._planned.pop(slot, None)
+            self.planned.pop(slot, None)
         if slot in self._vacant:
             self.stand(slot, _NOBODY, self._empty(slot))
 
     def _empty(self, slot: SlotKey) -> Stage:
-        return Stage.PROMISED if slot in self._planned else Stage.THERE
+        return Stage.PROMISED if slot in self.planned else Stage.THERE
 
     def _count(self, slot: SlotKey, before: Stage, after: Stage) -> None:
         if before is after:

@@ -78,11 +78,6 @@ class State:
         """What has happened to it by now has been looked at."""
         self.touched.pop(key, None)
 
-    def drain(self) -> list[Effect]:
-        """What is to be done."""
-        out, self.out = self.out, []
-        return out
-
     def sync(self, epoch: float) -> None:
         """Every list is in."""
         self.epoch, self.synced = epoch, True

@@ -32,7 +32,8 @@ class Waiting:
         return self._crowd.leave(key)
 
     def look_again(self, key: GroupKey) -> None:
-        self.stale[key] = None
+        if key in self.keys:
+            self.stale[key] = None
 
     def looked_at(self, key: GroupKey) -> None:
         self.stale.pop(key, None)

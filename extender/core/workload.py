@@ -176,7 +176,7 @@ class Workload:
     def whole(self) -> bool:
         """Enough members are bound (or have finished) by now."""
         needed = self.min_member
-        return needed is not None and self.reached(Stage.BOUND) >= needed
+        return needed is not None and self.members.slots.reached(Stage.BOUND) >= needed
 
     @property
     def seated(self) -> bool:

@@ -84,22 +84,24 @@ class Pod:
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)
     """What it counts as towards a quorum: one per completion index of its owner, else itself."""
+    ended: str = field(init=False, repr=False, compare=False)
+    """The phase in which it has ended, or empty."""
+    live: bool = field(init=False, repr=False, compare=False)
+    """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
 
     def __post_init__(self) -> None:
-        # Both are looked at all the time.
+        # These are looked at all the time.
         key = None if self.group is None or self.native_group else GroupKey(self.namespace, self.group.name)
         object.__setattr__(self, "group_key", key)
         slot = self.uid if self.index is None else (f"{self.owner}{self.series}", self.index)
         object.__setattr__(self, "identity", slot)
+        ended = self.phase if self.phase in ("Succeeded", "Failed") else ""
+        object.__setattr__(self, "ended", ended)
+        object.__setattr__(self, "live", not ended and not self.deleting)
 
     @property
     def terminal(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
-
-    @property
-    def live(self) -> bool:
-        """It runs or may still run; a pod that is being deleted counts for nothing but the room it holds."""
-        return not self.terminal and not self.deleting
+        return bool(self.ended)
 
     @property
     def foreign_gates(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def test_binds_that_supersede_each_other_leave_nothing_behind() -> None:
         holds.put("second", Hold(call, "a-1", float(call), 1000.0 + call))
     assert len(holds._ends) < 100
     assert holds.first_to_expire() == 100.0
-    holds.pop("first")
+    holds.take("first")
     assert holds.first_to_expire() == 1000.0 + MANY - 1
 
 
