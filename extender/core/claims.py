@@ -4,7 +4,6 @@ twice. The only book of room."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -42,8 +41,7 @@ class ClaimState(Enum):
 _OURS = (ClaimState.ASSUMED, ClaimState.RESERVED)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """Room on a node. ``workload``: whose member the owner is, if it is one's. ``until``: when a reservation lapses."""
 
     node: str
@@ -83,7 +81,7 @@ class Claims:
         if fresh := tuple(self._table.resources)[len(known) :]:
             for claim in self._claims.values():
                 if not new or claim.node != node.name:
-                    self._take(replace(claim, requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
+                    self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
         if new:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)

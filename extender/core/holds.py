@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """A bind request that waits for the rest of the gang."""
 
     call: int

@@ -53,7 +53,7 @@ class Planner:
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
-        view = self._view(workload)
+        view, as_of = self._view(workload), self._state.claims.changes
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.refused, beside, self._policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
@@ -65,11 +65,9 @@ class Planner:
             return why
         some = [pod for pod in pods if pod.uid in why.nodes]
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some})
-        if self.holds(workload, plan):
-            return plan
         if self._breaks(plan, view):
             raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")
-        return Changed()
+        return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
         """After a restart: the nominations of its members as a plan, where they fit and break no rule."""

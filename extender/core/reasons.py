@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from extender.core.backoff import pause_s
 
@@ -12,8 +13,7 @@ _PASSING = ("New", "Releasing")
 _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """Why the gang is where it is: a CamelCase code that is stable, and a sentence with the current numbers.
 
     ``quiet``: shown to those who ask, and written nowhere, because the gang is somebody else's.

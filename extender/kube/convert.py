@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -86,7 +85,7 @@ def pod_from(obj: PodObject) -> Pod:
     requests, claims = _readable(f"pod {namespace}/{name}", spec), tuple(_claims(name, spec.volumes or ()))
     gates = spec.scheduling_gates or ()
     if group is not None and max(len(requests), len(claims), len(gates)) > MOST_NAMES:
-        group = replace(group, problem=TOO_MANY_NAMES)
+        group = group._replace(problem=TOO_MANY_NAMES)
     maker = next((owner for owner in meta.owner_references or () if owner.controller), None)
     return Pod(
         uid=uid,
@@ -107,7 +106,7 @@ def pod_from(obj: PodObject) -> Pod:
         series=series_of(meta),
         selection=selection or Selection(),
         topology=topology_of(meta),
-        group=replace(group, problem=TOO_CHOOSY) if group is not None and selection is None else group,
+        group=group._replace(problem=TOO_CHOOSY) if group is not None and selection is None else group,
         refusal=_refusal((status.conditions if status else None) or ()),
         # Written by a Binding: whoever has no node has written it himself.
         stamp=stamp_of(meta.annotations or {}) if spec.node_name else None,

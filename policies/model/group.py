@@ -30,8 +30,7 @@ class Dialect(StrEnum):
     COSCHEDULING = "coscheduling"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRef:
+class GroupRef(NamedTuple):
     """What one pod says about its gang; ``min_member`` in the annotation dialect only, ``problem`` if unreadable."""
 
     name: str

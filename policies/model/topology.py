@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NO_LEVEL = "none"
 """What a request says in place of a level to ask for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(NamedTuple):
     """What is asked of the topology: levels by short name or label key, or ``none``; None where nothing is said.
 
     ``slice_size`` members with consecutive indexes share one domain of ``slice_level`` (the nearest unless said).

@@ -191,7 +191,7 @@ def edit_annotations(trouble: Trouble) -> None:
     other = trouble.some_pod(lambda pod: pod.group is not None)
     if pod is None or pod.group is None or other is None or other.group is None:
         return
-    edited = replace(pod.group, min_member=2) if trouble.random.random() < 0.5 else other.group
+    edited = pod.group._replace(min_member=2) if trouble.random.random() < 0.5 else other.group
     trouble.world.api.change_pod(pod.uid, group=edited)
 
 

@@ -32,7 +32,7 @@ GRACE_S = 10.0
 def quorum_off_by_one(event: Event, core: Core) -> Iterable[Event]:
     match event:
         case PodSeen(pod) if pod.group is not None and pod.group.min_member is not None:
-            yield PodSeen(replace(pod, group=replace(pod.group, min_member=max(1, pod.group.min_member - 1))))
+            yield PodSeen(replace(pod, group=pod.group._replace(min_member=max(1, pod.group.min_member - 1))))
         case GroupSeen(group):
             yield GroupSeen(replace(group, min_member=max(1, group.min_member - 1)))
         case _:
