@@ -69,12 +69,13 @@ class Admission:
         state = self._state
         if self._walk is not None or not state.synced:
             return
-        if not state.waiting.keys and (state.news.taken or state.news.hopeful):
+        hopeful = state.news.hopeful
+        if not state.waiting.keys and (hopeful or state.news.taken):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
-            self._shortfalls = Shortfalls()
+            self._shortfalls, hopeful = Shortfalls(), False
             state.take_news()
         at = now + state.limits.coalesce_s
-        if state.news.hopeful:
+        if hopeful:
             at = max(at, self._rest_until)
         elif not state.waiting.stale and not state.kept_out.reopened:
             if not state.news.taken:

@@ -43,7 +43,8 @@ class Members:
         self.holds = Holds()
         self.steps = dict.fromkeys(Step, 0)
         self._all: dict[str, Member] = {}
-        self._placed: dict[str, Member] = {}
+        self.placed: dict[str, Member] = {}
+        """Those that are promised a node, in the order of the promises."""
         self.binding: dict[str, Member] = {}
         """Those that are being bound."""
         self.unknown: dict[str, Member] = {}
@@ -70,11 +71,6 @@ class Members:
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._all
-
-    @property
-    def placed(self) -> dict[str, Member]:
-        """Those that are promised a node, in the order of the promises."""
-        return self._placed
 
     @property
     def first(self) -> Pod | None:
@@ -146,7 +142,7 @@ class Members:
         self._count(member, member.pod, None)
         self.holds.take(uid)
         self.steps[member.step] -= 1
-        for index in (self._placed, self.binding, self.unknown):
+        for index in (self.placed, self.binding, self.unknown):
             index.pop(uid, None)
         self.version += 1
 
@@ -216,9 +212,9 @@ class Members:
         if (index := self._looked_for.get(to)) is not None:
             index[member.uid] = member
         if placed:
-            self._placed[member.uid] = member
+            self.placed[member.uid] = member
         elif was:
-            del self._placed[member.uid]
+            del self.placed[member.uid]
         if was is not placed:
             self.version += 1
         self._stand(member)

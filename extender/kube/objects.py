@@ -32,7 +32,10 @@ class Meta(Struct, rename="camel"):
 
     def said(self, key: str) -> list[str]:
         """The annotation of that key, then the label."""
-        return [values[key] for values in (self.annotations, self.labels) if values and key in values]
+        found = [self.annotations[key]] if self.annotations and key in self.annotations else []
+        if self.labels and key in self.labels:
+            found.append(self.labels[key])
+        return found
 
 
 class AnyObject(Struct):

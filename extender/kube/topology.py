@@ -11,6 +11,7 @@ import re
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
 from policies.model import NO_LEVEL, Topology
+from policies.model.topology import SILENT
 
 REQUIRED = "muster.dev/required-topology"
 PREFERRED = "muster.dev/preferred-topology"
@@ -38,12 +39,14 @@ def topology_problem(meta: Meta) -> str | None:
 
 def _read(meta: Meta) -> tuple[Topology, str | None]:
     said = {key: meta.said(key) for key in (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)}
+    if not any(said.values()):
+        return SILENT, None
     problem = next((one for key, values in said.items() if (one := _problem(key, values)) is not None), None)
     required, preferred, size, level = (next(iter(values), None) for values in said.values())
     if problem is None and level is not None:
         problem = SLICES_OF_NOTHING if size is None else SLICES_IN_NONE if level == NO_LEVEL else None
-    if problem is not None or not any(said.values()):
-        return Topology(), problem
+    if problem is not None:
+        return SILENT, problem
     return Topology(required, preferred, None if size is None else int(size), level), None
 
 

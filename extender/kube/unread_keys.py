@@ -89,9 +89,8 @@ def of_others(meta: Meta) -> Iterator[Unread]:
             yield Unread(key, "is not read by Muster", f"write {ours}")
 
 
-def _keys(meta: Meta) -> Iterator[str]:
-    yield from meta.labels or ()
-    yield from meta.annotations or ()
+def _keys(meta: Meta) -> list[str]:
+    return [*(meta.labels or ()), *(meta.annotations or ())]
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 CLIQUE = "nvidia.com/gpu.clique"
 """The NVLink domain of a node, as NVIDIA's feature discovery labels it; the whole value is its name."""
@@ -12,8 +13,7 @@ Requests = tuple[tuple[str, int], ...]
 """What one pod asks of a node, sorted by resource name, ``("pods", 1)`` included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(NamedTuple):
     """A node's taint; only ``NoSchedule`` and ``NoExecute`` keep pods away."""
 
     key: str
@@ -21,8 +21,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(NamedTuple):
     """A pod's toleration; an empty key with ``Exists`` tolerates everything, an empty effect every effect."""
 
     key: str
@@ -31,8 +30,7 @@ class Toleration:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One expression of a node selector term: ``key operator values``; ``is_field`` reads the node's fields."""
 
     key: str
