@@ -24,7 +24,7 @@ class JobRecord:
     is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
     ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
     pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
-    not ready, and since when.
+    not ready, and since when. ``over``: its pods have ended well.
     """
 
     seen: Job
@@ -39,6 +39,7 @@ class JobRecord:
     coming_until: float = 0.0
     came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
+    over: bool = False
 
     @property
     def plannable(self) -> bool:
@@ -106,8 +107,13 @@ class JobRecord:
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
-        self.plan, self.planned, self.stop, self.coming_until = None, None, "", 0.0
+        self.plan, self.planned, self.stop, self.coming_until, self.over = None, None, "", 0.0, False
         self.lost.clear()
+
+    def end(self, *, over: bool) -> None:
+        """Its pods have ended well, or one has come again."""
+        self.over = over
+        self.coming_until = 0.0 if over else self.coming_until
 
     def take_back(self, why: str) -> None:
         """It is to be suspended; the first reason stays."""

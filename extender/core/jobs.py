@@ -178,6 +178,9 @@ class Jobs:
         if record.plan is None:
             # An earlier life of ours has started it: what it planned is taken over where it can be.
             self._adopt(workload, record, now)
+        if self._is_over(workload, record):
+            self._expect(workload, None)
+            return
         self._expect(workload, record.planned)
         self._keep_slots(workload, record, now)
         if workload.release.complete or not workload.members.slots.planned:
@@ -188,6 +191,16 @@ class Jobs:
             record.take_back(why)
         if record.stop:
             self._stop(workload, record, record.stop, now)
+
+    @staticmethod
+    def _is_over(workload: Workload, record: JobRecord) -> bool:
+        """Its pods have ended well, and none has come since: its controller is about to say that it is complete."""
+        members = workload.members
+        if members.live:
+            record.end(over=False)
+        elif workload.release.complete and any(member.pod.phase == "Succeeded" for member in members):
+            record.end(over=True)
+        return record.over
 
     def _adopt(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, plan = record.seen, record.seen.plan or {}

@@ -36,7 +36,7 @@ class Recovery:
             return
         self._lifecycle.recover(workload, now)
         self._lifecycle.settle(workload, now)
-        if workload.release.complete or not workload.members.live:
+        if workload.release.complete or not (workload.members.live or workload.job is not None):
             # It has started before: that was told then.
             workload.begin(None)
             workload.telling.reported(now)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.effects import Report
 from extender.core.events import Tick
 from extender.core.limits import Limits
-from tests.builders import cluster
+from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -51,3 +52,23 @@ def wakes_later(script: Script, seconds: float) -> bool:
     script.feed(Tick())
     due = script.core.next_wake()
     return due is None or due > script.now
+
+
+def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    one, other = train.run()
+    script.change(one, phase="Succeeded")
+    script.see(replace(single("other", gpus=8), node=script.core.state.pods[one.uid].node, phase="Running"))
+    script.change(other, phase="Succeeded")
+    train.settle()
+    assert not train.stops, "the job is about to be complete"
+    assert script.core.state.claims.fits(str(script.core.state.pods[other.uid].node), other.requests)
+
+
+def test_why_it_waits_is_told_again_after_a_restart() -> None:
+    script = Script(*cluster("a: 2x8"), synced=False)
+    Controlled(script, replace(job(2), held=True))
+    script.feed_synced()
+    script.advance(5)
+    assert [one.code for one in script.effects if isinstance(one, Report)] == ["Held"]
