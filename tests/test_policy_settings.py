@@ -1,4 +1,4 @@
-"""Policies are chosen by name: ours, or one that an installed package offers; whatever else is said why not."""
+"""Policies are chosen by name: ours, or one that a package offers. Settings that cannot be met are refused."""
 
 from __future__ import annotations
 
@@ -102,3 +102,14 @@ def test_what_is_wrong_with_a_foreign_policy_is_said(settings: dict[str, object]
     with pytest.raises(SettingsError) as caught:
         load(None, **settings)
     assert message in str(caught.value)
+
+
+def test_what_becomes_of_a_job_under_a_lost_node_is_set(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("node_loss: restart\nnode_loss_s: 20")
+    assert load(file).limits.node_loss_s == 20
+
+
+def test_replacing_lost_pods_alone_is_refused_with_the_reason() -> None:
+    with pytest.raises(SettingsError, match="node_loss: replace is not implemented: the templates of a Job or JobSet"):
+        load(None, node_loss="replace")

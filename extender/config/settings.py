@@ -106,6 +106,20 @@ class Settings(BaseSettings):
     evict_partial: bool = Field(
         default=True, description="Then evict the bound members of a gang that never became whole."
     )
+    node_loss: str = Field(
+        "restart",
+        pattern="^(restart|replace)$",
+        description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned anew "
+        "without that node, and started again; its controller counts no failure. replace, new nodes for the lost pods "
+        "alone, is not implemented and refused.",
+    )
+    node_loss_s: float = Field(
+        60.0,
+        ge=1,
+        description="How long a node may be silent (not ready) before jobs that have pods on it are started over. A "
+        "deleted node counts at once. Keep it below the 300 s after which pods are evicted from such a node: a job "
+        "with backoffLimit 0 fails by that.",
+    )
     steering: SteeringMode = Field(
         SteeringMode.NOMINATE,
         description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
@@ -181,6 +195,16 @@ class Settings(BaseSettings):
         levels_from(value)
         return value
 
+    @field_validator("node_loss")
+    @classmethod
+    def _possible(cls, value: str) -> str:
+        if value == "replace":
+            raise ValueError(
+                "replace is not implemented: the templates of a Job or JobSet are frozen while it runs, so its lost pods "
+                "cannot be led to other nodes, and for Kubeflow's kinds Muster does not do it yet. Use restart"
+            )
+        return value
+
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         """Whoever can call bind can start pods: beyond this machine, only a caller who proves who it is may."""
@@ -225,6 +249,7 @@ class Settings(BaseSettings):
             members=self.max_gang_members,
             shapes=self.max_gang_shapes,
             waiting=self.max_waiting_gangs,
+            node_loss_s=self.node_loss_s,
         )
 
     def engine(self) -> Engine:
