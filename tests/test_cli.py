@@ -148,7 +148,7 @@ def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"muster {version('muster-scheduler')}\n"
 
 
-@pytest.mark.parametrize("name", ["explain", "gangs", "domains", "doctor", "token", "simulate"])
+@pytest.mark.parametrize("name", ["explain", "gangs", "domains", "doctor", "release", "token", "simulate"])
 def test_the_list_of_commands_says_what_the_command_says_of_itself(name: str) -> None:
     group: typer.core.TyperGroup = typer.main.get_command(main)  # type: ignore[assignment]
     command = group.commands[name]
@@ -192,6 +192,8 @@ MISTAKES = {
     "kubeconfig is none": ("serve --kubeconfig={text}", "{text}"),
     "doctor without cluster": ("doctor --kubeconfig={missing}", "no credentials"),
     "doctor without file": ("doctor --kube-scheduler-config={missing}", "No such file"),
+    "release of nothing": ("release", "say --all"),
+    "release without cluster": ("release --all --kubeconfig={missing}", "no credentials"),
     "snapshot without cluster": ("snapshot -o {folder}/x --kubeconfig={missing}", "{missing}"),
     "snapshot to nowhere": ("snapshot -o {folder}/no/x --kubeconfig={missing}", "no"),
     "no input": ("simulate", "--trace"),

@@ -20,6 +20,7 @@ _DEFERRED = {
         "List all topology domains with their nodes, GPUs and gangs.",
     ),
     "doctor": ("extender.cli.doctor.command:doctor", "Check installation and configuration, and say what to fix."),
+    "release": ("extender.cli.release.command:release", "Give back what waits, before Muster is uninstalled."),
     "token": ("extender.cli.token:token", "Keep a short-lived token of a ServiceAccount in a directory."),
     "snapshot": ("extender.cli.snapshot:snapshot", "Write nodes, pods and PodGroups of a cluster to a file."),
     "simulate": ("extender.cli.simulate:main", "Replay jobs, or a snapshot of a cluster, in a simulation."),

@@ -109,9 +109,9 @@ class Settings(BaseSettings):
     node_loss: str = Field(
         "restart",
         pattern="^(restart|replace)$",
-        description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned anew "
-        "without that node, and started again; its controller counts no failure. replace, new nodes for the lost pods "
-        "alone, is not implemented and refused.",
+        description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned "
+        "anew without that node, and started again; its controller counts no failure. replace, new nodes for the lost "
+        "pods alone, is not implemented and refused.",
     )
     node_loss_s: float = Field(
         60.0,
@@ -200,8 +200,8 @@ class Settings(BaseSettings):
     def _possible(cls, value: str) -> str:
         if value == "replace":
             raise ValueError(
-                "replace is not implemented: the templates of a Job or JobSet are frozen while it runs, so its lost pods "
-                "cannot be led to other nodes, and for Kubeflow's kinds Muster does not do it yet. Use restart"
+                "replace is not implemented: the templates of a Job or JobSet are frozen while it runs, so its lost "
+                "pods cannot be led to other nodes, and for Kubeflow's kinds Muster does not do it yet. Use restart"
             )
         return value
 

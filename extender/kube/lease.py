@@ -57,7 +57,7 @@ async def follow(
             async with aclosing(kube.list_pages(path, selector=selector)) as pages:
                 async for page in pages:
                     version = page.resource_version
-                    found = next(map(_read, page.items), found)
+                    found = next(map(lease_from, page.items), found)
             if found is None:
                 log.warning(
                     "there is no Lease %s/%s: does kube-scheduler run with leaderElection.leaderElect?",
@@ -70,7 +70,7 @@ async def follow(
                 async for change in changes:
                     sight.heard(_KIND)
                     if change.type != "BOOKMARK":
-                        seen(None if change.type == "DELETED" else _read(change.object))
+                        seen(None if change.type == "DELETED" else lease_from(change.object))
             sight.heard(_KIND)
         except ApiError as error:
             log.warning("the Lease %s/%s cannot be followed: %s", election.namespace, election.name, error)
@@ -78,7 +78,7 @@ async def follow(
         await pause(_PAUSE_S)
 
 
-def _read(raw: msgspec.Raw) -> Lease | None:
+def lease_from(raw: msgspec.Raw) -> Lease | None:
     """None: nobody holds it, or it cannot be read, which is as good."""
     try:
         spec = msgspec.json.decode(raw, type=_Lease).spec

@@ -1,0 +1,1 @@
+"""`muster release`: what waits goes back to how its author wrote it."""

@@ -1,0 +1,109 @@
+"""`muster release`: show what would go back to how its author wrote it, and with --yes write it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from extender.cli.inspection.commands import show
+from extender.cli.inspection.options import As, Output
+from extender.cli.release.steps import Planner, Step
+from extender.cli.release.work import ReleaseError, Survey, await_end, carry_out, survey
+from extender.cli.stop import stop, stop_on
+from extender.cli.terminal import grid, plain
+from extender.config.settings import Settings, SettingsError, load
+from extender.kube.client import Kube
+from policies.words import many
+
+
+def release(
+    everything: Annotated[bool, typer.Option("--all", help="Everything that waits, in all namespaces.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without, nothing is written.")] = False,
+    unsuspend: Annotated[
+        bool, typer.Option("--unsuspend", help="Start the jobs that wait for Muster, all at once and without a plan.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also while a Muster leads or its admission policies are in force.")
+    ] = False,
+    config: Annotated[Path | None, typer.Option(help="Muster's settings: scheduler_names, leader_election.")] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Give back what waits, before Muster is uninstalled.
+
+    Plans come off suspended jobs, and Muster's gate and nominations off pods without a node. What runs is left alone.
+    Without --yes nothing is written: what would be is shown.
+    Exit code 0: done, 1: something could not be done, or not yet, 2: nothing was done.
+    """
+    if not everything:
+        stop("say --all: nothing smaller can be released")
+    with stop_on(ReleaseError, SettingsError):
+        settings = load(config)
+        planner = Planner(settings.scheduler_names, unsuspend=unsuspend)
+        found, failed = asyncio.run(_run(kubeconfig, settings, planner, write=yes, force=force))
+    told = [_told(step, failed.get(step)) for step in found.steps]
+    show({"objects": told, "unreadable": found.unreadable}, output, lambda out: _table(told, found, out))
+    if not yes:
+        if why := found.hindrance():
+            typer.secho(f"--yes would be refused as it is: {why}", err=True, fg="yellow")
+        typer.echo("nothing was written; --yes does it", err=True)
+    again = yes and any(step.again for step in found.steps)
+    raise typer.Exit(1 if failed or found.unreadable or again else 0)
+
+
+async def _run(
+    kubeconfig: Path | None, settings: Settings, planner: Planner, *, write: bool, force: bool
+) -> tuple[Survey, dict[Step, str]]:
+    try:
+        kube = await Kube.connect(kubeconfig)
+    except (OSError, ValueError) as problem:
+        raise ReleaseError(f"no credentials for the API server: {problem}") from None
+    try:
+        found = await survey(kube, planner, settings.leader_election)
+        if not write:
+            return found, {}
+        if not force and found.leader is not None:
+            typer.echo(f"waiting for the Lease of {found.leader.holder} to run out", err=True)
+            await await_end(kube, found, settings.leader_election)
+        if not force and (why := found.hindrance()):
+            raise ReleaseError(why)
+        return found, await _write(kube, [step for step in found.steps if step.write is not None])
+    finally:
+        await kube.close()
+
+
+async def _write(kube: Kube, steps: list[Step]) -> dict[Step, str]:
+    """With a bar where somebody can see it move."""
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("releasing", total=len(steps))
+        return await carry_out(kube, steps, lambda: bar.advance(task))
+
+
+def _told(step: Step, problem: str | None) -> dict[str, Any]:
+    told = {"namespace": step.namespace, "kind": step.kind, "name": step.name, "changes": step.write is not None}
+    return told | {"says": list(step.says)} | ({"failed": problem} if problem is not None else {})
+
+
+def _table(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
+    rows = [
+        (
+            one["namespace"],
+            one["kind"],
+            one["name"],
+            plain(f"failed: {one['failed']}", "red") if "failed" in one else "; ".join(one["says"]),
+        )
+        for one in told
+    ]
+    if rows:
+        out.print(grid(("NAMESPACE", "KIND", "NAME", "WHAT BECOMES OF IT"), rows))
+    for problem in found.unreadable:
+        out.print(plain(f"left alone, cannot be read: {problem}", "yellow"))
+    changes = sum(1 for one in told if one["changes"])
+    out.print(f"{many(changes, 'object')} to be changed, {many(len(told) - changes, 'object')} to be left as they are")

@@ -1,0 +1,116 @@
+"""What is to be written so that nothing that waits is Muster's any more: one step for each object."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from extender.kube.client import Kube
+from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.kinds.change import clean, merge_patch
+from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
+from extender.kube.kinds.read import Reader, asks
+from extender.kube.kinds.registry import is_outermost
+from extender.kube.objects import Meta, PodObject
+from policies.model import GANG_GATE, Job, Pod
+
+CLEANED = "what Muster wrote on it comes off"
+STARTED = "it is unsuspended"
+WAITS = "stays suspended: unsuspend it yourself, or with --unsuspend"
+HELD = "stays suspended: muster.dev/hold"
+STOPPING = "its pods have yet to go: run this again when they are gone"
+RUNS = "runs on, by the plan that is written on it"
+SERVED = "its pods ask for the scheduler {}"
+UNGATED = "the gate muster.dev/gang comes off"
+CLEARED = "its nomination to node {} is cleared"
+
+Write = Callable[[Kube], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One object. ``says``: what becomes of it, and what its author has to know. Without ``write`` it stays as it is;
+    ``again``: because that cannot be done yet."""
+
+    namespace: str
+    kind: str
+    name: str
+    says: tuple[str, ...]
+    write: Write | None = None
+    again: bool = False
+
+
+class Planner:
+    """``unsuspend``: start the jobs that wait for Muster, without any plan."""
+
+    def __init__(self, schedulers: tuple[str, ...], *, unsuspend: bool) -> None:
+        self._schedulers = schedulers
+        self._reader = Reader(schedulers)
+        self._unsuspend = unsuspend
+
+    def of_job(self, kind: Kind, obj: Object) -> Step | None:
+        """None: Muster has nothing to do with it. Raises UnreadableError."""
+        try:
+            meta = msgspec.convert(obj.get("metadata"), Meta)
+        except msgspec.MsgspecError as error:
+            raise UnreadableError(f"a {kind.name} has no readable metadata: {error}") from None
+        job = self._reader.read(kind, obj, managed=asks(meta) and is_outermost(meta))
+        if not (job.managed or job.marked) or (job.finished and not job.marked):
+            return None
+        step = partial(Step, job.key.namespace, kind.name, job.owner.name)
+        if not job.suspended and not job.finished:
+            return step((RUNS,)) if job.marked else None
+        if not job.stopped and not job.finished:
+            return step((STOPPING,), again=True)
+        after, says = deepcopy(obj), [CLEANED] if job.marked else []
+        try:
+            clean(kind, after)
+            says += self._start(kind, after, job)
+        except UnreadableJobError as error:
+            raise UnreadableError(f"{kind.name} {job.key.namespace}/{job.owner.name}: {error}") from None
+        patch = merge_patch(obj, after)
+        return step(tuple(says), partial(_patch_job, kind, obj["metadata"], patch, job) if patch else None)
+
+    def of_pod(self, obj: PodObject) -> Step | None:
+        """None: nothing of ours is on it. Raises UnreadableError."""
+        pod = pod_from(obj)
+        if pod.node or not pod.live:
+            return None
+        gated = GANG_GATE in pod.gates
+        # kube-scheduler nominates pods too, for which it has preempted others: it knows no gangs.
+        nominated = bool(pod.nominated_node) and pod.scheduler in self._schedulers and pod.group is not None
+        if not gated and not nominated:
+            return None
+        says = [UNGATED] if gated else []
+        if nominated:
+            says.append(CLEARED.format(pod.nominated_node))
+        return Step(pod.namespace, "Pod", pod.name, tuple(says), partial(_free, pod, gated, nominated))
+
+    def _start(self, kind: Kind, after: Object, job: Job) -> Iterator[str]:
+        """Whoever asks for Muster is suspended at admission: nobody can tell whether its author wrote that too."""
+        if job.finished or not job.managed:
+            return
+        if job.held:
+            yield HELD
+            return
+        if self._unsuspend:
+            put(after, kind.suspend, value=False)
+        yield STARTED if self._unsuspend else WAITS
+        named = {name for one in kind.templates(after) for name in found(one.pod, "spec.schedulerName")}
+        yield from (SERVED.format(name) for name in self._schedulers if name in named and name != "default-scheduler")
+
+
+async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:
+    await kube.patch_job(kind.path_of(job.key.namespace, job.owner.name), seen, patch)
+
+
+async def _free(pod: Pod, gated: bool, nominated: bool, kube: Kube) -> None:
+    if nominated:
+        await kube.patch_status(pod.namespace, pod.name, pod.uid, {"nominatedNodeName": ""})
+    if gated:
+        await kube.ungate(pod.namespace, pod.name, pod.uid)

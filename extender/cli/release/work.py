@@ -1,0 +1,156 @@
+"""Reads what there is to release, and releases it: the API server is asked, and Muster is not needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+import msgspec
+
+from extender.cli.release.steps import Planner, Step
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.convert import UnreadableError
+from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.registry import KINDS
+from extender.kube.lease import lease_from
+from extender.kube.objects import UNDECODABLE, PodObject
+from extender.kube.resources import PODS
+from extender.runtime.election import LeaderElection, Lease
+
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_POLICIES = ("muster-gang-gate", "muster-jobs", "muster-job-pods")
+_AT_ONCE = 16
+_LOOK_EVERY_S = 1.0
+
+
+class ReleaseError(Exception):
+    """Nothing can be released; the message says why."""
+
+
+@dataclass(slots=True)
+class Survey:
+    """``steps`` in the order in which they are taken: jobs, then pods. ``unreadable``: objects that nobody can judge.
+    ``leader``: a Lease that is alive. ``policies`` of ours that still change what is created."""
+
+    steps: list[Step] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    leader: Lease | None = None
+    policies: list[str] = field(default_factory=list)
+
+    def hindrance(self) -> str:
+        """Why nothing should be written; empty if nothing is in the way."""
+        if self.leader:
+            return (
+                f"a Muster leads: {self.leader.holder} renews its Lease, and would take what is released for its own "
+                "again. Delete its Deployment, or pass --force"
+            )
+        if self.policies:
+            return (
+                f"admission policies of Muster are in force: {', '.join(self.policies)}. They would gate and suspend "
+                "again what is released: delete the components admission-gate and job-admission first, or pass --force"
+            )
+        return ""
+
+
+async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Survey:
+    """Look at everything; nothing is written. Raises ReleaseError."""
+    found = Survey()
+    try:
+        found.leader = await _leader(kube, election)
+        found.policies = [name for name in _POLICIES if name in await _bound(kube)]
+        for kind in KINDS:
+            async for raw in _items(kube, kind.path):
+                _add(found, raw, partial(_job, planner, kind))
+        async for raw in _items(kube, PODS.path, "spec.nodeName="):
+            _add(found, raw, partial(_pod, planner))
+    except ApiError as error:
+        raise ReleaseError(f"the cluster cannot be read: {error}") from None
+    return found
+
+
+async def await_end(kube: Kube, found: Survey, election: LeaderElection) -> None:
+    """Of a Lease that nobody renews any more: a Muster that was killed has not given it up. Raises ReleaseError."""
+    try:
+        seen = found.leader
+        while found.leader is not None and found.leader == seen:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            found.leader = await _leader(kube, election)
+    except ApiError as error:
+        raise ReleaseError(f"the Lease cannot be read: {error}") from None
+
+
+async def carry_out(kube: Kube, steps: list[Step], done: Callable[[], None]) -> dict[Step, str]:
+    """Take the steps; what went wrong, by step."""
+    room, failed = asyncio.Semaphore(_AT_ONCE), dict[Step, str]()
+
+    async def take(step: Step) -> None:
+        async with room:
+            try:
+                if step.write is not None:
+                    await step.write(kube)
+            except ApiError as error:
+                if error.status != 404:
+                    failed[step] = str(error)
+            done()
+
+    # Pods after jobs: a job that is being cleaned makes none.
+    for jobs in (True, False):
+        await asyncio.gather(*(take(step) for step in steps if (step.kind != "Pod") is jobs))
+    return failed
+
+
+def _job(planner: Planner, kind: Kind, raw: msgspec.Raw) -> Step | None:
+    return planner.of_job(kind, msgspec.json.decode(raw))
+
+
+def _pod(planner: Planner, raw: msgspec.Raw) -> Step | None:
+    return planner.of_pod(msgspec.json.decode(raw, type=PodObject))
+
+
+def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | None]) -> None:
+    try:
+        step = plan(raw)
+    except (UnreadableError, *UNDECODABLE) as error:
+        found.unreadable.append(str(error))
+        return
+    if step is not None:
+        found.steps.append(step)
+
+
+async def _items(kube: Kube, path: str, selector: str = "") -> AsyncIterator[msgspec.Raw]:
+    """None of a kind that is not installed."""
+    try:
+        async for page in kube.list_pages(path, selector=selector):
+            for item in page.items:
+                yield item
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+async def _leader(kube: Kube, election: LeaderElection) -> Lease | None:
+    """The Lease, while it is alive."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases/{election.name}"
+    try:
+        lease = lease_from(msgspec.Raw(await kube.call("GET", path)))
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    now = (await kube.clock() or datetime.now(UTC)).timestamp()
+    return lease if lease is not None and now < lease.renewed_at + lease.duration_s else None
+
+
+async def _bound(kube: Kube) -> set[str]:
+    try:
+        items = json.loads(await kube.call("GET", _BINDINGS)).get("items") or []
+    except ApiError as error:
+        if error.status == 404:  # an API server that knows no such policies
+            return set()
+        raise
+    return {one["metadata"]["name"] for one in items}

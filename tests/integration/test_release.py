@@ -1,0 +1,80 @@
+"""`muster release --all` on the real control plane: what waits is as its author wrote it, and runs without Muster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import MANIFESTS, RunningMuster, install_gate, install_job_admission, start_muster
+from extender.cli.main import main
+from tests.integration.stage import RealStage
+from tests.integration.test_jobs import Jobs
+from tests.scenarios.pods import gang
+
+pytestmark = pytest.mark.xdist_group("release")
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    running = start_muster(cluster)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
+def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage: RealStage) -> None:
+    jobs = Jobs(stage)
+    stage.add_nodes(2)
+    jobs.create("run", 1)
+    jobs.until_running(1)
+    jobs.create("wait", 3)
+    jobs.create("stop", 1)
+    jobs.until_running(2)
+    stage.create(*gang("gated", 3))
+    stage.until_noted("wait", "NoRoom")
+    written = jobs.get("wait")
+    muster.stop()
+    stage.api.patch(f"{jobs.path}/stop", {"spec": {"suspend": True}})
+    jobs.until("stop", lambda job: any(one["type"] == "Suspended" for one in job["status"].get("conditions", [])))
+
+    shown = released(cluster, code=0)
+    assert [told(shown, name)["changes"] for name in ("run", "wait", "stop", "gated-0")] == [False, False, True, True]
+    released(cluster, "--yes", code=2)
+    for name in ("admission-gate", "job-admission"):
+        cluster.kubectl("delete", "-k", str(MANIFESTS / "components" / name))
+    released(cluster, "--yes", code=0)
+
+    assert not marks(jobs.get("stop"))
+    assert "affinity" not in jobs.get("stop")["spec"]["template"]["spec"]
+    assert jobs.get("wait")["spec"] == written["spec"]
+    assert marks(jobs.get("run")), "it runs, and is left alone"
+    assert not any(one["spec"].get("schedulingGates") for one in stage.api.list(stage.pods_path))
+    assert not any(one["changes"] for one in released(cluster, code=0)["objects"])
+
+    released(cluster, "--yes", "--unsuspend", code=0)
+    for name in ("wait", "stop"):
+        jobs.until(name, lambda job: job["status"].get("active", 0) > 0)
+
+
+def released(cluster: Cluster, *flags: str, code: int) -> Object:
+    """What the command says."""
+    argv = ["release", "--all", f"--kubeconfig={cluster.kubeconfig}", "-o", "json", *flags]
+    done: Result = CliRunner().invoke(main, argv)
+    assert done.exit_code == code, done.output
+    said: Object = json.loads(done.stdout) if code == 0 else {}
+    return said
+
+
+def told(shown: Object, name: str) -> dict[str, Any]:
+    (one,) = [one for one in shown["objects"] if one["name"] == name]
+    return dict(one)
+
+
+def marks(job: Object) -> list[str]:
+    said = {**job["metadata"].get("annotations", {}), **job["spec"]["template"]["metadata"].get("annotations", {})}
+    return [key for key in said if key.startswith("muster.dev/")]

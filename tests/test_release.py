@@ -1,0 +1,199 @@
+"""`muster release`: what waits goes back to how its author wrote it, and nothing else is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli.main import main
+from extender.kube.kinds.change import suspend
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.kind import Object
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
+from tests.kube.kinds.test_job import INDEXED
+from tests.kube.test_tokens import kubeconfig
+
+JOBS, PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
+PATH = "/apis/batch/v1/namespaces/team/jobs/indexed-job"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/muster"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+
+
+def waiting(**metadata: Any) -> Object:
+    """A job that the admission policy has suspended."""
+    obj = stored(INDEXED)
+    obj["metadata"] |= metadata
+    obj["spec"]["template"]["spec"]["schedulerName"] = "muster"
+    return obj
+
+
+def stopped() -> Object:
+    """Started once and suspended again, before Muster could clean it."""
+    obj = started(JOB, waiting())
+    suspend(JOB, obj)
+    return obj | {"status": SUSPENDED}
+
+
+def running() -> Object:
+    return started(JOB, waiting()) | {"status": {"active": 5, "ready": 5, "startTime": "2026-01-02T03:04:05Z"}}
+
+
+def pod(name: str, *, gated: bool = False, nominated: str = "", gang: bool = True, node: str = "") -> Object:
+    keys = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"} if gang else {}
+    meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": keys}
+    gates = {"schedulingGates": [{"name": "muster.dev/gang"}]} if gated else {}
+    spec = {"schedulerName": "muster", "containers": [{"name": "main"}], **gates}
+    status = {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})}
+    return {"metadata": meta, "spec": spec | ({"nodeName": node} if node else {}), "status": status}
+
+
+def listed(*items: Object) -> Answer:
+    return Answer(body={"metadata": {"resourceVersion": "9"}, "items": list(items)})
+
+
+def lease(renewed: datetime) -> Answer:
+    spec = {"holderIdentity": "muster-0_1", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
+    return Answer(body={"spec": spec})
+
+
+class Cluster:
+    """What an API server shows, and `muster release --all` on it."""
+
+    def __init__(self, tmp_path: Path, *jobs: Object, pods: tuple[Object, ...] = ()) -> None:
+        self._kubeconfig = tmp_path / "config"
+        self.answers = {("GET", JOBS): listed(*jobs), ("GET", PODS): listed(*pods), ("GET", "/version"): OK}
+        for path in (f"/api/v1/namespaces/team/pods/{one['metadata']['name']}" for one in pods):
+            self.answers |= {("PATCH", path): OK, ("PATCH", f"{path}/status"): OK}
+        self.answers["PATCH", PATH] = OK
+        self.leases: list[Answer] = []
+
+    def release(self, *flags: str) -> tuple[Result, FakeApi]:
+        async def scenario() -> tuple[Result, FakeApi]:
+            async with fake_api() as (api, _):
+                for (method, path), answer in self.answers.items():
+                    api.on(method, path, answer)
+                api.on("GET", LEASE, *(self.leases or [refused(404, "NotFound")]))
+                argv = ["release", "--all", f"--kubeconfig={kubeconfig(self._kubeconfig, api.url, {})}", *flags]
+                return await asyncio.to_thread(CliRunner().invoke, main, argv), api
+
+        return asyncio.run(scenario())
+
+
+def test_without_yes_nothing_is_written_and_everything_is_shown(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped(), pods=(pod("a", gated=True, nominated="n1"),))
+    done, api = cluster.release()
+    assert done.exit_code == 0, done.output
+    assert api.bodies("PATCH") == []
+    shown = " ".join(done.output.split())
+    assert "team Job indexed-job what Muster wrote on it comes off; stays suspended: unsuspend it yourself" in shown
+    assert "team Pod a the gate muster.dev/gang comes off; its nomination to node n1 is cleared" in shown
+    assert "2 objects to be changed, 0 objects to be left as they are" in shown
+    assert "nothing was written; --yes does it" in shown
+
+
+def test_a_job_goes_back_to_how_it_was_written(tmp_path: Path) -> None:
+    done, api = Cluster(tmp_path, stopped()).release("--yes")
+    assert done.exit_code == 0, done.output
+    (patch,) = api.bodies("PATCH")
+    before = stopped()
+    assert patch["metadata"].pop("resourceVersion") == before["metadata"]["resourceVersion"]
+    assert patched(before, patch) == waiting() | {"status": SUSPENDED}
+
+
+def test_a_job_that_waits_is_started_only_when_asked_for(tmp_path: Path) -> None:
+    done, api = Cluster(tmp_path, waiting()).release("--yes")
+    assert (done.exit_code, api.bodies("PATCH")) == (0, [])
+    done, api = Cluster(tmp_path, waiting()).release("--yes", "--unsuspend")
+    assert [one["spec"] for one in api.bodies("PATCH")] == [{"suspend": False}]
+    assert "its pods ask for the scheduler muster" in done.output
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        waiting(labels={}),
+        waiting(annotations={"muster.dev/gang": "false"}),
+        waiting(annotations={"muster.dev/hold": "true"}),
+        waiting() | {"status": {"active": 2}},
+        running(),
+        waiting() | {"status": {"conditions": [{"type": "Failed", "status": "True"}]}},
+    ],
+    ids=["not ours", "left alone", "held", "stopping", "running", "finished"],
+)
+def test_no_other_job_is_written_to(tmp_path: Path, job: Object) -> None:
+    _, api = Cluster(tmp_path, job).release("--yes", "--unsuspend")
+    assert api.bodies("PATCH") == []
+
+
+def test_a_job_whose_pods_have_yet_to_go_is_told(tmp_path: Path) -> None:
+    done, _ = Cluster(tmp_path, stopped() | {"status": {"active": 2}}).release("--yes")
+    assert done.exit_code == 1
+    assert "its pods have yet to go" in done.output
+
+
+def test_pods_lose_the_gate_and_the_nomination_and_nothing_else(tmp_path: Path) -> None:
+    pods = (
+        pod("a", gated=True),
+        pod("b", nominated="n1"),
+        pod("alone", nominated="n1", gang=False),
+        pod("bound", nominated="n1", node="n1"),
+    )
+    done, api = Cluster(tmp_path, pods=pods).release("--yes")
+    assert done.exit_code == 0, done.output
+    asked = {one.path.rpartition("/pods/")[2]: one.body for one in api.asked if one.method == "PATCH"}
+    assert set(asked) == {"a", "b/status"}
+    assert asked["a"]["spec"] == {"schedulingGates": [{"name": "muster.dev/gang", "$patch": "delete"}]}
+    assert asked["b/status"]["status"] == {"nominatedNodeName": ""}
+
+
+def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped())
+    now = datetime.now(UTC)
+    cluster.leases = [lease(now), lease(now + timedelta(seconds=2))]
+    done, api = cluster.release("--yes")
+    assert (done.exit_code, api.bodies("PATCH")) == (2, [])
+    assert "a Muster leads: muster-0_1 renews its Lease" in done.output
+    assert cluster.release()[0].exit_code == 0, "it may be looked at"
+    assert len(cluster.release("--yes", "--force")[1].bodies("PATCH")) == 1
+
+
+def test_a_lease_that_nobody_renews_is_waited_for(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped())
+    cluster.leases = [lease(datetime.now(UTC) - timedelta(seconds=13))]
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 0, done.output
+    assert len(api.bodies("PATCH")) == 1
+
+
+def test_while_a_policy_would_undo_it_nothing_is_written(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped())
+    cluster.answers["GET", BINDINGS] = listed({"metadata": {"name": "muster-jobs"}}, {"metadata": {"name": "other"}})
+    done, api = cluster.release("--yes")
+    assert (done.exit_code, api.bodies("PATCH")) == (2, [])
+    assert "admission policies of Muster are in force: muster-jobs" in done.output
+
+
+def test_a_refused_write_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped(), pods=(pod("a", gated=True),))
+    cluster.answers["PATCH", PATH] = refused(403, "Forbidden", "you may not")
+    done, api = cluster.release("--yes", "-o", "json")
+    assert done.exit_code == 1
+    job, one = json.loads(done.stdout)["objects"]
+    assert "you may not" in job["failed"]
+    assert "failed" not in one
+    assert len(api.bodies("PATCH")) == 2
+
+
+def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.answers["GET", JOBS] = refused(403, "Forbidden", "you may not list jobs")
+    done, _ = cluster.release()
+    assert done.exit_code == 2
+    assert "you may not list jobs" in done.output
