@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from extender.core.engine import Engine
 from extender.kube.client import Kube
+from extender.kube.connection import ApiError
 from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
@@ -25,6 +26,7 @@ from extender.runtime.runner import Api, Runner
 
 log = logging.getLogger("muster")
 
+_ASK_AGAIN_S = 1.0
 _LOST = "this replica of Muster does not lead any more; try again"
 
 
@@ -45,7 +47,7 @@ class Replica:
         self._kube = kube
         self._new_core = new_core
         self._new_api = new_api
-        self._followers = followers(kube, runner.dispatch, sight, reader or Reader())
+        self._followers, self._pods = followers(kube, runner.dispatch, sight, reader or Reader())
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
@@ -60,23 +62,39 @@ class Replica:
                 return _keep()
             self._runner.standing_by = True
             group.create_task(follow(self._kube, election, leadership.seen, self._sight))
-            await self._serve_terms(leadership)
+            await self._serve_terms(leadership, group)
 
-    async def _serve_terms(self, leadership: Leadership) -> None:
+    async def _serve_terms(self, leadership: Leadership, group: asyncio.TaskGroup) -> None:
         while True:
             log.info("standing by: in sync, and another replica leads or none does")
             await leadership.change(held=False)
             began = time.perf_counter()
+            self._kube.behind = True
+            catching_up = group.create_task(self._catch_up())
             self._start_over()
             self._runner.act()
             await self._runner.acting.wait()
             log.info("leading as %s, after %.2f s of taking over", leadership.holder, time.perf_counter() - began)
             gc.freeze()
             await leadership.change(held=True)
+            catching_up.cancel()
             log.warning("not leading any more; the Lease was last seen with %s", leadership.holder or "nobody")
             self._start_over()
             self._runner.standing_by = True
             _keep()
+
+    async def _catch_up(self) -> None:
+        """A watch that lags may have yet to show the last Binding of the former leader: until it has, a gang that is
+        whole looks as if its start had broken off."""
+        while True:
+            try:
+                await self._pods.catch_up()
+            except ApiError as error:
+                log.warning("the newest version of the pods is unknown: %s", error)
+                await asyncio.sleep(_ASK_AGAIN_S)
+            else:
+                self._kube.behind = False
+                return
 
     def _start_over(self) -> None:
         self._runner.start_over(self._new_core(), self._new_api(), _LOST)

@@ -20,7 +20,7 @@ from extender.observe.sight import DARK_S, Sight
 from extender.replica import Replica
 from extender.runtime.election import LeaderElection, Leadership, Lease
 from extender.runtime.runner import Runner
-from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, watch
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused, watch
 from tests.running import eventually
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -136,6 +136,24 @@ async def test_it_takes_over_with_everything_that_it_has_followed() -> None:
         assert sorted(await one.writes("PATCH", 2)) == [f"/api/v1/namespaces/team/pods/p{n}/status" for n in (0, 1)]
         assert "muster_leader 1.0" in (await one.client.get("/metrics")).text
         assert (await one.client.get("/readyz")).text == "ok\n"
+
+
+async def test_after_a_takeover_it_lags_behind_until_the_watch_of_pods_shows_what_was_newest_then() -> None:
+    async with replica() as one:
+        await one.until(acting=False)
+        assert not one.kube.behind
+        newest = Answer(body={"metadata": {"resourceVersion": "7"}, "items": []})
+        one.api.on("GET", "/api/v1/pods", refused(500), newest)
+        one.elect("us_1")
+        await one.until(acting=True)
+        assert one.kube.behind
+        await eventually(lambda: [ask.query.get("limit") for ask in one.api.asked].count("1") == 2)
+        assert one.kube.behind, "the watch has shown version 1"
+        bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
+        one.api.on("WATCH", "/api/v1/pods", watch(bookmark, stays_open=True))
+        one.api.end_streams()
+        await eventually(lambda: not one.kube.behind)
+        assert one.runner.acting.is_set()
 
 
 async def test_a_call_that_comes_before_the_news_of_the_election_waits_for_it() -> None:

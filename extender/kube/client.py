@@ -28,6 +28,7 @@ from extender.kube.connection import (
     error_from,
 )
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
+from extender.kube.versions import is_older
 from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")
@@ -83,6 +84,8 @@ class Kube:
         self._connection = connection
         self._may_write = may_write
         self._versions: dict[str, str] = {}
+        self.behind = False
+        """The watch has yet to show the pods as they were when this replica took over: nobody is evicted by that."""
 
     @classmethod
     async def connect(
@@ -113,7 +116,7 @@ class Kube:
         """The pod with that UID was seen at that resource version, or (None) is gone."""
         if version is None:
             self._versions.pop(uid, None)
-        elif not _is_older(version, self._versions.get(uid)):
+        elif not is_older(version, self._versions.get(uid)):
             self._versions[uid] = version
 
     async def call(self, method: str, path: str, **request: Any) -> bytes:
@@ -279,11 +282,6 @@ class Kube:
 
 def _selecting(fields: str) -> dict[str, str]:
     return {"fieldSelector": fields} if fields else {}
-
-
-def _is_older(version: str, known: str | None) -> bool:
-    """Versions of one resource are numbers that grow. What is no number is taken for newer."""
-    return known is not None and version.isdigit() and known.isdigit() and int(version) < int(known)
 
 
 def _pod(namespace: str, name: str) -> str:

@@ -43,11 +43,15 @@ class Follower(Protocol):
         """Dispatch everything that is known, as if it had just been listed."""
 
 
-def followers(kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader) -> list[Follower]:
-    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them."""
-    resources: list[Resource[Any, Event]] = [NODES, GROUPS, CLAIMS, PODS]
+def followers(
+    kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader
+) -> tuple[list[Follower], Reflector[Any, Event]]:
+    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them. And that of
+    the pods."""
+    resources: list[Resource[Any, Event]] = [NODES, GROUPS, CLAIMS]
+    pods: Reflector[Any, Event] = Reflector(kube, PODS, dispatch, sight=sight)
     found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
-    return [JobFollower(kube, dispatch, sight, reader), *found]
+    return [JobFollower(kube, dispatch, sight, reader), *found, pods], pods
 
 
 class JobFollower:

@@ -16,6 +16,7 @@ from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import EventT, Resource, ValueT
+from extender.kube.versions import is_older
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
@@ -57,15 +58,17 @@ class Reflector(Generic[ValueT, EventT]):
         self._pause = pause
         self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
         self._version: str | None = None  # None: what is known may be wrong, list again
+        self._moved = asyncio.Event()
         self._failures = 0
 
     async def run(self) -> None:
         self._sight.heard(self._kind)
         while True:
             try:
-                if self._version is None:
-                    self._version = await self._list()
-                await self._watch(self._version)
+                if (version := self._version) is None:
+                    version = await self._list()
+                    self._move_to(version)
+                await self._watch(version)
             except ApiError as error:
                 await self._recover(error)
 
@@ -73,6 +76,16 @@ class Reflector(Generic[ValueT, EventT]):
     def known(self) -> Iterable[ValueT]:
         """Everything that was last seen."""
         return self._known.values()
+
+    async def catch_up(self) -> None:
+        """Until everything is known that is so now, or was later: a watch can lag for as long as it lasts. Each ends
+        with a bookmark at the latest. Raises ApiError when the API server cannot be asked what is newest.
+        """
+        async with aclosing(self._kube.list_pages(self._resource.path, limit=1)) as pages:
+            newest = (await anext(pages)).resource_version
+        while self._version is None or is_older(self._version, newest):
+            self._moved.clear()
+            await self._moved.wait()
 
     def list_again(self) -> None:
         """What is known was read in a way that holds no more: ``run()`` begins with a list."""
@@ -127,7 +140,7 @@ class Reflector(Generic[ValueT, EventT]):
 
     def _apply(self, change: Change) -> None:
         if change.type == "BOOKMARK":
-            self._version = _meta(change.object).resource_version or self._version
+            self._move_to(_meta(change.object).resource_version)
             return
         meta, value = self._read(change.object)
         uid = meta.uid or ""
@@ -135,7 +148,11 @@ class Reflector(Generic[ValueT, EventT]):
             self._lose(uid)
         else:
             self._see(uid, value)
-        self._version = meta.resource_version or self._version
+        self._move_to(meta.resource_version)
+
+    def _move_to(self, version: str | None) -> None:
+        self._version = version or self._version
+        self._moved.set()
 
     def _see(self, uid: str, value: ValueT) -> None:
         """Most changes are heartbeats and statuses that no decision uses: they end here."""

@@ -74,8 +74,11 @@ class KubeApi:
     async def _evict(self, pod: Evict, timeout_s: float) -> Response:
         """With the grace period that the pod asks for, and say why.
 
-        Not right after an outage: while the API server was away nobody could complete the gang.
+        Not right after an outage: while the API server was away nobody could complete the gang. Nor by a picture that
+        is older than this replica's lead: the gang may be whole.
         """
+        if self._kube.behind:
+            return Response(412, "the watch of pods lags behind, and the gang may be whole")
         if self._kube.was_away(_RECOVERY_S):
             return Response(412, "the API server was away a moment ago, and the gang may become whole yet")
         await self._kube.evict(pod.namespace, pod.name, pod.uid, timeout_s=timeout_s)

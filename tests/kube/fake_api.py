@@ -67,6 +67,11 @@ class FakeApi:
     def bodies(self, method: str) -> list[Any]:
         return [asked.body for asked in self.asked if asked.method == method]
 
+    def end_streams(self) -> None:
+        """Every watch that is open ends."""
+        self._closing.set()
+        self._closing = asyncio.Event()
+
     def close(self) -> None:
         self._closing.set()
 

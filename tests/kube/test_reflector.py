@@ -16,6 +16,7 @@ from extender.kube.reflector import WATCH_S, Reflector
 from extender.kube.resources import GROUPS, NODES, PODS, Resource
 from extender.observe.sight import DARK_S, Sight
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
+from tests.running import eventually
 
 GONE_410 = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
 
@@ -369,3 +370,54 @@ def test_a_page_too_large_to_be_kept_is_asked_for_in_parts(monkeypatch: pytest.M
     limits = [asked.query["limit"] for asked in followed.api.asked if asked.method == "GET"]
     assert limits[:2] == ["500", "250"]
     assert set(limits[1:]) == {"250"}, "what was too much once is not asked for again"
+
+
+def test_it_has_caught_up_when_it_knows_what_was_newest_when_that_was_asked() -> None:
+    """By an object, or by a bookmark where nothing has changed for a while."""
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "20"}}}
+    for newer in (change("ADDED", node("b", 20)), bookmark):
+
+        async def scenario(newer: dict[str, Any] = newer) -> list[str]:
+            story: list[str] = []
+            async with fake_api() as (api, kube):
+                api.on("GET", NODES.path, listed(node("a"), version=7), listed(version=19))
+                api.on("WATCH", NODES.path, watch(change("ADDED", node("c", 18))), watch(newer, stays_open=True))
+                paused = asyncio.Event()
+
+                async def pause(_: float) -> None:
+                    await paused.wait()
+
+                sight = Sight(FakeTime().clock)
+                reflector = Reflector(kube, NODES, lambda event: story.append(told(event)), sight=sight, pause=pause)
+                running = asyncio.create_task(reflector.run())
+                await asyncio.wait_for(reflector.synced.wait(), 20)
+                await asyncio.wait_for(reflector.catch_up(), 20)
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+            return story
+
+        assert asyncio.run(scenario())[:2] == ["+a", "+c"]
+
+
+def test_it_has_not_caught_up_while_the_watch_says_nothing() -> None:
+    async def scenario() -> bool:
+        async with fake_api() as (api, kube):
+            api.on("GET", NODES.path, listed(node("a"), version=7), listed(version=19))
+            api.on("WATCH", NODES.path, watch(change("ADDED", node("c", 18)), stays_open=True))
+            seen = asyncio.Event()
+            reflector = Reflector(
+                kube, NODES, lambda event: seen.set() if told(event) == "+c" else None, sight=Sight(FakeTime().clock)
+            )
+            running = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(reflector.synced.wait(), 20)
+            catching_up = asyncio.create_task(reflector.catch_up())
+            await asyncio.wait_for(seen.wait(), 20)
+            await eventually(lambda: len([one for one in api.asked if one.query.get("limit") == "1"]) == 1)
+            await asyncio.sleep(0)
+            caught_up = catching_up.done()
+            for task in (running, catching_up):
+                task.cancel()
+            await asyncio.gather(running, catching_up, return_exceptions=True)
+            return caught_up
+
+    assert not asyncio.run(scenario())

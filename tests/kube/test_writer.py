@@ -304,6 +304,19 @@ def test_whoever_is_evicted_is_told_why_and_evicted_even_if_nobody_can_be_told()
         assert (event["reason"], event["note"], event["regarding"]["uid"]) == ("Evicted", "never whole", "u")
 
 
+def test_nobody_is_evicted_while_the_watch_of_pods_lags_behind_a_change_of_the_leader() -> None:
+    async def scenario() -> tuple[str, list[Any]]:
+        async with fake_api() as (api, kube):
+            api.on("POST", EVICTION, OK)
+            kube.behind = True
+            answer = await KubeApi(kube).send(Evict("u", "team", "p", "never whole"), 5.0)
+            return answer.detail, api.bodies("POST")
+
+    said, posted = asyncio.run(scenario())
+    assert "lags behind" in said
+    assert posted == []
+
+
 def test_writes_that_are_sent_again_are_counted_by_kind() -> None:
     async def scenario() -> list[str]:
         time = FakeTime()
