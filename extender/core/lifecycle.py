@@ -108,7 +108,10 @@ class Lifecycle:
             self._revocations.lose(workload, member, now)
         members.show(member)
         self._steering.settle(workload, member)
-        if placed and not (release.complete or workload.releasing or members.started) and not workload.seated:
+        # A slot of an admitted job keeps its node for the next pod.
+        admitted = workload.job is not None and workload.job.plan is not None
+        started = release.complete or workload.releasing or members.started
+        if placed and not (admitted or started or workload.seated):
             why = "a member was deleted before the gang could start"
             self._revocations.revoke(workload, why, now, Cause.MEMBER_LOST)
 

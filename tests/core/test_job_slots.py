@@ -72,3 +72,17 @@ def test_why_it_waits_is_told_again_after_a_restart() -> None:
     script.feed_synced()
     script.advance(5)
     assert [one.code for one in script.effects if isinstance(one, Report)] == ["Held"]
+
+
+def test_a_pod_that_is_lost_before_the_start_is_awaited_anew() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    one, other = train.create()
+    script.bind_all([one], expires_s=600)
+    script.change(other, deleting=True)
+    script.gone(script.pods[other.uid])
+    del train.pods[other.uid]
+    again = train.create()
+    assert not train.stops, "its slot keeps its node"
+    script.run(again)
+    assert len(script.bound([one, *again])) == 2
