@@ -38,7 +38,7 @@ class Commit:
     def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
         state, seats = self._state, list(zip(plan.pods, plan.nodes.values(), strict=True))
-        workload.fill(going_on=len(seats) > _AT_ONCE)
+        workload.filling = len(seats) > _AT_ONCE
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
             if at:
@@ -48,10 +48,10 @@ class Commit:
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (state.claims.changes, workload.version)
                 if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
-                    workload.fill(going_on=False)
+                    workload.filling = False
                     return self._give_up(workload, now)
             self._fill(workload, some, now)
-        workload.fill(going_on=False)
+        workload.filling = False
         if not workload.whole:
             turned(state, workload, Turn.PLANNED, now)
             text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {self._steering.outlook}"

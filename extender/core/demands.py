@@ -26,7 +26,7 @@ class Demands:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
         members, version = workload.members, workload.version
         demand = Demand(version, problem(workload, self._state))
-        workload.demands(demand)
+        workload.demand = demand
         if demand.trouble is not None:
             return
         found: list[Pod] = []
@@ -56,7 +56,7 @@ class Demands:
         content = (workload.lacking, counts, tuple(workload.retries.nodes), tuple(workload.reserved), tied)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
-        workload.demands(Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape))
+        workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
 
 
 def shape_of(pod: Pod) -> tuple[Requests, Selection, Topology]:

@@ -72,7 +72,7 @@ class Revocations:
             if not state.claims.overcommitted(node, claim.requests):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
-                workload.unsettle(node)
+                workload.unsettled[node] = None
             else:
                 why = f"the room planned on node {node} was taken by another pod"
                 self.revoke(workload, why, now, Cause.ROOM_TAKEN)
@@ -91,7 +91,7 @@ class Revocations:
             if state.claims.admits(node, pod.selection):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
-                workload.unsettle(node)
+                workload.unsettled[node] = None
             else:
                 why = f"node {node} is gone, not ready or closed to the gang"
                 self.revoke(workload, why, now, Cause.NODE_CHANGED)
@@ -119,7 +119,7 @@ class Revocations:
             if (unfit := self._state.unfit(member.pod, member.node)) is not None:
                 return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)
         if not workload.doubtful:
-            workload.settle_nodes()
+            workload.unsettled.clear()
 
     def extend(self, workload: Workload, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""

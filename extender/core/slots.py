@@ -6,7 +6,7 @@ says which pods to expect: such a slot is planned by its template, and keeps its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from extender.core.member import Stage
@@ -33,10 +33,6 @@ class Slots:
     def reached(self, stage: Stage) -> int:
         """How many have come at least so far."""
         return self._counts[Stage.BOUND] if stage is Stage.BOUND else sum(self._counts[stage:])
-
-    def stages(self) -> Iterator[tuple[SlotKey, Stage]]:
-        for slot, pods in self._stages.items():
-            yield slot, max(pods.values())
 
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""

@@ -93,17 +93,6 @@ class Workload:
         del self.reserved[slot]
         self.nudges += 1
 
-    def unsettle(self, node: str) -> None:
-        """The node has changed: what is promised there is looked at when nothing is on its way."""
-        self.unsettled[node] = None
-
-    def settle_nodes(self) -> None:
-        self.unsettled.clear()
-
-    def demands(self, demand: Demand) -> None:
-        """What it asks of the planner."""
-        self.demand = demand
-
     def wait_until(self, plan_deadline: float) -> None:
         """So long may kube-scheduler take to take its placement up."""
         self.plan_deadline = plan_deadline
@@ -111,10 +100,6 @@ class Workload:
     def sweep(self, at: float) -> None:
         """Have a look then whether nominations that were to be cleared are; 0: no need to."""
         self.sweep_at = at
-
-    def fill(self, *, going_on: bool) -> None:
-        """Whether its slots are being given their nodes, some at a time: no gate comes off before all have one."""
-        self.filling = going_on
 
     def begin(self, now: float | None) -> None:
         """The first member of a gang that is yet to start was seen; None: it has started."""
