@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from policies.model import Pod
+
 
 class KeptOut:
-    """``pods``: UIDs. ``reopened``: nodes."""
+    """``pods``: by UID, as kube-scheduler has shown them: the watch may have yet to. ``reopened``: nodes."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, None] = {}
+        self.pods: dict[str, Pod] = {}
         self.reopened: dict[str, None] = {}
 
-    def add(self, uid: str) -> None:
-        self.pods[uid] = None
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
 
     def drop(self, uid: str) -> None:
         self.pods.pop(uid, None)

@@ -34,7 +34,7 @@ class Singles:
             and not ((row := view.rows.get(node)) is not None and roomy[row])
         }
         if refused:
-            state.kept_out.add(pod.uid)
+            state.kept_out.add(pod)
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
@@ -43,9 +43,9 @@ class Singles:
         state = self._state
         reopened = state.kept_out.take_reopened()
         takes: dict[tuple[Requests, Selection], bool] = {}
-        for uid in list(state.kept_out.pods) if reopened else ():
-            pod = state.pods.get(uid)
-            if pod is None or pod.node or not pod.live:
+        for uid, shown in list(state.kept_out.pods.items()) if reopened else ():
+            pod = state.pods.get(uid, shown)
+            if pod.node or not pod.live:
                 state.kept_out.drop(uid)
                 continue
             kind = pod.requests, pod.selection

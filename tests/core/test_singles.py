@@ -173,3 +173,11 @@ def test_a_binding_that_was_in_doubt_and_is_asked_for_again_keeps_its_room() -> 
     script.post(alone)
     script.advance(15)
     assert script.reason("train") == "NoRoom"
+
+
+def test_a_single_that_was_refused_before_the_watch_shows_it_is_woken_as_well() -> None:
+    alone, pods = single("alone", gpus=8), gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.filter(alone) == ()
+    script.gone(pods[1])
+    assert script.woken == ["alone"]
