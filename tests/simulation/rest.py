@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from extender.core.effects import Evict, Nominate, PostBinding, Ungate
 from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering import SteeringMode
-from policies.model import GANG_GATE, GroupKey, Pod
+from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
@@ -45,8 +45,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     room = left_over(world.api.nodes, world.api.pods.values())
     for pod in world.api.pods.values():
         idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
-        nodes = [node for node in room if takes(world.api.nodes, room, pod, node)]
-        if pod.group_key is None and idle and nodes:
+        if pod.group_key is None and idle and (nodes := open_to(pod, world.api.nodes, world.api.pods.values())):
             yield f"pod {pod.name} waits, and has room on {nodes[0]}"
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
     # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
@@ -54,6 +53,13 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, referee, room, key, pods, plan)
+
+
+def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[str]:
+    """Where a pod of no gang has room: kube-scheduler keeps some for others that it has nominated."""
+    others = [other for other in nominated(pods) if other.uid != pod.uid]
+    room = beside(left_over(nodes, pods), others, pod.priority)
+    return [node for node in room if takes(nodes, room, pod, node)]
 
 
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:

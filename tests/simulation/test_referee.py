@@ -24,6 +24,7 @@ from policies.model import Node, Pod, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import Fairness
+from tests.simulation.rest import open_to
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import RELEASE, Shown
@@ -196,3 +197,12 @@ def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> No
         clears = [nomination(pod, None) for pod in pods] if cleared else []
         said = life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN), *clears)
         assert bool(said) is not cleared
+
+
+def test_room_that_kube_scheduler_keeps_for_a_nominated_pod_is_open_to_those_of_higher_priority_only() -> None:
+    nodes = {one.name: one for one in cluster("a: 1x8")}
+    keeper = single("keeper", gpus=8, priority=5, nominated_node="a-0")
+    for priority, there in ((0, []), (5, []), (10, ["a-0"])):
+        pod = single("waits", priority=priority)
+        assert open_to(pod, nodes, [keeper, pod]) == there
+    assert open_to(keeper, nodes, [keeper]) == ["a-0"]
