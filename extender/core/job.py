@@ -89,7 +89,7 @@ class JobRecord:
         self.planned = PodSets(
             self.seen.key,
             tuple(
-                replace(one, count=sum(one.slot(index) in plan for index in range(one.count)))
+                replace(one, left_out=frozenset(at for at in range(one.count) if one.slot(at) not in plan))
                 for one in self.seen.podsets.podsets
             ),
         )

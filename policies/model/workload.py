@@ -19,6 +19,7 @@ class PodSet:
     ``template``: its ``owner`` and ``series`` are those that the pods will have, so that each of them fills its slot.
     The series is the podset's name. ``indexed``: its pods say which slot is theirs; else each takes one that is free.
     ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
+    ``left_out``: numbers of pods that will not come, or that nothing is planned for.
     """
 
     template: Pod
@@ -26,6 +27,7 @@ class PodSet:
     minimum: int
     indexed: bool = True
     wave: int = 0
+    left_out: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -37,7 +39,7 @@ class PodSet:
     def pods(self) -> Iterator[Pod]:
         """What will come, by slot. The UIDs are no pod's."""
         one = self.template
-        for index in range(self.count):
+        for index in (index for index in range(self.count) if index not in self.left_out):
             yield replace(one, uid=f"slot:{one.owner}{one.series}/{index}", name=f"{one.name}-{index}", index=index)
 
 

@@ -70,7 +70,8 @@ class Controlled:
         pods: list[Pod] = []
         for podset in self.seen.podsets.podsets:
             taken = {pod.index for pod in self.pods.values() if pod.series == podset.name and pod.live}
-            for number, pod in enumerate(podset.pods()):
+            for pod in podset.pods():
+                number = pod.index
                 if number in taken or len(pods) == only:
                     continue
                 self._made += 1

@@ -86,3 +86,20 @@ def test_a_pod_that_is_lost_before_the_start_is_awaited_anew() -> None:
     assert not train.stops, "its slot keeps its node"
     script.run(again)
     assert len(script.bound([one, *again])) == 2
+
+
+def test_pods_that_have_finished_in_an_earlier_start_are_not_waited_for() -> None:
+    script = Script(*cluster("a: 4x8"))
+    seen = job(4)
+    (podset,) = seen.podsets.podsets
+    left = replace(podset, minimum=2, left_out=frozenset({0, 2}))
+    train = Controlled(script, replace(seen, podsets=replace(seen.podsets, podsets=(left,))))
+    [start] = train.starts
+    assert [bool(node) for node in start.plan[""]] == [False, True, False, True]
+    assert start.minimum == 2
+    pods = train.create()
+    assert [pod.index for pod in pods] == [1, 3]
+    assert [script.planned(pod) for pod in pods] == [start.plan[""][1], start.plan[""][3]]
+    script.run(pods)
+    train.wait(script.core.state.limits.creation_s + 60)
+    assert (script.reason("job"), train.stops) == ("Running", [])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
+from extender.kube.kinds.keys import PLAN
+from extender.kube.kinds.kind import Kind, Object, Template, count_in, found, part_of
+from extender.kube.kinds.plan import MOST_PODS, plan_from
 
+_COMPLETED, _SUCCEEDED = "status.completedIndexes", "status.succeeded"
 CONTROLLER = "kubernetes.io/job-controller"
 
 
@@ -24,7 +27,28 @@ def size_of(spec: Object, mode: str = "NonIndexed") -> tuple[int, bool]:
 def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     count, indexed = size_of(spec)
-    yield Template("", part_of(spec, "template"), ("",), count, indexed)
+    nodes = _planned(obj)
+    done = frozenset[int]()
+    if indexed:
+        # What finishes while the job runs has a node, and keeps its slot.
+        done = frozenset(at for at in _completed(obj) if at < count and not (at < len(nodes) and nodes[at]))
+    elif succeeded := count_in(part_of(obj, "status") if obj.get("status") else {}, "succeeded", 0):
+        left = count_in(spec, "completions", count + succeeded) - succeeded
+        count = min(count, max(left, len(nodes)))
+    yield Template("", part_of(spec, "template"), ("",), count, indexed, done=done)
+
+
+def _planned(obj: Object) -> tuple[str, ...]:
+    said = next(found(obj, "metadata.annotations"), None) or {}
+    return (plan_from(said.get(PLAN)) or {}).get("", ())
+
+
+def _completed(obj: Object) -> Iterator[int]:
+    """The indexes in ``status.completedIndexes``: numbers and ranges, such as "1,3-5,7"."""
+    for part in str(next(found(obj, _COMPLETED), None) or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            yield from range(int(first), min(int(last or first), MOST_PODS) + 1)
 
 
 JOB = Kind(
@@ -40,4 +64,5 @@ JOB = Kind(
     managers=(CONTROLLER,),
     frozen=True,
     min_parallelism=True,
+    progress=(_COMPLETED, _SUCCEEDED),
 )

@@ -23,7 +23,8 @@ class Template:
     ``count``: pods of each podset. ``indexed``: a pod says by a label which slot is its own; that of the first slot is
     ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
     reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
-    ``added``: init containers that its controller gives to the pods.
+    ``added``: init containers that its controller gives to the pods. ``done``: slots whose pods had finished well when
+    the job was started last, or have by now while it is suspended: they do not come again.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Template:
     emptied: bool = False
     first_index: int = 0
     added: tuple[Object, ...] = ()
+    done: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Kind:
     many of its pods (or of its Jobs) are there; ``ran``: how many run or have run. ``frozen``: its templates may be
     written only while it is suspended. ``managed_by``: the field by which somebody else can be named to look after it;
     ``managers``: who may stand there. ``min_parallelism``: Kueue's annotation for the least number of pods is read.
+    ``progress``: what ``templates`` reads of the status.
     """
 
     version: str
@@ -60,6 +63,7 @@ class Kind:
     managers: tuple[str, ...]
     frozen: bool = False
     min_parallelism: bool = False
+    progress: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:

@@ -12,7 +12,7 @@ from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.keys import GANG, HOLD, MIN_PARALLELISM, OWN, PLAN, QUEUES
-from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.template import Kept, bare, is_marked
 from extender.kube.objects import UNDECODABLE, Meta, PodObject
@@ -80,7 +80,8 @@ class Reader:
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
         """Most changes of a job are of its status: what its spec says is read once for each generation of it."""
         generation = obj["metadata"].get("generation")
-        version = generation, meta.labels, meta.annotations
+        progress = tuple(value for path in kind.progress for value in found(obj, path))
+        version = generation, meta.labels, meta.annotations, progress
         known = self._said.pop(owner.uid, None)
         if generation is None or known is None or known[0] != version or known[1] is not self.completion:
             known = version, self.completion, self._read(kind, obj, meta, owner)
@@ -104,12 +105,13 @@ class Reader:
         self, kind: Kind, meta: Meta, key: GroupKey, owner: Controller, templates: list[Template]
     ) -> tuple[GroupKey, tuple[PodSet, ...], str]:
         total = sum(template.count * len(template.series) for template in templates)
-        if not 0 < total <= MOST_PODS:
-            raise UnreadableJobError(TOO_MANY_PODS.format(f"{total:,}") if total else NO_PODS)
+        left = total - sum(len(template.done) for template in templates)
+        if left < 1 or total > MOST_PODS:
+            raise UnreadableJobError(TOO_MANY_PODS.format(f"{total:,}") if left > 0 else NO_PODS)
         kept = kept_of(meta)
         pods = [_decoded(bare(template, kept.get(template.name, {}))) for template in templates]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
-        minimum = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
+        minimum = min(left, _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total))
         problems: list[str] = []
         shapes: list[Pod] = []
         for pod in pods:
@@ -221,11 +223,18 @@ def _shape(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Met
 def _sets(templates: list[Template], shapes: list[Pod], minimum: int) -> Iterator[PodSet]:
     """The least number of pods is taken from the last podsets first, and one pod of each stays while that is enough."""
     sets = [
-        PodSet(replace(shape, series=name), template.count, template.count, template.indexed, template.wave)
+        PodSet(
+            replace(shape, series=name),
+            template.count,
+            template.count - len(template.done),
+            template.indexed,
+            template.wave,
+            template.done,
+        )
         for template, shape in zip(templates, shapes, strict=True)
         for name in template.series
     ]
-    spare = sum(one.count for one in sets) - minimum
+    spare = sum(one.minimum for one in sets) - minimum
     for least in (1, 0):
         for at in reversed(range(len(sets))):
             fewer = min(spare, max(0, sets[at].minimum - least))

@@ -18,6 +18,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from tests.kube.kinds.jobs import SUSPENDED, started, stored
 from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_training import PI, PYTORCH
 
@@ -32,7 +33,7 @@ JUNK: tuple[Any, ...] = (
         0.5,
         "",
         "x",
-        "\u0000\ud800",
+        "\u0000\U0001f600",
         [],
         [None],
         ["x"],
@@ -47,6 +48,9 @@ JUNK: tuple[Any, ...] = (
     {"annotations": {"muster.dev/workload": 3, "muster.dev/nodes": None}},
     {"annotations": {"muster.dev/plan": '{"": "x*9999999999999999999"}', "muster.dev/own": '{"": {"affinity": 3}}'}},
 )
+
+
+STATUS = SUSPENDED | {"succeeded": 1, "completedIndexes": "0", "active": 0}
 
 
 def kind_of(obj: Object) -> Kind:
@@ -78,10 +82,14 @@ def treat(obj: Object) -> None:
         clean(kind, obj)
 
 
-@pytest.mark.parametrize("manifest", [INDEXED, WORKERS, PYTORCH, PI], ids=["Job", "JobSet", "PyTorchJob", "MPIJob"])
+@pytest.mark.parametrize(
+    "manifest",
+    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI],
+    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob"],
+)
 def test_junk_at_every_place(manifest: str) -> None:
     random = Random(manifest)  # noqa: S311
-    for base in (stored(manifest), started(kind_of(stored(manifest)), stored(manifest)) | {"status": SUSPENDED}):
+    for base in (stored(manifest), started(kind_of(stored(manifest)), stored(manifest)) | {"status": STATUS}):
         for at in range(len(list(places(base)))):
             for junk in random.sample(JUNK, 4):
                 obj = deepcopy(base)

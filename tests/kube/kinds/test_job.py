@@ -365,3 +365,40 @@ def test_a_spec_is_read_once_and_again_when_anything_that_it_rests_on_changes() 
         assert reader.read(JOB, obj).podsets == first.podsets
     reader.completion = Completion({"team": (LimitItem("Container", default_request={"memory": "1Gi"}),)})
     assert dict(reader.read(JOB, obj).podsets.podsets[0].template.requests)["memory"] == 2**30
+
+
+def test_what_has_finished_before_it_starts_again_does_not_come_again() -> None:
+    job = read(JOB, stored(INDEXED, completedIndexes="0,2-3", succeeded=3, **SUSPENDED))
+    (podset,) = job.podsets.podsets
+    assert [pod.index for pod in podset.pods()] == [1, 4]
+    assert (podset.count, job.podsets.minimum) == (5, 2)
+    again = started(
+        JOB, stored(INDEXED, completedIndexes="0,2-3", succeeded=3, **SUSPENDED), {"": ("", "a", "", "", "b")}
+    )
+    assert template(again)["metadata"]["annotations"]["muster.dev/nodes"] == ",a,,,b"
+    assert template(again)["metadata"]["annotations"]["muster.dev/min-member"] == "2"
+    again["status"] = {"completedIndexes": "0-3", "succeeded": 4, "active": 1}
+    assert read(JOB, again).podsets == job.podsets, "what finishes while it runs keeps its slot"
+
+
+def test_without_indexes_only_those_that_are_left_come() -> None:
+    waiting = stored(PI, succeeded=1, **SUSPENDED)
+    job = read(JOB, waiting)
+    assert (sizes(job), job.podsets.minimum) == ({"": 2}, 2)
+    again = started(JOB, waiting, {"": ("a", "b")})
+    again["status"] = {"succeeded": 2, "active": 1}
+    assert read(JOB, again).podsets == job.podsets
+    again["spec"]["parallelism"] = 1
+    assert sizes(read(JOB, again)) == {"": 1}, "its user has made it smaller"
+    queue = stored(PI, succeeded=1, **SUSPENDED)
+    queue["spec"]["completions"] = None
+    assert sizes(read(JOB, queue)) == {"": 3}, "nobody says how many there are to be"
+
+
+@pytest.mark.parametrize("said", ["", "x", "-1", "1-x", "9-0", "7-99999999999", None, 7])
+def test_what_names_no_index_of_its_own_changes_nothing(said: Any) -> None:
+    assert read(JOB, stored(INDEXED, completedIndexes=said)).podsets == read(JOB, stored(INDEXED)).podsets
+
+
+def test_nothing_is_left_of_a_job_whose_indexes_have_all_finished() -> None:
+    assert read(JOB, stored(INDEXED, completedIndexes="0-99999999999", **SUSPENDED)).problem == NO_PODS

@@ -1,0 +1,162 @@
+"""Each project's own manifests, plus a queue, with its own controller and Muster: all of a job's pods run, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import start_controller
+from devcluster.muster import install_gate, install_job_admission, start_muster
+from extender.kube.convert import pod_from
+from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import KINDS
+from extender.kube.objects import PodObject
+from policies.model import Job, Pod
+from tests.integration.team import Team
+from tests.integration.test_kinds import CONTROLLERS
+from tests.kube.kinds.test_job import INDEXED, PI
+from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_training import PI as MPI_PI
+from tests.kube.kinds.test_training import PYTORCH
+
+PATIENCE_S = 180.0
+MANIFESTS = {"Indexed Job": INDEXED, "Job": PI, "JobSet": WORKERS, "PyTorchJob": PYTORCH, "MPIJob": MPI_PI}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        start_muster(running)
+        install_gate(running)
+        install_job_admission(running)
+        for name in CONTROLLERS.values():
+            start_controller(running, name)
+        running.add_nodes(9)
+        yield running
+
+
+class Managed:
+    """A job as its author has applied it, in a namespace of its own."""
+
+    def __init__(self, cluster: Cluster, manifest: str) -> None:
+        self._api = cluster.api
+        self._team = Team(cluster)
+        obj = yaml.safe_load(manifest)
+        (obj["spec"].get("runPolicy") or obj["spec"]).pop("suspend")
+        self.kind: Kind = next(kind for kind in KINDS if kind.name == obj["kind"])
+        if self.kind.name == "Job":
+            # Both are the API server's.
+            del obj["spec"]["template"]["metadata"]
+            obj["spec"].pop("selector", None)
+        self._path = self.kind.path_of(self._team.name, obj["metadata"]["name"])
+        self._api.create(self._path.rpartition("/")[0], obj)
+
+    def now(self) -> Job:
+        return self._read(self._api.get(self._path))
+
+    def until_noted(self, code: str) -> None:
+        """Wait until an Event with that reason is about the job."""
+
+        def told(events: list[Object]) -> bool:
+            return any(
+                event["reason"] == code and event["regarding"]["kind"] == self.kind.name
+                for event in events
+                if event.get("reportingController") == "muster.dev/extender"
+            )
+
+        self._api.wait_for(f"/apis/events.k8s.io/v1/namespaces/{self._team.name}/events", told, PATIENCE_S)
+
+    def until_running(self, count: int, but: frozenset[str] = frozenset()) -> list[Pod]:
+        """Wait until there are so many pods, and others than those, and each has a node."""
+
+        def run(found: list[Object]) -> bool:
+            pods = self._live(found)
+            return len(pods) == count and all(pod.node and pod.uid not in but for pod in pods)
+
+        return self._live(self._api.wait_for(self._team.pods, run, PATIENCE_S))
+
+    def pods(self) -> list[Pod]:
+        return self._live(self._api.list(self._team.pods))
+
+    def succeed(self, pod: Pod) -> None:
+        """Its containers have ended well."""
+        self._api.patch(
+            f"{self._team.pods}/{pod.name}", {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}}
+        )
+
+    def until(self, holds: Callable[[Object], bool]) -> None:
+        """Wait until the object is so."""
+        self._api.wait_for(self._path, lambda obj: obj is not None and holds(obj), PATIENCE_S)
+
+    def suspend(self) -> None:
+        path: Object = {"suspend": True}
+        for part in reversed(self.kind.suspend.split(".")[:-1]):
+            path = {part: path}
+        self._api.patch(self._path, path)
+
+    def delete(self) -> None:
+        self._api.delete(self._path, {"propagationPolicy": "Background"})
+        self._api.wait_for(self._team.pods, lambda pods: not pods, PATIENCE_S)
+
+    def _live(self, found: list[Object]) -> list[Pod]:
+        pods = [pod_from(msgspec.convert(one, PodObject)) for one in found]
+        return [pod for pod in pods if pod.live]
+
+    def _read(self, obj: Object) -> Job:
+        return Reader().read(self.kind, obj)
+
+
+def close(cluster: Cluster, *, closed: bool) -> None:
+    for node in cluster.api.list("/api/v1/nodes"):
+        cluster.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"unschedulable": closed}})
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
+    close(cluster, closed=True)
+    managed = Managed(cluster, MANIFESTS[name])
+    managed.until_noted("NoRoom")
+    assert (managed.now().suspended, managed.pods()) == (True, [])
+    close(cluster, closed=False)
+    total = sum(podset.count for podset in managed.now().podsets.podsets)
+    first = managed.until_running(total)
+    check_nodes(managed.now(), first)
+    managed.suspend()
+    second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
+    check_nodes(managed.now(), second)
+    managed.delete()
+
+
+@pytest.mark.parametrize("name", ["Indexed Job", "Job"])
+def test_what_has_finished_is_not_waited_for_when_the_rest_starts_again(cluster: Cluster, name: str) -> None:
+    managed = Managed(cluster, MANIFESTS[name])
+    total = sum(podset.count for podset in managed.now().podsets.podsets)
+    first = managed.until_running(total)
+    managed.succeed(first[0])
+    managed.until(lambda obj: obj["status"].get("succeeded") == 1)
+    managed.suspend()
+    second = managed.until_running(total - 1, but=frozenset(pod.uid for pod in first))
+    check_nodes(managed.now(), second)
+    for pod in second:
+        managed.succeed(pod)
+    managed.until(lambda obj: any(one["type"] == "Complete" for one in obj["status"].get("conditions", ())))
+    managed.delete()
+
+
+def check_nodes(job: Job, pods: list[Pod]) -> None:
+    """Each pod runs where the plan on its job says."""
+    assert job.plan is not None
+    for pod in pods:
+        nodes = job.plan[pod.series]
+        indexed = next(podset.indexed for podset in job.podsets.podsets if podset.name == pod.series)
+        if indexed:
+            assert pod.index is not None
+            assert pod.node == nodes[pod.index]
+        else:
+            assert pod.node in nodes
