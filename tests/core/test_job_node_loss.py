@@ -1,0 +1,78 @@
+"""A job that loses a node runs again, whole and in one domain, wherever in its life that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from extender.core.limits import Limits
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+SIZE = 4
+
+
+def silent(script: Script, node: str) -> None:
+    """Its kubelet does not answer: the Node stays, with the taint that the control plane writes."""
+    known = script.core.state.claims.nodes[node]
+    script.see(replace(known, ready=False))
+
+
+def deleted(script: Script, node: str) -> None:
+    script.drop(node)
+
+
+def planned(train: Controlled) -> None:
+    """Started, and no pod of it exists."""
+
+
+def starting(train: Controlled) -> None:
+    """Half of its pods exist and are held."""
+    for pod in train.create(only=SIZE // 2):
+        train.script.bind(pod)
+
+
+def created(train: Controlled) -> None:
+    """All pods exist, and none is bound."""
+    train.create()
+
+
+def running(train: Controlled) -> None:
+    train.run()
+
+
+@pytest.mark.parametrize("lose", [silent, deleted])
+@pytest.mark.parametrize("reach", [planned, starting, created, running])
+def test_it_runs_again_elsewhere(reach: Callable[[Controlled], None], lose: Callable[[Script, str], None]) -> None:
+    script = Script(*cluster("a: 4x8", "b: 5x8"), limits=Limits(node_loss_s=2))
+    train = Controlled(script, job(SIZE, level="clique"))
+    reach(train)
+    lost = train.starts[0].plan[""][0]
+    lose(script, lost)
+    train.wait(8)
+    if train.pods:
+        stop(train, lost if lose is silent else "")
+        train.wait(5)
+    assert len(train.stops) == 1, train.stops
+    assert lost in train.stops[0]
+    again = train.starts[-1]
+    assert len(train.starts) == 2, script.message("job")
+    assert lost not in again.plan[""]
+    assert len({node[0] for node in again.plan[""]}) == 1, "in one clique"
+    pods = train.run()
+    assert len(script.bound(pods)) == SIZE
+    assert script.reason("job") == "Running"
+
+
+def stop(train: Controlled, silent: str) -> None:
+    """Its controller has deleted its pods. Those on the silent node stay: nobody says that they are gone."""
+    script = train.script
+    stay = [uid for uid in train.pods if silent and script.pods[uid].node == silent]
+    for uid in stay:
+        script.change(script.pods[uid], deleting=True)
+        del train.pods[uid]
+    train.delete()
+    train.show(stopped=True)
