@@ -30,7 +30,9 @@ def report(state: State, workload: Workload, now: float) -> None:
     about = (telling.surplus is not None and members.unplaced()) or workload.live
     first = min(about, key=lambda pod: pod.rank, default=None)
     member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
-    owner = owner if workload.job is None else workload.job.seen.owner
+    if workload.job is not None:
+        # People look at the job, and an Event costs the API server half of what a Binding does.
+        member, owner = None, workload.job.seen.owner
     said = telling.reason.code, telling.reason.message, telling.reason.warning
     group = workload.group.uid if workload.group else None
     state.out.append(Report(workload.key, group, member, *said, len(members.live), len(members.bound), owner))

@@ -26,7 +26,7 @@ from extender.core.stamps import (
 )
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import GANG, HOLD, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
@@ -75,6 +75,7 @@ WRITTEN_ON_JOBS = {
     f"`{MIN_MEMBER}`.",
     NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
     "nodes are required node affinity instead, where the kind of job allows it.",
+    LED: "Label of a pod template that has that node affinity: the admission policies leave its pods alone.",
 }
 """What Muster writes on a job that it starts, as annotations, and takes off when it is suspended again."""
 

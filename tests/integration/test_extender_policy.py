@@ -26,6 +26,7 @@ from tests.test_extender_policy import STAMPS as BY_BINDINGS
 
 TEAM = "team"
 TIMEOUT_S = 30.0
+ATTEMPTS, CONFLICT = 10, 409
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -63,7 +64,9 @@ class Extender:
         return asyncio.run(connected())
 
     def write(self, effect: Asked) -> None:
-        answer = self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S))
+        """As the driver does: again, while somebody else has written to the object in between."""
+        answers = (self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S)) for _ in range(ATTEMPTS))
+        answer = next(answer for answer in answers if answer.status != CONFLICT)
         assert answer == OK, answer
 
     def patch(self, path: str, body: Object) -> None:

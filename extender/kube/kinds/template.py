@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import NODES, WORKLOAD
+from extender.kube.kinds.keys import LED, NODES, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
 
 MOST_TERMS = 8
@@ -36,7 +36,7 @@ def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequenc
     if _has_affinity(pod):
         kept[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
-    _lead(template, nodes, free=_AFFINITY not in kept)
+    _lead(template, nodes, free=_AFFINITY not in kept and LED not in labels)
     return kept
 
 
@@ -55,7 +55,7 @@ def take_off(pod: Object, kept: Kept, *, emptied: bool = False) -> None:
         else:
             del annotations[key]
     if written and _AFFINITY not in kept:
-        _free(pod)
+        _free(pod, meta, kept)
     if not annotations and "annotations" not in kept:
         del meta["annotations"]
     if not meta and "metadata" not in kept:
@@ -81,7 +81,7 @@ def is_marked(template: Template) -> bool:
     return bool(annotations.get(WORKLOAD) or annotations.get(NODES))
 
 
-_PLACES = {"metadata": "metadata", "annotations": "metadata.annotations"}
+_PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "labels": "metadata.labels"}
 
 
 def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> None:
@@ -101,6 +101,8 @@ def _bind(pod: Object, names: tuple[str, ...]) -> None:
     if names:
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
         put(pod, f"spec.{_AFFINITY}.nodeAffinity.{_REQUIRED}", {"nodeSelectorTerms": terms})
+        labels = next(found(pod, "metadata.labels"), None) or {}
+        put(pod, "metadata.labels", {**labels, LED: "true"})
 
 
 def _has_affinity(pod: Object) -> bool:
@@ -110,8 +112,11 @@ def _has_affinity(pod: Object) -> bool:
     return {} in (affinity, node) or (isinstance(node, dict) and node.get(_REQUIRED) is not None)
 
 
-def _free(pod: Object) -> None:
-    """Take the node affinity off that names nothing but nodes."""
+def _free(pod: Object, meta: Object, kept: Kept) -> None:
+    """Take the node affinity off that names nothing but nodes, and the label that says so."""
+    labels = meta.get("labels")
+    if isinstance(labels, dict) and labels.pop(LED, None) is not None and not labels and "labels" not in kept:
+        del meta["labels"]
     spec = pod.get("spec")
     affinity = spec.get(_AFFINITY) if isinstance(spec, dict) else None
     node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
