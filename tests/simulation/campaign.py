@@ -10,8 +10,10 @@ from functools import partial
 from extender.core.effects import Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
 from policies.model import Pod
+from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
+from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
@@ -52,7 +54,7 @@ class Run:
         self._waiting: dict[type, list[Fault]] = {}
         for fault in plan.faults:
             if fault.moment:
-                self._waiting.setdefault(MOMENTS[fault.moment], []).append(fault)
+                self._waiting.setdefault((MOMENTS | JOB_MOMENTS)[fault.moment], []).append(fault)
         self.referee = Referee(plan.terms, every=every)
         self.world = World(
             plan.seed,
@@ -64,7 +66,9 @@ class Run:
             watcher=self._watch,
             process=partial(CuriousExtender, self.referee),
             writes_at_once=plan.writes_at_once,
-            kinds=tuple(kind for kind in Kind if kind is not Kind.JOBS),
+            pod_rate=plan.batch.pod_rate,
+            polices=plan.batch.polices,
+            kinds=tuple(kind for kind in Kind if plan.batch.jobs or kind is not Kind.JOBS),
         )
         self.referee.attach(self.world)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
@@ -76,6 +80,8 @@ class Run:
         clock = self.world.clock
         for at, spec in self.plan.jobs:
             clock.at(BEGIN_S + at, partial(self.world.jobs.submit, spec))
+        for at, job in self.plan.batch.jobs:
+            clock.at(BEGIN_S + at, partial(self.world.api.set_job, job))
         for fault in self.plan.faults:
             if not fault.moment:
                 clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
@@ -85,12 +91,20 @@ class Run:
         self.trouble.heal()
         self._come_to_rest()
         # Whatever runs ends now, round by round, until everybody has had a turn.
-        while running := [job for job in self.world.jobs.jobs.values() if job.productive_since is not None]:
-            for job in running:
-                if not job.ended:
-                    self.world.jobs.finish(job)
+        while self._end_what_runs():
             self._come_to_rest()
         return Tally(self._steps, self.referee.events, self._struck)
+
+    def _end_what_runs(self) -> bool:
+        world = self.world
+        running = [job for job in world.jobs.jobs.values() if job.productive_since is not None]
+        for job in running:
+            if not job.ended:
+                world.jobs.finish(job)
+        batch = world.controller.running
+        for one in batch:
+            world.controller.finish(one)
+        return bool(running or batch)
 
     def _come_to_rest(self) -> None:
         """Until nothing is written or tried any more; then everything must be in order."""
@@ -124,7 +138,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS)[what](self.trouble)
+        (FAULTS | SHARP_FAULTS | JOB_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

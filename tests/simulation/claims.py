@@ -24,6 +24,7 @@ from extender.core.events import (
 )
 from extender.core.turns import Turn
 from policies.model import GroupKey, Pod
+from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts
 from tests.simulation.shown import RELEASE, Shown
 from tests.simulation.sight import Room, take
@@ -35,7 +36,8 @@ class Claims:
     ``grace_s``: how long a half-released gang has the room of a lost member kept.
     """
 
-    def __init__(self, shown: Shown, grace_s: float) -> None:
+    def __init__(self, shown: Shown, grace_s: float, admissions: Admissions) -> None:
+        self.admissions = admissions
         self.promised: dict[str, Claim] = {}
         self.kept: dict[str, Claim] = {}
         """Lost member -> the room that is kept for its replacement."""
@@ -56,8 +58,6 @@ class Claims:
         self._now = 0.0
         self._new: dict[str, None] = {}
         self._just_posted: dict[str, None] = {}
-
-    # What happens.
 
     def hear(self, event: Event, now: float) -> None:
         """``shown`` knows of it already."""
@@ -102,8 +102,6 @@ class Claims:
             case _:
                 pass
 
-    # What follows.
-
     def began(self, key: GroupKey) -> bool:
         """Whether this life of the extender has posted its first Binding: it cannot doubt what became of the others."""
         return key in self._released
@@ -133,11 +131,11 @@ class Claims:
         """What has been promised since the last event."""
         return [self.promised[uid] for uid in self._new if uid in self.promised]
 
-    def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False) -> Room:
+    def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False, surely: bool = False) -> Room:
         """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.
 
-        ``again``: so is what is in doubt for others of its gang, which was given away together with its own.
-        For nobody in particular it is what is left for sure.
+        ``but`` is asked about one node. ``again``: so is what is in doubt for others of its gang, which was given away
+        together with its own. ``surely``: slots of jobs that may be stopped take nothing: their room may be free.
         """
         room = {node: self._shown.free(node) for node in nodes}
         for uid, binding in self.posting.items():
@@ -153,7 +151,14 @@ class Claims:
         for claim in claims:
             if claim.node in room:
                 take(room[claim.node], claim.requests)
+        own = {} if but is None else {but.uid: next(iter(room))}
+        self.admissions.take_slots(room, self.on_their_way | own, surely=surely)
         return room
+
+    @property
+    def on_their_way(self) -> dict[str, str]:
+        """Pods that are promised a node, or may be bound there."""
+        return {uid: one.node for uid, one in (self.promised | self.doubts.minded | self.posting).items()}
 
     def _promise(self, uid: str, node: str) -> None:
         pod = self._shown.pods.get(uid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from extender.core.effects import AnswerFilter, Effect, Turned
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
@@ -93,7 +94,7 @@ class Fairness:
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
-        wanted = self._all_wanted(now)
+        wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes) if wanted else {}
         for key, one in wanted:
             if self._could_start(room, one, self._claims.kept_for(key)):
@@ -139,12 +140,22 @@ class Fairness:
         found = []
         for key in self._shown.members:
             sight = self._shown.sight(key)
-            if sight is None or not sight.waiting:
+            if sight is None or not sight.waiting or key in self._claims.admissions.jobs:
                 continue
             crowd[key.namespace] = crowd.get(key.namespace, 0) + 1
             if now >= self._excused.get(key, 0.0) and (wanted := self._wanted(key, sight)) is not None:
                 found.append((key, wanted))
         return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._most]
+
+    def _wanted_jobs(self, now: float) -> list[tuple[GroupKey, Wanted]]:
+        """Suspended jobs that wait for room and for nothing else."""
+        admissions, found = self._claims.admissions, []
+        for key, job in admissions.jobs.items():
+            if key.name in self._restless or not admissions.waits(key, now):
+                continue
+            pods = [pod for one in job.podsets.podsets for pod in islice(one.pods(), one.minimum)]
+            found.append((key, Wanted(len(pods), tuple(pods), (), broken=False, priority=pods[0].priority)))
+        return found
 
     def _wanted(self, key: GroupKey, sight: Sight) -> Wanted | None:
         """None for a gang that does not wait, or has to for a reason that is not room."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Ungate
-from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated
+from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, PreemptCalled
 from policies.model import GroupKey, Pod
 
 _MARGIN_S = 1.0
@@ -88,3 +88,14 @@ class Manners:
         if not early or pod.group_key is None:
             return None
         return f"the gate of {pod.uid} is to come off before the nomination of {early[0].uid} is known to be written"
+
+
+def judge_victims(event: PreemptCalled, victims: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod]) -> str | None:
+    """No pod of a gang preempts, and none is preempted. ``pods``: those that there are."""
+    if victims and event.pod.group_key is not None:
+        return f"{event.pod.name}, of a gang, may preempt {victims}"
+    for uid in (uid for uids in victims.values() for uid in uids):
+        pod = pods.get(uid)
+        if pod is not None and pod.group_key is not None:
+            return f"{uid}, of a gang, may be preempted"
+    return None

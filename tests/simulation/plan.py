@@ -14,6 +14,7 @@ from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
 from tests.builders import node, requests
+from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, has_jobs, limits_of
 from tests.simulation.faults import FAULTS
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
@@ -25,7 +26,7 @@ _TAINT = Taint("dedicated", "gang", "NoSchedule")
 _TOLERATIONS = (Toleration("dedicated", "Equal", "gang", "NoSchedule"),)
 
 
-MOMENTS = {
+MOMENTS: dict[str, type] = {
     "nomination": Nominate,
     "ungating": Ungate,
     "hold": BindArrived,
@@ -66,6 +67,7 @@ class Plan:
     """(gang, node): what kube-scheduler refuses for reasons of its own."""
     writes_at_once: int
     """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
+    batch: BatchPlan = NONE
 
     @property
     def calm(self) -> bool:
@@ -76,7 +78,10 @@ class Plan:
         """What the referee has to know of it."""
         restless = tuple(sorted({name for name, _ in self.barred}))
         vague = self.steering is SteeringMode.PIN_DOMAIN
-        return Terms(self.calm, self.limits.partial_s, self.limits.waiting, restless, vague, self.writes_at_once)
+        limits = self.limits
+        return Terms(
+            self.calm, limits.partial_s, limits.waiting, restless, vague, self.writes_at_once, limits.creation_s
+        )
 
     def core(self) -> Engine:
         """A core for one life of the extender."""
@@ -111,7 +116,7 @@ def draw(seed: int) -> Plan:
     ]
     sharp = [_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
-    return Plan(
+    plan = Plan(
         seed=seed,
         nodes=nodes,
         jobs=jobs,
@@ -128,6 +133,16 @@ def draw(seed: int) -> Plan:
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
+    return _with_jobs(plan, chance) if has_jobs(seed) else plan
+
+
+def _with_jobs(plan: Plan, chance: Chance) -> Plan:
+    """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
+    batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=_TOLERATIONS))
+    faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
+    beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
+    limits = limits_of(plan.limits, chance)
+    return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
 
 
 def _fault(random: Random) -> Fault:

@@ -23,9 +23,10 @@ from extender.core.effects import (
 from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, PreemptCalled
 from extender.core.invariants import validate
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
+from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS, Fairness
-from tests.simulation.manners import Manners
+from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
@@ -73,7 +74,8 @@ class Referee:
     def _begin_life(self) -> None:
         self._manners = Manners()
         self._shown = Shown()
-        self._claims = Claims(self._shown, self._terms.grace_s)
+        self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
+        self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
@@ -92,6 +94,7 @@ class Referee:
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
         self._fairness.pardon(until)
+        self._admissions.pardon(until)
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""
@@ -110,6 +113,7 @@ class Referee:
         self._fairness.hear(event, now)
         shown.watch(event)
         self._claims.hear(event, now)
+        self._admissions.hear(event, now)
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
@@ -118,6 +122,7 @@ class Referee:
                 self.said[effect.key] = effect.code
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
+            _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
             self._claims.apply(effect, event)
         for effect in effects if not self._terms.vague else ():
             _complain(self._fairness.judge(effect, event, now))
@@ -142,7 +147,7 @@ class Referee:
                 if not dict.fromkeys(event.candidates).keys() >= {*passed, *refused} or not (passed or refused):
                     raise BrokenPromiseError(f"filter was asked about {event.candidates}, and answered {effect}")
             case AnswerPreempt(_, victims) if isinstance(event, PreemptCalled):
-                self._judge_victims(event, victims)
+                _complain(judge_victims(event, victims, self._world.api.pods))
             case Confirm():
                 _complain(judge_confirmation(effect, self._shown, self._claims))
             case Evict(uid):
@@ -236,14 +241,6 @@ class Referee:
         if not error and pod is not None and pod.node != asked.node:
             raise BrokenPromiseError(f"{asked} was called a success, but the pod is on {pod.node}")
 
-    def _judge_victims(self, event: PreemptCalled, victims: Mapping[str, tuple[str, ...]]) -> None:
-        if victims and event.pod.group_key is not None:
-            raise BrokenPromiseError(f"{event.pod.name}, of a gang, may preempt {victims}")
-        for uid in (uid for uids in victims.values() for uid in uids):
-            pod = self._world.api.pods.get(uid)
-            if pod is not None and pod.group_key is not None:
-                raise BrokenPromiseError(f"{uid}, of a gang, may be preempted")
-
     def _judge_eviction(self, uid: str) -> None:
         key = self._gang_of.get(uid)
         if key in self._whole and could_know(uid, self._shown, self._claims):
@@ -273,7 +270,7 @@ class Referee:
 
     def _recount(self, key: GroupKey) -> None:
         members = self._members[key]
-        sight = look(members.values(), self._world.api.groups) if members else None
+        sight = look(members.values(), self._world.api.groups, self._world.api.podsets) if members else None
         if sight is None or not sight.bound:
             self._whole.pop(key, None)
             self._no_longer_partial(key)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from extender.core.effects import Evict, Nominate, PostBinding, Ungate
-from extender.core.events import Event, GroupSeen, NodeSeen, PodSeen, Synced
+from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
+from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
+from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
@@ -53,6 +54,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, referee, room, key, pods, plan)
+    yield from judge_jobs(world, referee, room, plan)
 
 
 def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[str]:
@@ -68,6 +70,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting.keys
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
+    objects += [JobSeen(job.shown()) for job in api.jobs.values()]
     objects += [PodSeen(pod) for pod in api.pods.values()]
     effects = [
         effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
@@ -76,7 +79,9 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
         yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting.keys]} do"
     for effect in effects:
         # Nominations that are left over are cleared: the only thing that a restart may write.
-        if isinstance(effect, PostBinding | Evict | Ungate) or (isinstance(effect, Nominate) and effect.node):
+        if isinstance(effect, PostBinding | Evict | Ungate | StartJob | SuspendJob | CleanJob) or (
+            isinstance(effect, Nominate) and effect.node
+        ):
             yield f"a restart would have the consequence {effect}"
 
 
@@ -84,7 +89,7 @@ def _gang_complaints(
     world: World, referee: Referee, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan
 ) -> Iterator[str]:
     assert world.extender is not None
-    sight = look(pods, world.api.groups)
+    sight = look(pods, world.api.groups, world.api.podsets)
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
     restless = any(key.name == name for name, _ in plan.barred)
     for pod in waiting:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, Ungate
+from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, StartJob, Ungate
 from extender.core.events import Event, FilterCalled
 from policies.model import Pod
 from tests.simulation.claims import Claims
+from tests.simulation.job_plans import overfull
 from tests.simulation.shown import Shown
 from tests.simulation.sight import fits, lets_in
 
@@ -23,7 +24,7 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
                 return _promised(pod.uid, passed[0], shown, claims) if len(passed) == 1 else None
             claimed = {
                 claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
-            }
+            } | claims.admissions.nodes
             for node in passed:
                 if node in claimed and (short := _short(pod, node, shown, claims)):
                     return f"{pod.uid} may go to {node}, where {short}"
@@ -32,6 +33,8 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             pod = shown.pods[uid]
             if fits(shown.free(node), pod.requests) and (short := _short(pod, node, shown, claims)):
                 return f"{uid} is to be bound to {node}, where {short}"
+        case StartJob():
+            return overfull(effect, claims.left(shown.nodes, surely=True))
         case _:
             pass
     return None
@@ -41,6 +44,8 @@ def _promised(uid: str, node: str, shown: Shown, claims: Claims) -> str | None:
     pod, before = shown.pods.get(uid), claims.promised.get(uid)
     if pod is None or pod.node or (before is not None and before.node == node):
         return None
+    if claims.admissions.has_slot(pod, node, claims.on_their_way):
+        return None  # it was promised when the job was started
     doubt = claims.doubts.minded.get(uid)
     known = shown.nodes.get(doubt.node) if doubt is not None else None
     if doubt is not None and doubt.node != node and known is not None and lets_in(known, pod.selection):
@@ -56,7 +61,7 @@ def _short(pod: Pod, node: str, shown: Shown, claims: Claims, *, again: bool = F
 
     ``again``: it may have had that room all the time, together with its fellows: the node may have shrunk since.
     """
-    left = claims.left((node,), pod, again=again)[node]
+    left = claims.left((node,), pod, again=again, surely=True)[node]
     if fits(left, pod.requests):
         return None
     free = shown.free(node)

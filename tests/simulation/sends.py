@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from extender.core.effects import Effect, Nominate, PostBinding, Turned
+from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
 from extender.core.events import BindingPosted, Outcome
 from extender.core.turns import Turn
 from extender.runtime.requests import Asked
@@ -34,6 +34,10 @@ class Sends:
             return f"{asked} is sent when {len(self._under_way)} requests are under way already"
         if isinstance(asked, PostBinding | Nominate) and any(self._is_like(asked, one) for one in self._under_way):
             return f"{asked} is sent while an earlier one of the pod is under way"
+        if isinstance(asked, StartJob | SuspendJob | CleanJob) and any(
+            _is_of_job(asked, one) for one in self._under_way
+        ):
+            return f"{asked} is sent while an earlier write to the job is under way"
         self._under_way.append(asked)
         match asked:
             case PostBinding() if now > asked.deadline:
@@ -74,6 +78,10 @@ def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> 
     held = claims.calls.values()
     promised = [uid for uid, claim in claims.promised.items() if claim.gang in gangs and uid not in held]
     return [uid for uid in promised if (pod := shown.pods.get(uid)) is not None and pod.live and not pod.node]
+
+
+def _is_of_job(asked: StartJob | SuspendJob | CleanJob, other: Asked) -> bool:
+    return isinstance(other, StartJob | SuspendJob | CleanJob) and other.job.uid == asked.job.uid
 
 
 def judge_outcome(event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from extender.core.effects import PostBinding
-from extender.core.events import Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policies.model import GroupKey, Node, Pod, PodGroup, Stamp
+from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from policies.model import GroupKey, Node, Pod, PodGroup, PodSets, Stamp
 from tests.simulation.sight import Sight, look, take
 
 GANG_UID, RELEASE, RELEASE_COMPLETE = "muster.dev/gang-uid", "muster.dev/release", "muster.dev/release-complete"
@@ -21,6 +21,7 @@ class Shown:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
+        self.jobs: dict[GroupKey, PodSets] = {}
         self.members: dict[GroupKey, dict[str, Pod]] = {}
         self._on: dict[str, dict[str, Pod]] = {}
         self._written: dict[str, PostBinding] = {}
@@ -42,6 +43,10 @@ class Shown:
             case GroupGone(key, uid):
                 if key in self.groups and self.groups[key].uid == uid:
                     del self.groups[key]
+            case JobSeen(job):
+                self.jobs[job.key] = job.podsets
+            case JobGone(key):
+                self.jobs.pop(key, None)
             case _:
                 pass
 
@@ -55,7 +60,7 @@ class Shown:
     def sight(self, key: GroupKey) -> Sight | None:
         """The gang; None when nobody belongs to it."""
         members = self.members.get(key)
-        return look(members.values(), self.groups) if members else None
+        return look(members.values(), self.groups, self.jobs) if members else None
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

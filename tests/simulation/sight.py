@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, Requests, Selection, Taint
+from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, Taint
 
 Room = dict[str, dict[str, int]]
 """Node -> resource -> what is left of it; negative where more is taken than there is."""
@@ -47,8 +47,10 @@ def slot(pod: Pod) -> Hashable:
     return pod.uid if pod.index is None else (pod.namespace, pod.owner, pod.series, pod.index)
 
 
-def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
-    """``pods``: every pod that names one gang; at least one."""
+def look(
+    pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup], jobs: Mapping[GroupKey, PodSets] | None = None
+) -> Sight:
+    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from."""
     members = list(pods)
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in members)
@@ -66,7 +68,11 @@ def look(pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup]) -> Sight:
         if lost and {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on = {last: None}
     finished = [pod for pod, stamp in done if stamp.release in going_on]
-    return Sight(group.min_member if group else _stated(live), live, tuple(finished))
+    needed, job = group.min_member if group else _stated(live), (jobs or {}).get(key) if key is not None else None
+    if job is not None:
+        # It may have been edited since its pods were made.
+        needed = job.first_wave if needed is None else min(needed, job.first_wave)
+    return Sight(needed, live, tuple(finished))
 
 
 def _stated(live: Iterable[Pod]) -> int | None:

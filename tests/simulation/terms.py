@@ -11,6 +11,7 @@ class Terms:
 
     ``grace_s``: how long a half-released gang has room kept. ``waiting``: gangs of one namespace that are looked at.
     ``writes_at_once``: how many requests the extender may have under way.
+    ``creation_s``: how long the next pod of a job may take to be created.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
     """
 
@@ -20,3 +21,4 @@ class Terms:
     restless: tuple[str, ...] = ()
     vague: bool = False
     writes_at_once: int = 64
+    creation_s: float = 30.0

@@ -45,7 +45,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (news.stamps_not_read_after_a_restart, 59, r"is to be bound when \d+ of \d+ members"),
     (news.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
     (news.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),
-    (news.acts_before_the_lists_are_read, 20, "a restart would have the consequence"),
+    (news.acts_before_the_lists_are_read, 26, "a restart would have the consequence"),
     (asking.calls_answered_twice, 1, "is answered, but is not open"),
     (asking.failed_binding_called_a_success, 3, "was called a success, but the pod is on None"),
     (asking.held_calls_never_refused, 3, "was held until kube-scheduler gave it up"),
@@ -75,7 +75,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (driving.writes_sent_twice, 1, "is sent while an earlier one of the pod is under way"),
     (
         driving.older_nomination_overtakes,
-        18,
+        25,
         "is sent while an earlier one of the pod is under way|and the last that was sent is",
     ),
     (driving.bindings_linger_before_they_are_sent, 1, "is sent after its deadline|and nobody waits for it"),

@@ -22,6 +22,7 @@ from extender.core.events import (
 from extender.core.turns import Turn
 from policies.model import Node, Pod, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
+from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import Fairness
 from tests.simulation.rest import open_to
@@ -37,7 +38,7 @@ class Life:
     def __init__(self, *facts: Node | Pod | Iterable[Pod]) -> None:
         self.now = 100.0
         self.shown = Shown()
-        self.claims = Claims(self.shown, grace_s=60.0)
+        self.claims = Claims(self.shown, 60.0, Admissions(self.shown, calm=False, creation_s=30.0))
         self.sends = Sends(64)
         self.fairness = Fairness(self.shown, self.claims, restless=(), most=100)
         self.see(*facts)

@@ -31,6 +31,7 @@ class Trouble:
         world.network.weather = replace(world.network.weather, errors=0.0, losses=0.0, spikes=0.0)
         world.network.api_down = False
         world.network.queue_s, world.network.hanging = 0.0, 0
+        world.controller.blocked.clear()
         self.start_extender()
         world.start_scheduler()
         for one in list(world.api.nodes.values()):

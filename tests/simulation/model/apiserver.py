@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TypeVar
 
 from extender.core.stamps import stamp_of
-from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, Requirement, Selection
+from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection
 from tests.simulation.model.batch import BatchJob, Write, written
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
@@ -160,6 +160,11 @@ class ApiServer:
         if self.jobs.get(job.key) != job:
             self.jobs[job.key] = job
             self._tell(Kind.JOBS, job.uid, job)
+
+    @property
+    def podsets(self) -> dict[GroupKey, PodSets]:
+        """What the jobs ask for."""
+        return {key: PodSets(key, job.podsets) for key, job in self.jobs.items()}
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""

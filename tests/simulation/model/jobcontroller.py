@@ -31,8 +31,9 @@ class _Record:
 
 
 class JobController:
-    """``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
+    """The success of one pod completes a job, by the policy of all jobs here.
 
+    ``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
     ``blocked``: jobs of which no pod can be created, as a ResourceQuota does it.
     """
 
@@ -149,7 +150,7 @@ class JobController:
         ended = job.ended
         if record.failed > job.backoff_limit:
             ended = ended or "Failed"
-        elif done and len(done) >= job.size:
+        elif done:
             ended = ended or "Complete"
         if ended or job.suspended:
             yield from self._delete(active)
@@ -159,7 +160,8 @@ class JobController:
             wanted = job.slots
             surplus = [pod for pod in active if self._slot(record, pod) not in wanted]
             taken = {self._slot(record, pod) for pod in active} | done
-            runs = all(pod.phase != "Pending" for pod in active) and not set(self._of_wave(job, 0)) - taken
+            running = sum(pod.phase == "Running" for pod in active)
+            runs = running >= sum(podset.minimum for podset in job.podsets if podset.wave == 0)
             waves = self._of_wave(job, 0) + (self._of_wave(job, 1) if runs else [])
             missing = [slot for slot in waves if slot not in taken]
             yield from self._delete(surplus)

@@ -1,0 +1,300 @@
+"""The referee's own book of admitted jobs: where their slots are, and what it sees that one may be stopped for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from extender.core.events import (
+    BindingPosted,
+    Event,
+    FilterCalled,
+    JobGone,
+    JobSeen,
+    JobWritten,
+    NodeGone,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+)
+from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSets, Requests
+from tests.simulation.job_plans import judge_plan
+from tests.simulation.shown import Shown
+from tests.simulation.sight import Room, lets_in, take
+
+OURS = "muster"
+SLOW_S = 4.0
+"""A pod that has no node for so long may be why a start is given up."""
+_WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
+
+
+@dataclass(slots=True)
+class Admission:
+    """A job that was started. ``came_at``: when its last pod came, or when it was started. ``trouble``: what has
+    happened that it may be suspended for. ``shown``: the watch shows it.
+    """
+
+    uid: str
+    podsets: PodSets
+    plan: PlannedNodes
+    came_at: float
+    trouble: str = ""
+    shown: bool = False
+
+    def slots(self) -> Iterator[tuple[str, str, Requests]]:
+        """Series, node and requests of each that has a node."""
+        for podset in self.podsets.podsets:
+            for node in self.plan.get(podset.name, ()):
+                if node:
+                    yield podset.name, node, podset.template.requests
+
+
+@dataclass(slots=True)
+class Admissions:
+    """One life of the extender. ``calm``: nothing goes wrong. ``creation_s``: so long may the next pod take to come."""
+
+    known: Shown
+    calm: bool
+    creation_s: float
+    jobs: dict[GroupKey, Job] = field(default_factory=dict)
+    of: dict[GroupKey, Admission] = field(default_factory=dict)
+    writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
+    excused: dict[GroupKey, float] = field(default_factory=dict)
+    """Until when a job may be left alone after something went wrong with it."""
+    _seen_at: dict[str, float] = field(default_factory=dict)
+    _size: dict[str, Requests] = field(default_factory=dict)
+
+    # What happens: ``known`` knows of it already.
+
+    def hear(self, event: Event, now: float) -> None:
+        match event:
+            case JobSeen(job):
+                self._job_seen(job, now)
+            case JobGone(key, uid):
+                self._job_gone(key, uid)
+            case JobWritten(key, uid, outcome):
+                self._written(key, uid, outcome, now)
+            case NodeSeen(node):
+                self._look_at_nodes(node.name, taken=self._shrunk(node))
+            case NodeGone(name):
+                self._look_at_nodes(name)
+            case PodSeen(pod):
+                self._pod_seen(pod, now)
+            case _:
+                self._hear_of_pod(event)
+
+    def _hear_of_pod(self, event: Event) -> None:
+        match event:
+            case PodGone(uid):
+                self._seen_at.pop(uid, None)
+            case FilterCalled(_, pod, candidates):
+                asked = self._admitted(pod)
+                if asked is not None and not set(asked.plan.get(pod.series, ())) & set(candidates):
+                    self._note(asked, f"kube-scheduler refuses {pod.uid} its nodes")
+            case BindingPosted(uid, outcome) if outcome is not Outcome.DONE and uid in self.known.pods:
+                failed = self._admitted(self.known.pods[uid])
+                if failed is not None:
+                    self._note(failed, f"{uid} could not be bound")
+            case _:
+                pass
+
+    def pardon(self, until: float) -> None:
+        """The extender stands still."""
+        for key, admission in self.of.items():
+            self._note(admission, "the extender stood still")
+            self.excused[key] = max(until, self.excused.get(key, 0.0))
+
+    def _shrunk(self, node: Node) -> bool:
+        before, self._size[node.name] = self._size.get(node.name, node.allocatable), node.allocatable
+        return any(amount < dict(before).get(name, 0) for name, amount in node.allocatable)
+
+    def _job_gone(self, key: GroupKey, uid: str) -> None:
+        if key in self.jobs and self.jobs[key].uid == uid:
+            del self.jobs[key]
+            self._end(key)
+
+    def _job_seen(self, job: Job, now: float) -> None:
+        key = job.key
+        before, self.jobs[key] = self.jobs.get(key), job
+        admission = self.of.get(key)
+        if before is not None and before != job:
+            self.excused[key] = max(self.excused.get(key, 0.0), now)
+        if admission is not None and (admission.uid != job.uid or job.finished or not job.managed):
+            return self._end(key)
+        if job.suspended:
+            return self._end(key) if admission is not None and admission.shown else None
+        if admission is None:
+            if job.plan is not None and not job.finished and not isinstance(self.writing.get(key), SuspendJob):
+                self.of[key] = Admission(job.uid, job.podsets, job.plan, now, shown=True)
+                self._look_at_nodes(*[node for _, node, _ in self.of[key].slots()])
+            return None
+        admission.shown = True
+        if job.plan != admission.plan:
+            self._note(admission, "its plan was taken off it")
+        if job.podsets != admission.podsets:
+            self._note(admission, "it asks for other pods")
+        return None
+
+    def _written(self, key: GroupKey, uid: str, outcome: Outcome, now: float) -> None:
+        write = self.writing.get(key)
+        if write is None or write.job.uid != uid:
+            return
+        del self.writing[key]
+        if outcome is not Outcome.DONE:
+            self.excused[key] = now + 61.0
+        if isinstance(write, StartJob) and outcome is Outcome.REFUSED:
+            self._end(key)
+        elif isinstance(write, StartJob) and key in self.of:
+            self.of[key].came_at = now
+            if outcome is Outcome.UNKNOWN:
+                self._note(self.of[key], "nobody knows whether it was started")
+
+    def _pod_seen(self, pod: Pod, now: float) -> None:
+        new = pod.uid not in self._seen_at
+        self._seen_at.setdefault(pod.uid, now)
+        admission = self._admitted(pod)
+        if admission is None:
+            return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
+        if new:
+            admission.came_at = now
+        if pod.refusal is not None:
+            self._note(admission, f"kube-scheduler refuses {pod.uid}")
+        return None
+
+    def _look_at_nodes(self, *names: str, taken: bool = False) -> None:
+        """Whether those who have slots there can still have them. ``taken``: not all of what they were promised."""
+        for key, admission in self.of.items():
+            if admission.trouble:
+                continue
+            mine = Counter(self.unfilled(key, {}))
+            for podset in admission.podsets.podsets:
+                for name in (name for name in names if name in admission.plan.get(podset.name, ())):
+                    node, room = self.known.nodes.get(name), self.known.free(name)
+                    for (_, where, requests), count in mine.items():
+                        for _ in range(count if where == name else 0):
+                            take(room, requests)
+                    short = any(left < 0 for left in room.values())
+                    if taken or node is None or short or not lets_in(node, podset.template.selection):
+                        self._note(admission, f"node {name} is gone, closed or full")
+
+    @staticmethod
+    def _note(admission: Admission, trouble: str) -> None:
+        admission.trouble = admission.trouble or trouble
+
+    def _end(self, key: GroupKey) -> None:
+        self.of.pop(key, None)
+
+    def _admitted(self, pod: Pod) -> Admission | None:
+        found = self.of.get(pod.group_key) if pod.group_key is not None else None
+        return found if found is not None and found.uid == pod.owner else None
+
+    # Room.
+
+    def unfilled(self, key: GroupKey, on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
+        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
+        admission = self.of[key]
+        pods = [pod for pod in self.known.members.get(key, {}).values() if pod.owner == admission.uid]
+        there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in pods if pod.phase != "Failed")
+        for slot in admission.slots():
+            if there[slot[:2]] > 0:
+                there[slot[:2]] -= 1
+            else:
+                yield slot
+
+    def take_slots(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
+        """What slots without pods take. ``surely``: nothing of jobs that may be stopped."""
+        for key, admission in self.of.items():
+            if surely and admission.trouble:
+                continue
+            for _, node, requests in self.unfilled(key, on_their_way):
+                if node in room:
+                    take(room[node], requests)
+
+    def has_slot(self, pod: Pod, node: str, on_their_way: Mapping[str, str]) -> bool:
+        """Whether the pod can fill a slot of its job there."""
+        key = pod.group_key
+        if key is None or self._admitted(pod) is None:
+            return False
+        return any(slot[:2] == (pod.series, node) for slot in self.unfilled(key, on_their_way))
+
+    @property
+    def nodes(self) -> set[str]:
+        """Where jobs have slots."""
+        return {node for admission in self.of.values() for _, node, _ in admission.slots()}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether pods of some job are yet to be made."""
+        return any(self._missing(key) for key in self.of)
+
+    def _missing(self, key: GroupKey) -> int:
+        admission = self.of[key]
+        pods = [pod for pod in self.known.members.get(key, {}).values() if pod.owner == admission.uid]
+        return sum(1 for _ in admission.slots()) - sum(pod.live or pod.phase == "Succeeded" for pod in pods)
+
+    # What the core asks for.
+
+    def judge(self, effect: Effect, calls: Collection[str], now: float) -> str | None:
+        """What is wrong with it. ``calls``: pods whose bind is asked for."""
+        if not isinstance(effect, StartJob | SuspendJob | CleanJob):
+            return None
+        key, how = effect.job.key, _WRITES[type(effect)]
+        job = self.jobs.get(key)
+        if job is None or job.uid != effect.job.uid:
+            return f"{key} is to be {how}, and is gone"
+        self.writing[key] = effect
+        match effect:
+            case StartJob():
+                return self._judge_start(effect, job, now)
+            case SuspendJob():
+                return self._judge_suspension(key, job, calls, now)
+            case _:
+                return None if job.finished or (job.suspended and job.stopped) else f"{key} is cleaned while it runs"
+
+    def _judge_start(self, effect: StartJob, job: Job, now: float) -> str | None:
+        key = effect.job.key
+        if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
+            return f"{key} is to be started as it is: {job}"
+        if effect.job.podsets != job.podsets:
+            return f"{key} is to be started with a plan for other pods"
+        if left := [pod.uid for pod in self.left_over(key)]:
+            return f"{key} is to be started while {left} of its last start are there"
+        self.of[key] = Admission(job.uid, job.podsets, effect.plan, now)
+        return judge_plan(effect, self.known)
+
+    def _judge_suspension(self, key: GroupKey, job: Job, calls: Collection[str], now: float) -> str | None:
+        admission = self.of.pop(key, None)
+        self.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
+        if job.suspended:
+            return None if admission is not None else f"{key} is to be suspended, and is already"
+        if admission is None:
+            lost = job.plan is None and not job.running
+            return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
+        self.of[key] = admission
+        late = self._missing(key) > 0 and now - admission.came_at >= self.creation_s
+        del self.of[key]
+        waiting = [pod for pod in self.known.members.get(key, {}).values() if pod.live and not pod.node]
+        slow = any(
+            now - self._seen_at.get(pod.uid, now) >= SLOW_S and (not self.calm or pod.uid not in calls)
+            for pod in waiting
+        )
+        return None if admission.trouble or late or slow else f"{key} is to be suspended without a cause"
+
+    def left_over(self, key: GroupKey) -> list[Pod]:
+        """Pods of it that run or end on nodes that say so."""
+        nodes = self.known.nodes
+        return [
+            pod
+            for pod in self.known.members.get(key, {}).values()
+            if not pod.terminal and (not pod.node or (pod.node in nodes and nodes[pod.node].ready))
+        ]
+
+    def waits(self, key: GroupKey, now: float) -> bool:
+        """Whether it could be planned as soon as there is room."""
+        job = self.jobs[key]
+        ready = job.managed and job.suspended and job.stopped and not (job.marked or job.held or job.finished)
+        idle = key not in self.writing and key not in self.of and now >= self.excused.get(key, 0.0)
+        return ready and idle and not self.left_over(key) and not self.awaited

@@ -1,0 +1,119 @@
+"""Which seeds have suspended jobs, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.events import JobSeen, JobWritten
+from extender.core.limits import Limits
+from extender.simulation.chance import Chance
+from policies.model import Dialect, GroupKey, GroupRef, Pod, PodSet, Selection, Topology
+from tests.builders import requests
+from tests.simulation.job_faults import JOB_FAULTS
+from tests.simulation.model.batch import BatchJob
+
+JOB_MOMENTS = {
+    "job start": StartJob,
+    "job suspension": SuspendJob,
+    "job cleaning": CleanJob,
+    "job written": JobWritten,
+    "job seen": JobSeen,
+}
+"""Moments of a job at which a fault hurts most."""
+
+_AT_ANY_MOMENT = (
+    "the extender is killed",
+    "the extender is replaced at once",
+    "the leader changes",
+    "the extender is suspended",
+    "a watch of the extender breaks",
+    "a write hangs",
+    "the API server is down",
+    "answers are lost",
+    "a node is cordoned",
+    "a foreign pod is bound",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """``jobs``: when each is created. ``faults``: what, how long after which moment, and after how many of those.
+
+    ``pod_rate`` and ``polices`` as the world takes them.
+    """
+
+    jobs: tuple[tuple[float, BatchJob], ...] = ()
+    faults: tuple[tuple[str, float, str, int], ...] = ()
+    pod_rate: float = 20.0
+    polices: bool = True
+
+
+NONE = BatchPlan()
+
+
+def has_jobs(seed: int) -> bool:
+    """Three seeds in ten."""
+    return seed % 10 in (0, 6, 8)
+
+
+def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPlan:
+    dice, when = chance.stream("suspended jobs"), chance.stream("when for suspended jobs")
+    jobs = [
+        (dice.choice((0.0, 0.0, 40 * dice.random())), _job(dice, f"batch{number}", tolerations, calm=calm))
+        for number in range(dice.randint(1, 4))
+    ]
+    faults = [_fault(when) for _ in range(0 if calm else when.choice((1, 2, 4, 8)))]
+    rate = dice.choice((5.0, 20.0, 20.0, 100.0))
+    return BatchPlan(tuple(jobs), tuple(faults), rate, calm or dice.random() < 0.7)
+
+
+def limits_of(limits: Limits, chance: Chance) -> Limits:
+    """Shorter ones than the default, so that what they bound happens in the time of a run."""
+    dice = chance.stream("limits of suspended jobs")
+    return replace(limits, node_loss_s=dice.choice((5.0, 20.0, 60.0)), creation_s=dice.choice((8.0, 30.0)))
+
+
+def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> BatchJob:
+    count = random.choice((1, 2, 3, 4, random.randint(1, 8), random.randint(8, 40)))
+    gpus = random.choice((8, 8, 4, 2, 1)) if count <= 8 else random.choice((0, 1))
+    elastic = random.random() < 0.15
+    topology = random.choice((Topology(),) * 3 + (Topology(required="clique"), Topology(preferred="clique")))
+    key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
+    least = max(1, count // 2) if elastic else count
+    template = Pod(
+        "",
+        "default",
+        name,
+        requests(gpus),
+        priority=random.choice((0, 0, 0, 10)),
+        owner=uid,
+        topology=topology,
+        selection=tolerations if random.random() < 0.3 else Selection(),
+    )
+    podsets = [PodSet(template, count, least, indexed=random.random() < 0.7)]
+    if random.random() < 0.2:
+        second = replace(template, series="role1", requests=requests(0, cpu=random.choice((1, 8))))
+        podsets.append(PodSet(second, 1, 1, indexed=random.random() < 0.5, wave=random.choice((0, 1))))
+    first_wave = sum(one.minimum for one in podsets if one.wave == 0)
+    group = GroupRef(key.name, Dialect.ANNOTATION, first_wave)
+    return BatchJob(
+        key,
+        uid,
+        tuple(replace(one, template=replace(one.template, group=group)) for one in podsets),
+        pins=random.random() < 0.3,
+        remakes=random.random() < 0.2,
+        held=random.random() < 0.05,
+        backoff_limit=random.choice((0, 1, 6, 100, 100)),
+        run_s=random.choice((float("inf"), 5 + 55 * random.random())),
+        ttl_s=random.choice((0.0, 20.0, float("inf"))),
+    )
+
+
+def _fault(random: Random) -> tuple[str, float, str, int]:
+    what = random.choice(list(JOB_FAULTS) * 2 + list(_AT_ANY_MOMENT))
+    if random.random() < 0.3:
+        return what, 90 * random.random(), "", 0
+    delay_s = random.choice((0.0, 0.0005, 0.003, 0.05, 1.0, 5.0)) * random.random()
+    return what, delay_s, random.choice(list(JOB_MOMENTS)), 1 + int(8 * random.random() ** 2)

@@ -1,0 +1,75 @@
+"""Jobs when nothing moves any more: whatever can run runs, whatever waits has a reason, and nothing of ours is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from policies.model import GroupKey
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.world import World
+from tests.simulation.plan import Plan
+from tests.simulation.referee import Referee
+from tests.simulation.seating import seats
+from tests.simulation.sight import Room, beside, nominated
+
+_PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "Starting", "Creating")
+
+
+def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterator[str]:
+    """What is not as it must be. ``room``: what bound pods leave."""
+    restless = {name for name, _ in plan.barred}
+    for key, job in world.api.jobs.items():
+        if not job.managed or key.name in restless:
+            continue
+        if job.ended:
+            yield from _ended(world, job)
+        elif job.suspended:
+            yield from _suspended(world, referee, room, job)
+        else:
+            yield from _running(world, job)
+
+
+def _ended(world: World, job: BatchJob) -> Iterator[str]:
+    if job.marked:
+        yield f"{job.key} has ended, and something of ours is on it: {job.plan}, {job.led}"
+    if left := [pod.uid for pod in world.controller.pods(job) if pod.live]:
+        yield f"{job.key} has ended, and {left} are there"
+
+
+def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Iterator[str]:
+    key = job.key
+    if job.marked or not job.stopped:
+        yield f"{key} is suspended, and something of ours is on it: {job.plan}, {job.led}"
+    if left := [pod.uid for pod in world.controller.pods(job) if not pod.terminal]:
+        yield f"{key} is suspended, and {left} are there"
+    yield from _reason(world, referee, key, "Held" if job.held else "")
+    pods = [pod for one in job.podsets for pod in islice(one.pods(), one.minimum)]
+    free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
+    if not job.held and seats(world.api.nodes, free, pods, ()) >= len(pods):
+        yield f"{key} waits, and there is room for {len(pods)} of its pods"
+
+
+def _running(world: World, job: BatchJob) -> Iterator[str]:
+    pods = [pod for pod in world.controller.pods(job) if pod.live]
+    bound = [pod for pod in pods if pod.node]
+    first = sum(one.minimum for one in job.podsets if one.wave == 0)
+    if job.plan is None:
+        if not job.ran:
+            yield f"{job.key} is not suspended, has no plan, and does not run"
+    elif len(bound) < job.least or len(bound) < first:
+        yield f"{job.key} is started, and {len(bound)} of {job.least} are bound: {[pod.uid for pod in pods]}"
+
+
+def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterator[str]:
+    """``code``: which it has to be, if that is known."""
+    assert world.extender is not None
+    workload = world.extender.core.state.workloads.get(key)
+    if workload is None:
+        yield f"nobody knows the job {key}"
+        return
+    reason, said = workload.telling.reason, referee.said.get(key, "New")
+    if reason.code in _PASSING or not reason.message or (code and reason.code != code):
+        yield f"{key} waits for no reason: {reason}"
+    if said in _PASSING or (code and said != code):
+        yield f"{key} waits, and the last that was reported is {said}"
