@@ -229,7 +229,7 @@ class Admission:
     def _await_creation(self, workload: Workload) -> bool:
         """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
         podsets, state = workload.podsets, self._state
-        if podsets is None or state.creation.has_room(podsets.minimum, state.limits.creation_s):
+        if podsets is None or state.creation.lets(workload.key, podsets.minimum, self._now, state.limits.creation_s):
             return False
         workload.retries.pause(self._now + _CREATION_S)
         self._explain(workload, state.creation.reason)

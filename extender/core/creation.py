@@ -5,6 +5,8 @@ By default it sends 20 requests a second, so four gangs of 512 take 100 s to exi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.core.reasons import Reason
 from policies.model import GroupKey
 
@@ -12,6 +14,15 @@ DEFAULT_RATE = 20.0
 """Pods a second, until it has been observed otherwise."""
 _WINDOW_S = 5.0
 _SLOWEST, _FASTEST = 1.0, 10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Who was refused first, since when, and when it asked last."""
+
+    key: GroupKey
+    since: float
+    asked: float
 
 
 class Creation:
@@ -23,6 +34,7 @@ class Creation:
         self._of: dict[GroupKey, int] = {}
         self._began: float | None = None
         self._came = 0
+        self._first: _Refused | None = None
 
     def wait_for(self, key: GroupKey, pods: int) -> None:
         """So many pods of that workload are yet to come."""
@@ -53,6 +65,17 @@ class Creation:
         """How long it takes until all are there."""
         return self.awaited / self.rate
 
-    def has_room(self, pods: int, most_s: float) -> bool:
-        """Whether so many more would be there in time. What is too large by itself goes when nobody else is awaited."""
-        return not self.awaited or (self.awaited + pods) / self.rate <= most_s
+    def lets(self, key: GroupKey, pods: int, now: float, most_s: float) -> bool:
+        """Whether a workload with so many more may start: they would be there in time. What is too large by itself
+        goes when nobody else is awaited. Whoever has been refused for so long is passed by nobody any more."""
+        first = self._first
+        if first is not None and now - first.asked > most_s:
+            first = None  # it waits for something else by now, or is gone
+        if first is not None and first.key != key and now - first.since > most_s:
+            return False
+        if not self.awaited or (self.awaited + pods) / self.rate <= most_s:
+            self._first = None if first is None or first.key == key else first
+            return True
+        if first is None or first.key == key:
+            self._first = _Refused(key, now if first is None else first.since, now)
+        return False

@@ -75,7 +75,7 @@ class Controlled:
                 if number in taken or len(pods) == only:
                     continue
                 self._made += 1
-                uid = f"pod-{self._made}"
+                uid = f"{self.seen.owner.name}-pod-{self._made}"
                 made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None)
                 self.pods[uid] = replace(made, index=number)
                 self.script.see(made)

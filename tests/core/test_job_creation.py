@@ -1,0 +1,78 @@
+"""Pods of jobs are created slowly, all by one controller: every job starts all the same, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
+from policies.model import Job
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+RATE = 5
+"""Pods a second."""
+
+
+class Controller:
+    """Makes a pod after the other, of all started jobs in turn; kube-scheduler asks for each at once."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.jobs: list[Controlled] = []
+        self.pods = 0
+        self._read = 0
+
+    def add(self, *jobs: Job) -> None:
+        self.jobs += [Controlled(self._script, one) for one in jobs]
+
+    def make(self, pods: int) -> None:
+        """So many, or nothing where there is nothing to make, in the same time."""
+        for _ in range(pods):
+            lacking = [one for one in self.jobs if not one.seen.suspended and len(one.pods) < size(one)]
+            if lacking:
+                train = min(lacking, key=lambda one: len(one.pods))
+                self._script.bind_all(train.create(only=1), expires_s=600)
+                self.pods += 1
+            self._script.advance(1 / RATE - 0.1 * bool(lacking))
+            self._script.post_all()
+            self._obey()
+
+    def _obey(self) -> None:
+        asked = [one for one in self._script.effects[self._read :] if isinstance(one, StartJob | SuspendJob | CleanJob)]
+        self._read = len(self._script.effects)
+        for train in self.jobs:
+            if any(one.job.uid == train.seen.uid for one in asked):
+                train.settle()
+
+
+def size(train: Controlled) -> int:
+    return sum(one.count for one in train.seen.podsets.podsets)
+
+
+def test_many_large_jobs_at_a_low_rate_all_start_and_nothing_spins() -> None:
+    script = Script(*cluster("a: 80x8"), checked=1000)
+    controller = Controller(script)
+    controller.add(*(job(96, name=f"big-{at}", gpus=1) for at in range(4)), job(200, name="large", gpus=1))
+    controller.make(150)
+    controller.add(*(job(8, name=f"small-{at}", gpus=1) for at in range(3)))
+    controller.make(480)
+    for train in controller.jobs:
+        assert script.reason(train.seen.key.name) == "Running", script.message(train.seen.key.name)
+        assert (len(train.starts), train.stops) == (1, [])
+    assert controller.pods == 4 * 96 + 200 + 3 * 8
+    assert not [one for one in script.effects if isinstance(one, SuspendJob | CleanJob | Nominate | Ungate | Wake)]
+    assert len([one for one in script.effects if isinstance(one, StartJob)]) == len(controller.jobs)
+    assert len(script.reports) <= 5 * len(controller.jobs)
+
+
+def test_small_jobs_that_keep_coming_hold_a_large_one_up_only_so_long() -> None:
+    script = Script(*cluster("a: 200x8"), checked=1000)
+    controller = Controller(script)
+    controller.add(job(40, name="first", gpus=1), job(650, name="large", gpus=1))
+    large = controller.jobs[-1]
+    for number in range(80):
+        controller.add(job(8, name=f"small-{number}", gpus=1))
+        controller.make(8)
+        if large.starts:
+            break
+    assert large.starts, script.message("large")
+    assert controller.pods < 40 + 8 * number, "pods of others were awaited all the time until it was its turn"
