@@ -240,10 +240,5 @@ class Claims:
     def _take(self, claim: Claim, sign: int) -> None:
         """Take the room off its node, or with -1 give it back."""
         self.changes += 1
-        row = self._table.rows.get(claim.node)
-        if row is None:
-            return
-        for name, amount in claim.requests:
-            # What no node offers has no line: anybody can write names of resources into a pod, without end.
-            if (line := self._table.resources.get(name)) is not None:
-                self._table.take(line, row, sign * amount)
+        if (row := self._table.rows.get(claim.node)) is not None:
+            self._table.take(row, claim.requests, sign)

@@ -81,6 +81,8 @@ def asking(workload: Workload, pods: Sequence[Pod]) -> Steps[list[Pod]]:
 def siblings(workload: Workload) -> Steps[list[Sibling]]:
     """The members that have a node or the promise of one, with what they ask for."""
     members = workload.members
+    if not (members.placed or members.bound or members.slots.planned):
+        return []
     placed = [(member.pod, member.node) for member in members.placed.values()]
     placed += [(members.slots.templates[slot], node) for slot, node in members.slots.planned.items()]
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from extender.core.facts import Facts
-from policies.model import Node
+from policies.model import Node, Requests
 from policies.model.levels import LevelKey
 from policies.placement.snapshot import Level, Snapshot
 
@@ -58,10 +58,13 @@ class Table:
         for array in (self.allocatable, self.free):
             array[:, row] = array[:, moved]
 
-    def take(self, line: int, row: int, amount: int) -> None:
-        """Take so much of a node's room."""
+    def take(self, row: int, requests: Requests, sign: int) -> None:
+        """Take the room off a node, or with -1 give it back."""
         self._own_amounts()
-        self.free[line, row] -= amount
+        for name, amount in requests:
+            # What no node offers has no line: anybody can write names of resources into a pod, without end.
+            if (line := self.resources.get(name)) is not None:
+                self.free[line, row] -= sign * amount
 
     def line(self, resource: str) -> int:
         """The line of a resource; one that is new gets the next."""
