@@ -27,8 +27,9 @@ from policies.model import Job, PlannedNodes, Pod
 from tests.integration.team import Team
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH
+
+pytestmark = pytest.mark.xdist_group("kinds")
 
 PATIENCE_S = 120.0
 LARGE = INDEXED.replace(": 5", ": 12")
@@ -38,9 +39,9 @@ MANIFESTS = {
     "Job of 12 nodes": LARGE,
     "JobSet": WORKERS,
     "PyTorchJob": PYTORCH,
-    "MPIJob": MPI_PI,
 }
-CONTROLLERS = {"JobSet": "jobset", "PyTorchJob": "training-operator", "MPIJob": "mpi-operator"}
+CONTROLLERS = ("jobset", "training-operator")
+"""mpi-operator runs once on a machine: test_kinds_with_muster.py has it."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def cluster() -> Iterator[Cluster]:
     with Cluster() as running:
         install_gate(running)
         install_job_admission(running)
-        for name in CONTROLLERS.values():
+        for name in CONTROLLERS:
             start_controller(running, name)
         yield running
 
@@ -156,7 +157,7 @@ def test_its_pods_are_its_slots_and_it_is_given_back(cluster: Cluster, name: str
         assert not stage.until(lambda one: not one.marked).finished
         stage.until_pods(0)
         after = stage.now()
-        if stage.kind.name in ("JobSet", "MPIJob"):
+        if stage.kind.name == "JobSet":
             assert stripped(after["spec"]) == stripped(before["spec"])
         else:
             assert after["spec"] == before["spec"]

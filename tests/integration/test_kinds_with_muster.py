@@ -19,11 +19,13 @@ from extender.kube.kinds.registry import KINDS
 from extender.kube.objects import PodObject
 from policies.model import Job, Pod
 from tests.integration.team import Team
-from tests.integration.test_kinds import CONTROLLERS
+from tests.integration.test_kinds import CONTROLLERS, stripped
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH
+
+pytestmark = pytest.mark.xdist_group("kinds-with-muster")
 
 PATIENCE_S = 180.0
 MANIFESTS = {"Indexed Job": INDEXED, "Job": PI, "JobSet": WORKERS, "PyTorchJob": PYTORCH, "MPIJob": MPI_PI}
@@ -35,7 +37,7 @@ def cluster() -> Iterator[Cluster]:
         start_muster(running)
         install_gate(running)
         install_job_admission(running)
-        for name in CONTROLLERS.values():
+        for name in (*CONTROLLERS, "mpi-operator"):
             start_controller(running, name)
         running.add_nodes(9)
         yield running
@@ -94,15 +96,27 @@ class Managed:
         """Wait until the object is so."""
         self._api.wait_for(self._path, lambda obj: obj is not None and holds(obj), PATIENCE_S)
 
-    def suspend(self) -> None:
-        path: Object = {"suspend": True}
+    def suspend(self, **labels: str) -> None:
+        """As its user does, with a label for it."""
+        change: Object = {"suspend": True}
         for part in reversed(self.kind.suspend.split(".")[:-1]):
-            path = {part: path}
-        self._api.patch(self._path, path)
+            change = {part: change}
+        said = {f"muster.dev/{key}": value for key, value in labels.items()}
+        self._api.patch(self._path, {**change, "metadata": {"labels": said}})
+
+    def as_written(self) -> Object:
+        """What its user wrote, but for annotations that have lost their values."""
+        obj = self._api.get(self._path)
+        found: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
+        return found
 
     def delete(self) -> None:
         self._api.delete(self._path, {"propagationPolicy": "Background"})
         self._api.wait_for(self._team.pods, lambda pods: not pods, PATIENCE_S)
+
+    def is_clean(self, obj: Object) -> bool:
+        job = self._read(obj)
+        return job.suspended and not job.marked
 
     def _live(self, found: list[Object]) -> list[Pod]:
         pods = [pod_from(msgspec.convert(one, PodObject)) for one in found]
@@ -123,6 +137,7 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
     managed.until_noted("NoRoom")
     assert (managed.now().suspended, managed.pods()) == (True, [])
+    written = managed.as_written()
     close(cluster, closed=False)
     total = sum(podset.count for podset in managed.now().podsets.podsets)
     first = managed.until_running(total)
@@ -130,6 +145,9 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed.suspend()
     second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
     check_nodes(managed.now(), second)
+    managed.suspend(hold="true")
+    managed.until(managed.is_clean)
+    assert managed.as_written() == written
     managed.delete()
 
 
