@@ -148,7 +148,8 @@ def test_what_is_ours_comes_off_when_the_job_has_stopped() -> None:
     assert response.done
     (patch,) = api.bodies("PATCH")
     assert patch["metadata"]["annotations"] is None
-    assert patch["spec"]["template"] == {"metadata": {"annotations": None}, "spec": {"affinity": None}}
+    off = {"annotations": None, "labels": {"muster.dev/led": None}}
+    assert patch["spec"]["template"] == {"metadata": off, "spec": {"affinity": None}}
     assert answered(CLEAN, waiting())[1].bodies("PATCH") == []
 
 

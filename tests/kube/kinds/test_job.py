@@ -121,6 +121,7 @@ def test_its_pods_fill_its_slots() -> None:
     assert {one.identity for one in pods} == slots(read(JOB, obj))
     assert {one.group_key for one in pods} == {GroupKey("team", "job-indexed-job")}
     assert {one.group.min_member for one in pods if one.group} == {5}
+    assert {one.hint for one in pods} == {None}, "what Muster writes is no mistake of theirs"
 
 
 def test_starting_writes_the_plan_on_it_and_names_few_nodes_in_its_template() -> None:
