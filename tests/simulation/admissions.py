@@ -220,10 +220,9 @@ class Admissions:
             return False
         return any(slot[:2] == (pod.series, node) for slot in self.unfilled(key, on_their_way))
 
-    @property
-    def nodes(self) -> set[str]:
-        """Where jobs have slots."""
-        return {node for admission in self.of.values() for _, node, _ in admission.slots()}
+    def nodes(self, on_their_way: Mapping[str, str]) -> set[str]:
+        """Where jobs have slots that wait for their pods."""
+        return {node for key in self.of for _, node, _ in self.unfilled(key, on_their_way)}
 
     @property
     def awaited(self) -> bool:

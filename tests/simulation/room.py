@@ -24,7 +24,7 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
                 return _promised(pod.uid, passed[0], shown, claims) if len(passed) == 1 else None
             claimed = {
                 claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
-            } | claims.admissions.nodes
+            } | claims.admissions.nodes(claims.on_their_way)
             for node in passed:
                 if node in claimed and (short := _short(pod, node, shown, claims)):
                     return f"{pod.uid} may go to {node}, where {short}"

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, hearing, news
+from tests.simulation.plants import asking, driving, hearing, jobs, news
 from tests.simulation.plants.mutants import Plant
 
 TRIES = 40
@@ -86,6 +86,20 @@ FOUND: list[tuple[Plant, int, str]] = [
     (driving.watch_given_up_after_410_in_a_loop, 55, "goes on for ever|the extender knows"),
     (driving.silent_watch_never_opened_anew, 15, "goes on for ever|the extender knows"),
     (driving.crowd_too_small, 199, "could have been planned for"),
+    (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),
+    (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
+    (jobs.held_jobs_do_not_wait, 8, "is to be started as it is|waits for no reason"),
+    (jobs.terminating_pods_of_jobs_are_gone, 100, r"is to be started on .*, where|of its last start are there"),
+    (jobs.edited_jobs_not_heard_of, 10, "is to be started with a plan for other pods"),
+    (jobs.required_level_of_jobs_ignored, 8, "is to be started with a plan for other pods|is to be started in cliques"),
+    (jobs.started_without_a_node_for_the_last, 6, r"is to be started with \d+ nodes for"),
+    (jobs.started_on_one_node, 8, r"is to be started on .*, (which are closed|where)"),
+    (jobs.started_with_another_minimum, 6, "is to be started with minMember"),
+    (jobs.suspended_when_its_first_pod_comes, 6, "is to be suspended without a cause"),
+    (jobs.jobs_never_cleaned, 6, "has ended, and something of ours|is suspended, and something of ours"),
+    (jobs.jobs_never_suspended, 18, "something of ours is on it|is started, and"),
+    (jobs.refused_start_taken_for_done, 108, r"is to be started on .*, where"),
+    (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 

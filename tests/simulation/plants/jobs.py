@@ -1,0 +1,133 @@
+"""Bugs in how jobs are admitted: what the core makes of them, what it asks to be written on them, and what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.runtime.budget import Lane
+from extender.runtime.job_writes import JobWrites
+from extender.runtime.requests import OK, Asked, Response
+from extender.runtime.writes import JobWrite
+from policies.model import PodSet, Topology
+from tests.simulation.plants.boundary import Boundary, answers
+from tests.simulation.plants.mutants import Core, asks, hears
+
+# What is heard.
+
+
+@hears
+def plans_not_read_after_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    """A job that was started by an earlier life seems to be started by others."""
+    if isinstance(event, JobSeen) and not core.notes.get(event.job.uid) and event.job.plan is not None:
+        event = JobSeen(replace(event.job, plan=None))
+    yield event
+
+
+@hears
+def stopped_when_it_is_suspended(event: Event, core: Core) -> Iterable[Event]:
+    """The pods that its controller has yet to delete are not waited for."""
+    if isinstance(event, JobSeen) and event.job.suspended:
+        event = JobSeen(replace(event.job, stopped=True))
+    yield event
+
+
+@hears
+def held_jobs_do_not_wait(event: Event, core: Core) -> Iterable[Event]:
+    yield JobSeen(replace(event.job, held=False)) if isinstance(event, JobSeen) else event
+
+
+@hears
+def terminating_pods_of_jobs_are_gone(event: Event, core: Core) -> Iterable[Event]:
+    if isinstance(event, PodSeen) and event.pod.deleting and event.pod.owner and event.pod.uid in core.pods:
+        event = PodGone(event.pod.uid)
+    yield event
+
+
+@hears
+def edited_jobs_not_heard_of(event: Event, core: Core) -> Iterable[Event]:
+    """The podsets that were seen first are believed."""
+    if isinstance(event, JobSeen):
+        first = core.notes.setdefault(event.job.uid, event.job.podsets)
+        event = JobSeen(replace(event.job, podsets=first))
+    yield event
+
+
+@hears
+def required_level_of_jobs_ignored(event: Event, core: Core) -> Iterable[Event]:
+    def anywhere(podset: PodSet) -> PodSet:
+        return replace(podset, template=replace(podset.template, topology=Topology()))
+
+    if isinstance(event, JobSeen):
+        podsets = event.job.podsets
+        event = JobSeen(replace(event.job, podsets=replace(podsets, podsets=tuple(map(anywhere, podsets.podsets)))))
+    yield event
+
+
+# What is asked for.
+
+
+@asks
+def started_without_a_node_for_the_last(effect: Effect, core: Core) -> Iterable[Effect]:
+    if isinstance(effect, StartJob):
+        effect = replace(effect, plan={name: (*nodes[:-1], "") for name, nodes in effect.plan.items()})
+    yield effect
+
+
+@asks
+def started_on_one_node(effect: Effect, core: Core) -> Iterable[Effect]:
+    if isinstance(effect, StartJob):
+        one = max(core.nodes, default="")
+        effect = replace(effect, plan={name: tuple(one for _ in nodes) for name, nodes in effect.plan.items()})
+    yield effect
+
+
+@asks
+def started_with_another_minimum(effect: Effect, core: Core) -> Iterable[Effect]:
+    yield replace(effect, minimum=effect.minimum + 1) if isinstance(effect, StartJob) else effect
+
+
+@asks
+def suspended_when_its_first_pod_comes(effect: Effect, core: Core) -> Iterable[Effect]:
+    yield effect
+    if isinstance(effect, StartJob):
+        core.notes["started"] = replace(effect.job, suspended=False)
+    job = core.notes.get("started")
+    if isinstance(core.event, PodSeen) and job is not None and core.event.pod.owner == job.uid:
+        del core.notes["started"]
+        yield SuspendJob(job, "a bug")
+
+
+@asks
+def jobs_never_cleaned(effect: Effect, core: Core) -> Iterable[Effect]:
+    if not isinstance(effect, CleanJob):
+        yield effect
+
+
+@asks
+def jobs_never_suspended(effect: Effect, core: Core) -> Iterable[Effect]:
+    if not isinstance(effect, SuspendJob):
+        yield effect
+
+
+# What is sent, and what is made of answers.
+
+
+@answers
+def refused_start_taken_for_done(asked: Asked, response: Response, driver: Boundary) -> Response | None:
+    return OK if isinstance(asked, StartJob) and response.status == 0 else response
+
+
+def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Nobody waits until the last write to it has ended."""
+
+    def write(self: Any, effect: JobWrite) -> None:
+        procedure = self._writes.job(effect, lambda: True)
+        self._start(Lane.OTHER, effect.job.key, procedure, lambda ending: None)
+
+    patch.setattr(JobWrites, "write", write)
