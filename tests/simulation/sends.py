@@ -73,10 +73,11 @@ class Sends:
 
 def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> list[str]:
     """Before ``claims`` knows of it: whose promises these take back. Of those that are held kube-scheduler clears the
-    nominations, with the bind that fails."""
+    nominations, with the bind that fails. Who may have been bound is not led elsewhere."""
     gangs = dict.fromkeys(one.key for one in effects if isinstance(one, Turned) and one.turn is Turn.FORGOTTEN)
     held = claims.calls.values()
-    promised = [uid for uid, claim in claims.promised.items() if claim.gang in gangs and uid not in held]
+    sure = {uid: claim for uid, claim in claims.promised.items() if claims.doubts.get(uid) is None}
+    promised = [uid for uid, claim in sure.items() if claim.gang in gangs and uid not in held]
     return [uid for uid in promised if (pod := shown.pods.get(uid)) is not None and pod.live and not pod.node]
 
 
