@@ -139,6 +139,9 @@ def draw(seed: int) -> Plan:
 def _with_jobs(plan: Plan, chance: Chance) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
     batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=_TOLERATIONS))
+    if plan.profile.bind_timeout_s < 10:
+        # A bind waits no longer than its transport lets it: the pods of a job have to exist by then.
+        batch = replace(batch, pod_rate=100.0)
     faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance)
