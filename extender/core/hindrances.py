@@ -24,7 +24,8 @@ def hindrance(state: State, workload: Workload, job: Job) -> Reason | None:
 
 
 def _left_over(state: State, workload: Workload) -> int:
-    """Pods of an earlier start that still run. On a node that is gone or silent nobody can tell."""
+    """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
+    be shown for ever."""
     nodes = state.claims.nodes
     pods = [member.pod for member in workload.members if not member.pod.terminal]
-    return sum(1 for pod in pods if not pod.node or ((node := nodes.get(pod.node)) is not None and node.ready))
+    return sum(1 for pod in pods if pod.live or ((node := nodes.get(pod.node or "")) is not None and node.ready))

@@ -115,7 +115,7 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
     """Bound members are 0 or minMember at least, save for what is under way or known to be broken."""
     members, release, needed = workload.members, workload.release, workload.min_member
     ours = all(pod.scheduler in state.schedulers for pod in workload.live)
-    if not state.recovered or not ours or needed is None or release.complete or workload.releasing:
+    if not state.recovered or not ours or needed is None or release.complete or workload.releasing or workload.paused:
         return
     broken = members.started and workload.reached(Stage.BOUND) < needed and not workload.doubtful
     if broken and release.partial_since is None:

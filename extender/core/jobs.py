@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.core.backoff import pause_s
+from extender.core.claims import ClaimState
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
 from extender.core.hindrances import hindrance
@@ -22,6 +23,9 @@ from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import GroupKey, Job, PodSets, SlotKey
 from policies.words import counted
+
+_SHOWN_S = 60.0
+"""By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 
 
 class Jobs:
@@ -81,7 +85,8 @@ class Jobs:
             return
         self._state.touch(workload)
         if event.outcome is not Outcome.REFUSED:
-            record.wrote(now + self._state.limits.plan_s)
+            done = event.outcome is Outcome.DONE
+            record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
             if record.writing is JobWrite.START:
                 self._expect_pods(record, now)
             return
@@ -210,7 +215,7 @@ class Jobs:
                 if node:
                     nodes[podset.slot(index)] = node
         record.admit(nodes)
-        if len(nodes) < job.podsets.minimum:
+        if len(nodes) < job.podsets.minimum and not workload.members.bound:
             record.take_back("the plan that is written on its job is not one for its podsets")
         for node in {pod.node for pod in workload.bound if pod.node}:
             self.node_changed(node, now)
@@ -240,9 +245,14 @@ class Jobs:
                 return
             if state.claims.fits(node, pod.requests):
                 self._seat(workload, slot, node, now)
-            elif not any(claim.workload == workload.key for _, claim in state.claims.on(node)):
+            elif not self._makes_room(workload, node):
                 record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
                 return
+
+    def _makes_room(self, workload: Workload, node: str) -> bool:
+        """Whether pods of it have yet to go there."""
+        claims = (claim for _, claim in self._state.claims.on(node))
+        return any(one.workload == workload.key and one.state is ClaimState.TERMINATING for one in claims)
 
     def _seat(self, workload: Workload, slot: SlotKey, node: str, now: float) -> None:
         there = workload.members.slots.pods(slot)

@@ -246,7 +246,8 @@ class Lifecycle:
         if release.partial_since is None or release.complete or now < release.partial_since + limits.partial_s:
             return
         release.break_off(now, release.partial_count)
-        if workload.job is not None and workload.job.plan is not None:
+        if workload.job is not None:
+            # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
             return workload.take_job_back("its start broke off, and was not completed in time")
         if limits.evict_partial and not workload.releasing:
             workload.telling.note(now, "evicting the bound members: the gang never became whole")

@@ -59,7 +59,8 @@ class Revocations:
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
         state.unassume(workload, member)
-        if claim is not None and started and not workload.release.complete:
+        keeps = workload.job is not None and workload.job.plan is not None  # its slots keep their nodes as it is
+        if claim is not None and started and not workload.release.complete and not keeps:
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
 
     def give_way(self, node: str, now: float) -> None:

@@ -33,6 +33,11 @@ class PodSet:
     def name(self) -> str:
         return self.template.series
 
+    @property
+    def size(self) -> int:
+        """How many of its pods come."""
+        return self.count - len(self.left_out)
+
     def slot(self, index: int) -> SlotKey:
         return f"{self.template.owner}{self.template.series}", index
 
@@ -52,14 +57,16 @@ class PodSets:
 
     @property
     def minimum(self) -> int:
-        """How many pods have to have a node before any may start."""
-        return sum(podset.minimum for podset in self.podsets)
+        """How many pods have to have a node before any may start. With several podsets all: none may be left short."""
+        if len(self.podsets) > 1:
+            return sum(podset.size for podset in self.podsets)
+        return sum(min(podset.minimum, podset.size) for podset in self.podsets)
 
     @property
     def first_wave(self) -> int:
         """How many pods have to start together; those of later waves follow one by one, into room that they have."""
         first = min((podset.wave for podset in self.podsets), default=0)
-        return sum(podset.minimum for podset in self.podsets if podset.wave == first)
+        return sum(min(podset.minimum, podset.size) for podset in self.podsets if podset.wave == first)
 
 
 @dataclass(frozen=True, slots=True)

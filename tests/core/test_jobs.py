@@ -340,3 +340,61 @@ def test_what_was_written_on_it_is_taken_off_when_it_has_ended() -> None:
     train.show(finished=True)
     assert train.cleaned == 1
     assert not train.seen.marked
+
+
+def test_pods_on_a_silent_node_that_nobody_has_told_to_go_are_waited_for() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    lost = script.core.state.pods[pods[0].uid].node or ""
+    script.see(replace(script.core.state.claims.nodes[lost], ready=False))
+    train.show(suspended=True, stopped=True)
+    script.change(pods[1], deleting=True)
+    script.gone(script.pods[pods[1].uid])
+    train.wait(3)
+    assert len(train.starts) == 1, "the watch has yet to show that the other one is deleted"
+    script.change(pods[0], deleting=True)
+    train.wait(3)
+    assert len(train.starts) == 2
+    assert lost not in train.starts[1].plan[""]
+
+
+def test_a_lost_pod_of_a_job_leaves_its_room_to_its_slot_alone() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.create()
+    script.bind_all(pods)
+    script.post(script.pods[next(iter(script.bindings))])
+    waiting = next(pod for pod in pods if not script.core.state.pods[pod.uid].node)
+    script.change(waiting, deleting=True)
+    script.gone(script.pods[waiting.uid])
+    script.feed_outcome(waiting.uid, Outcome.REFUSED)
+    train.pods.pop(waiting.uid)
+    [again] = train.create()
+    assert script.planned(again) == train.starts[0].plan[""][again.index or 0]
+
+
+def test_a_node_that_lost_its_devices_under_a_failed_pod_starts_the_job_over() -> None:
+    script = Script(*cluster("a: 2x16", "b: 1x16"))
+    train = Controlled(script, job(4))
+    pods = train.run()
+    node = script.core.state.pods[pods[0].uid].node or ""
+    known = script.core.state.claims.nodes[node]
+    fewer = tuple((name, 8 if name == "nvidia.com/gpu" else amount) for name, amount in known.allocatable)
+    script.see(replace(known, allocatable=fewer))
+    script.change(pods[0], phase="Failed")
+    train.settle()
+    assert len(train.stops) == 1
+    assert node in train.stops[0]
+
+
+def test_a_job_that_was_made_larger_goes_on_after_a_restart() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    bound = [script.core.state.pods[pod.uid] for pod in pods]
+    later = Script(*cluster("a: 2x8"), *bound, synced=False, now=script.now)
+    again = Controlled(later, replace(train.seen, podsets=job(4).podsets))
+    later.feed_synced()
+    again.wait(3)
+    assert not again.stops
