@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.core.backoff import pause_s
-from extender.core.claims import ClaimState
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
 from extender.core.hindrances import hindrance
@@ -20,9 +19,9 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.turns import Cause
+from extender.core.upkeep import Upkeep
 from extender.core.workload import Workload
 from policies.model import GroupKey, Job, PodSets, SlotKey
-from policies.words import counted
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -33,7 +32,7 @@ class Jobs:
 
     def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
         self._state = state
-        self._steering = steering
+        self._upkeep = Upkeep(state, steering)
         self._revocations = revocations
 
     def seen(self, job: Job, now: float) -> None:
@@ -187,12 +186,12 @@ class Jobs:
             self._expect(workload, None)
             return
         self._expect(workload, record.planned)
-        self._keep_slots(workload, record, now)
+        self._upkeep.keep(workload, record, now)
         if workload.release.complete or not workload.members.slots.planned:
             record.expect(0.0)
         elif not record.coming_until:
             self._expect_pods(record, now)
-        if not record.stop and (why := self._failure(workload, record, now)) is not None:
+        if not record.stop and (why := self._upkeep.failure(workload, record, now)) is not None:
             record.take_back(why)
         if record.stop:
             self._stop(workload, record, record.stop, now)
@@ -229,57 +228,6 @@ class Jobs:
             explain(self._state, workload, Reason("NotPlanned", text), now)
         else:
             self._stop(workload, record, "it was started without a plan of Muster's", now)
-
-    def _keep_slots(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
-        state, plan, slots = self._state, record.plan or {}, workload.members.slots
-        if record.stop:
-            return
-        for slot in list(slots.lacking):
-            node = plan.get(slot, "")
-            if slot not in slots.templates or not node:
-                continue
-            pod = workload.members.stands_for(slot)
-            if not state.claims.admits(node, pod.selection):
-                record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
-                return
-            if state.claims.fits(node, pod.requests):
-                self._seat(workload, slot, node, now)
-            elif not self._makes_room(workload, node):
-                record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
-                return
-
-    def _makes_room(self, workload: Workload, node: str) -> bool:
-        """Whether pods of it have yet to go there."""
-        claims = (claim for _, claim in self._state.claims.on(node))
-        return any(one.workload == workload.key and one.state is ClaimState.TERMINATING for one in claims)
-
-    def _seat(self, workload: Workload, slot: SlotKey, node: str, now: float) -> None:
-        there = workload.members.slots.pods(slot)
-        member = workload.members.get(workload.members.stands_for(slot).uid) if there else None
-        if member is None:
-            self._state.assume_slot(workload, slot, node)
-        else:
-            self._steering.lead(workload, member, node, now)
-
-    def _failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
-        """What the job has to be started over for."""
-        limits, vacant = self._state.limits, len(workload.members.slots.planned)
-        for node, since in list(record.lost.items()):
-            if now < since + limits.node_loss_s:
-                continue
-            if any(pod.node == node for pod in workload.bound):
-                return (
-                    f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
-                )
-            record.regain(node)
-        if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
-            total = sum(podset.count for podset in record.seen.podsets.podsets)
-            return (
-                f"{vacant} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
-                "admission webhook or the controller of the job keeps them from being created (its events say which)"
-            )
-        return None
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         record.take_back(why)

@@ -1,0 +1,75 @@
+"""An admitted job while it runs: its slots keep their nodes, and what it has to be started over for."""
+
+from __future__ import annotations
+
+from extender.core.claims import ClaimState, SlotOf
+from extender.core.job import JobRecord
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.workload import Workload
+from policies.model import SlotKey
+from policies.words import counted
+
+
+class Upkeep:
+    """Called for each job that was started, whenever its workload is settled."""
+
+    def __init__(self, state: State, steering: Leading) -> None:
+        self._state = state
+        self._steering = steering
+
+    def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
+        state, plan, slots = self._state, record.plan or {}, workload.members.slots
+        if record.stop:
+            return
+        for slot in list(slots.lacking):
+            node = plan.get(slot, "")
+            if slot not in slots.templates or not node:
+                continue
+            pod = workload.members.stands_for(slot)
+            if not state.claims.admits(node, pod.selection):
+                record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
+                return
+            if state.claims.fits(node, pod.requests):
+                self._seat(workload, slot, node, now)
+            elif not self._makes_room(workload, node):
+                record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
+                return
+
+    def _makes_room(self, workload: Workload, node: str) -> bool:
+        """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""
+        for owner, claim in self._state.claims.on(node):
+            if claim.workload != workload.key or isinstance(owner, SlotOf):
+                continue
+            member = workload.members.get(owner)
+            if claim.state is ClaimState.TERMINATING or member is None or not member.pod.live:
+                return True
+        return False
+
+    def _seat(self, workload: Workload, slot: SlotKey, node: str, now: float) -> None:
+        there = workload.members.slots.pods(slot)
+        member = workload.members.get(workload.members.stands_for(slot).uid) if there else None
+        if member is None:
+            self._state.assume_slot(workload, slot, node)
+        else:
+            self._steering.lead(workload, member, node, now)
+
+    def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
+        """What the job has to be started over for."""
+        limits, vacant = self._state.limits, len(workload.members.slots.planned)
+        for node, since in list(record.lost.items()):
+            if now < since + limits.node_loss_s:
+                continue
+            if any(pod.node == node for pod in workload.bound):
+                return (
+                    f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
+                )
+            record.regain(node)
+        if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
+            total = sum(podset.count for podset in record.seen.podsets.podsets)
+            return (
+                f"{vacant} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
+                "admission webhook or the controller of the job keeps them from being created (its events say which)"
+            )
+        return None
