@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from extender.kube.client import Kube
+from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.kinds.change import clean, merge_patch
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
@@ -106,7 +107,11 @@ class Planner:
 
 
 async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:
-    await kube.patch_job(kind.path_of(job.key.namespace, job.owner.name), seen, patch)
+    path, starts = kind.path_of(job.key.namespace, job.owner.name), False in found(patch, kind.suspend)
+    await kube.patch_job(path, seen, patch)
+    if starts and kind.is_suspended(msgspec.json.decode(await kube.call("GET", path))):
+        # A policy is in force for a moment after it was deleted.
+        raise ApiError(409, "Conflict", "an admission policy has suspended it again; run this command once more")
 
 
 async def _free(pod: Pod, gated: bool, nominated: bool, kube: Kube) -> None:
