@@ -57,9 +57,7 @@ class PodSets:
 
     @property
     def minimum(self) -> int:
-        """How many pods have to have a node before any may start. With several podsets all: none may be left short."""
-        if len(self.podsets) > 1:
-            return sum(podset.size for podset in self.podsets)
+        """How many pods have to have a node before any may start."""
         return sum(min(podset.minimum, podset.size) for podset in self.podsets)
 
     @property
