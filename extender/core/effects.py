@@ -173,6 +173,8 @@ class Turned:
     detail: str = ""
 
 
+JobEffect = StartJob | SuspendJob | CleanJob
+"""What is written to a job."""
 Effect = (
     AnswerFilter
     | AnswerPreempt

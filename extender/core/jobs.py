@@ -68,7 +68,7 @@ class Jobs:
         state, known = self._state, self._state.claims.nodes.get(node)
         for _, claim in state.claims.on(node):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
-            if workload is None or workload.job is None or workload.job.plan is None:
+            if workload is None or workload.job is None or not workload.admitted:
                 continue
             if known is not None and known.ready:
                 workload.job.regain(node)

@@ -109,9 +109,8 @@ class Lifecycle:
         members.show(member)
         self._steering.settle(workload, member)
         # A slot of an admitted job keeps its node for the next pod.
-        admitted = workload.job is not None and workload.job.plan is not None
         started = release.complete or workload.releasing or members.started
-        if placed and not (admitted or started or workload.seated):
+        if placed and not (workload.admitted or started or workload.seated):
             why = "a member was deleted before the gang could start"
             self._revocations.revoke(workload, why, now, Cause.MEMBER_LOST)
 

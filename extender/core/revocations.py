@@ -50,7 +50,7 @@ class Revocations:
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
-        gets the room.
+        gets the room. The slots of an admitted job keep their nodes by themselves.
         """
         state, members = self._state, workload.members
         others = (*members.binding.values(), *members.unknown.values())
@@ -59,8 +59,7 @@ class Revocations:
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
         state.unassume(workload, member)
-        keeps = workload.job is not None and workload.job.plan is not None  # its slots keep their nodes as it is
-        if claim is not None and started and not workload.release.complete and not keeps:
+        if claim is not None and started and not (workload.release.complete or workload.admitted):
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
 
     def give_way(self, node: str, now: float) -> None:

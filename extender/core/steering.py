@@ -190,8 +190,7 @@ class Steering:
         one completes it at once, and nothing is written on its pods.
         """
         members = workload.members
-        admitted = workload.job is not None and workload.job.plan is not None
-        if admitted or not workload.release.complete or workload.releasing:
+        if workload.admitted or not workload.release.complete or workload.releasing:
             return
         while len(members.confirmed) + members.steps[Step.CONFIRMING] < _CONFIRMED:
             known = {one.uid: one.pod.node for one in members.bound.values() if one.step is Step.CONFIRMING}

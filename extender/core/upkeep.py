@@ -7,7 +7,7 @@ from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
-from policies.model import SlotKey
+from policies.model import Pod, SlotKey
 from policies.words import counted
 
 
@@ -32,7 +32,7 @@ class Upkeep:
                 record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
                 return
             if state.claims.fits(node, pod.requests):
-                self._seat(workload, slot, node, now)
+                self._seat(workload, slot, pod, node, now)
             elif not self._makes_room(workload, node):
                 record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
                 return
@@ -47,9 +47,8 @@ class Upkeep:
                 return True
         return False
 
-    def _seat(self, workload: Workload, slot: SlotKey, node: str, now: float) -> None:
-        there = workload.members.slots.pods(slot)
-        member = workload.members.get(workload.members.stands_for(slot).uid) if there else None
+    def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
+        member = workload.members.get(pod.uid)  # None for the template of a slot that is vacant
         if member is None:
             self._state.assume_slot(workload, slot, node)
         else:

@@ -248,6 +248,11 @@ class Workload:
         return pod if index is None else replace(pod, index=index)
 
     @property
+    def admitted(self) -> bool:
+        """Its job was started with a plan, which is in force."""
+        return self.job is not None and self.job.plan is not None
+
+    @property
     def paused(self) -> bool:
         """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
         job = self.job
@@ -257,7 +262,7 @@ class Workload:
 
     def take_job_back(self, why: str) -> None:
         """What its pods are made of says the plan: it has to be suspended to be planned anew."""
-        if self.job is not None and self.job.plan is not None:
+        if self.job is not None and self.admitted:
             self.job.take_back(why)
 
     def follow_job(self, job: Job | None) -> None:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 import msgspec
 
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.effects import CleanJob, JobEffect, StartJob, SuspendJob
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.convert import UnreadableError
@@ -19,7 +19,6 @@ from extender.kube.kinds.registry import is_outermost, kind_of
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.reports import Reporter
 from extender.runtime.requests import OK, Response
-from extender.runtime.writes import JobWrite
 from policies.model import Job
 
 GONE = Response(404, "the job is gone, or another one has its name")
@@ -33,7 +32,7 @@ class JobWriter:
         self._reader = reader
         self._reporter = reporter
 
-    async def write(self, effect: JobWrite, timeout_s: float) -> Response:
+    async def write(self, effect: JobEffect, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
         job = effect.job
         kind = kind_of(job.owner.version, job.owner.kind)
@@ -59,7 +58,7 @@ class JobWriter:
         return OK
 
 
-def _change(kind: Kind, obj: Object, now: Job, effect: JobWrite) -> str:
+def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect) -> str:
     """Change the object. Returns why it must stay as it is, or nothing."""
     match effect:
         case StartJob(job, plan, minimum):

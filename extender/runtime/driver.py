@@ -26,6 +26,7 @@ from extender.core.effects import (
     Effect,
     Evict,
     Hint,
+    JobEffect,
     Nominate,
     PostBinding,
     Report,
@@ -52,7 +53,7 @@ from extender.runtime.job_writes import JobWrites
 from extender.runtime.newest import Reports
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
-from extender.runtime.writes import JobWrite, Procedure, Writes
+from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Turned | Report | Failed
@@ -167,7 +168,7 @@ class Driver:
                 case _:
                     self._write(effect)
 
-    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobWrite) -> None:
+    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from extender.core.effects import JobEffect
 from extender.core.events import Event, JobWritten, Outcome
 from extender.runtime.budget import Lane
 from extender.runtime.observer import Observer
-from extender.runtime.writes import JobWrite, Procedure, Writes
+from extender.runtime.writes import Procedure, Writes
 
 Start = Callable[[Lane, Hashable, Procedure[Any], Callable[[Any], None]], None]
 """Takes the procedure up when its lane has room, and tells how it has ended."""
@@ -22,10 +23,10 @@ class JobWrites:
         self._observer = observer
         self._start = start
         self._feed = feed
-        self._following: dict[str, JobWrite | None] = {}
+        self._following: dict[str, JobEffect | None] = {}
         """Jobs that are being written to, by UID -> the write that is to follow."""
 
-    def write(self, effect: JobWrite) -> None:
+    def write(self, effect: JobEffect) -> None:
         """Now, or as soon as the last write to that job has ended."""
         uid = effect.job.uid
 

@@ -11,19 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import (
-    CleanJob,
-    Confirm,
-    Evict,
-    Hint,
-    Nominate,
-    PostBinding,
-    Report,
-    StartJob,
-    SuspendJob,
-    Ungate,
-    Wake,
-)
+from extender.core.effects import Confirm, Evict, Hint, JobEffect, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -37,7 +25,6 @@ ATTEMPT_S = 5.0
 REPORT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
-JobWrite = StartJob | SuspendJob | CleanJob
 Simple = Nominate | Ungate | Wake | Confirm | Evict
 
 
@@ -81,7 +68,7 @@ class Writes:
             return detail
         return (yield from self.persist(replace(effect, renew=False), "nomination"))
 
-    def job(self, effect: JobWrite, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
+    def job(self, effect: JobEffect, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Start, suspend or clean a job. What is written depends on the object as it is: each attempt looks again."""
         deadline = self._now() + PATIENCE_S
         doubtful = False

@@ -74,9 +74,8 @@ class Job:
     ``podsets.key``: the gang that its pods will name. ``owner``: the object, whose UID is the ``owner`` of its pods.
     ``managed``: Muster is to admit it. ``suspended``: its spec says so. ``stopped``: it is suspended, no pod of it is
     active, and what it makes its pods of may be written. ``finished``: it has ended, or is being deleted.
-    ``running``: some pod of it runs or has run. ``held``: its
-    owner wants it to wait. ``marked``: something of ours is on it. ``plan``: what it was admitted with, if anything.
-    ``problem``: what in it keeps it from being planned.
+    ``running``: some pod of it runs or has run. ``held``: its owner wants it to wait. ``marked``: something of ours is
+    on it. ``plan``: what it was admitted with, if anything. ``problem``: what in it keeps it from being planned.
     """
 
     podsets: PodSets

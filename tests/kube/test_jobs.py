@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.effects import CleanJob, JobEffect, StartJob, SuspendJob
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
-from extender.runtime.writes import JobWrite
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stored
 from tests.kube.kinds.test_job import INDEXED
@@ -34,7 +33,7 @@ SUSPEND = SuspendJob(START.job, "node n1 is lost")
 CLEAN = CleanJob(START.job)
 
 
-def answered(effect: JobWrite, obj: Object | None, *patched: Answer) -> tuple[Response, FakeApi]:
+def answered(effect: JobEffect, obj: Object | None, *patched: Answer) -> tuple[Response, FakeApi]:
     async def scenario() -> tuple[Response, FakeApi]:
         async with fake_api() as (api, kube):
             if obj is not None:
@@ -108,7 +107,7 @@ def test_a_cronjobs_job_is_outermost() -> None:
 
 
 @pytest.mark.parametrize("effect", [START, SUSPEND, CLEAN])
-def test_another_job_under_the_name_is_left_alone(effect: JobWrite) -> None:
+def test_another_job_under_the_name_is_left_alone(effect: JobEffect) -> None:
     response, api = answered(effect, changed(waiting(), metadata={"uid": "another"}))
     assert (response.status, api.bodies("PATCH")) == (404, [])
     assert answered(effect, None)[0].status == 404

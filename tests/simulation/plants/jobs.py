@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from extender.runtime.writes import JobWrite
 from policies.model import PodSet, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
@@ -126,7 +125,7 @@ def refused_start_taken_for_done(asked: Asked, response: Response, driver: Bound
 def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
     """Nobody waits until the last write to it has ended."""
 
-    def write(self: Any, effect: JobWrite) -> None:
+    def write(self: Any, effect: JobEffect) -> None:
         procedure = self._writes.job(effect, lambda: True)
         self._start(Lane.OTHER, effect.job.key, procedure, lambda ending: None)
 

@@ -1,0 +1,60 @@
+"""Jobs of more pods than there is room for, and jobs that are made larger or smaller while they run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+
+def test_an_elastic_job_starts_with_what_fits_and_grows_pod_by_pod() -> None:
+    script = Script(*cluster("a: 3x8"))
+    whole = job(5)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    assert train.starts[0].plan[""] == ("a-0", "a-1", "a-2", "", "")
+    assert train.starts[0].minimum == 2
+    pods = train.create()
+    script.run(pods[:3])
+    assert script.message("job").startswith("3 members are bound; 2 more members wait")
+    script.see(*cluster("b: 3x8"))
+    script.run(pods[3:])
+    assert len(script.bound(pods)) == 5
+    assert not train.stops
+
+
+def test_a_job_that_is_made_larger_while_it_runs_gets_nodes_for_the_new_pods() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.show(podsets=job(4).podsets)
+    more = train.create()
+    assert len(more) == 2
+    script.run(more)
+    assert len(script.bound(more)) == 2
+    assert not train.stops
+
+
+def test_a_job_that_is_made_smaller_while_it_runs_gives_room_back() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4))
+    pods = train.run()
+    train.show(podsets=job(2).podsets)
+    script.gone(*(script.pods[pod.uid] for pod in pods[2:]))
+    train.settle()
+    assert len(script.core.state.claims) == 2
+    assert not train.stops
+
+
+def test_a_job_that_was_made_larger_goes_on_after_a_restart() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    bound = [script.core.state.pods[pod.uid] for pod in pods]
+    later = Script(*cluster("a: 2x8"), *bound, synced=False, now=script.now)
+    again = Controlled(later, replace(train.seen, podsets=job(4).podsets))
+    later.feed_synced()
+    again.wait(3)
+    assert not again.stops
