@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from extender.core.job import JobRecord
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Job
 from policies.words import counted
 
 
-def hindrance(state: State, workload: Workload, job: Job) -> Reason | None:
+def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | None:
     """None: it waits for nodes alone."""
+    job = record.seen
     if not job.stopped:
         return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
     if job.marked:
         return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
     if left := _left_over(state, workload):
         said = counted(left, "pod", "has", "have")
-        return Reason("Stopping", f"{said} yet to go of its last start", warning=False)
+        return Reason("Stopping", f"{said} yet to go of an earlier start", warning=False)
+    if record.taken:
+        return Reason("NameTaken", record.taken)
     if job.held:
         return Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
     return Reason("InvalidJob", job.problem) if job.problem else None

@@ -24,7 +24,7 @@ class JobRecord:
     is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
     ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
     pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
-    not ready, and since when. ``over``: its pods have ended well.
+    not ready, and since when. ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
     """
 
     seen: Job
@@ -40,6 +40,7 @@ class JobRecord:
     came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
     over: bool = False
+    taken: str = ""
 
     @property
     def plannable(self) -> bool:
@@ -59,6 +60,10 @@ class JobRecord:
         }
         if self.writing is not None and shown[self.writing]:
             self.end_write()
+
+    def part(self, taken: str) -> None:
+        """Another one has the name of its gang, for this reason; empty: none has."""
+        self.taken = taken
 
     def write(self, what: JobWrite) -> None:
         """It is asked for."""

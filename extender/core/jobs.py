@@ -7,12 +7,14 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
 from extender.core.hindrances import hindrance
 from extender.core.job import JobRecord, JobWrite
+from extender.core.names import Names, aside, is_over, strangers, taken_by
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
@@ -34,26 +36,61 @@ class Jobs:
         self._state = state
         self._upkeep = Upkeep(state, steering)
         self._revocations = revocations
+        self._names = Names()
 
     def seen(self, job: Job, now: float) -> None:
         """The watch shows a job. One that is not ours to admit is forgotten."""
-        state = self._state
-        workload = state.workloads.get(job.key)
-        known = workload.job.seen if workload is not None and workload.job is not None else None
-        if known == job or (known is None and not job.managed):
-            return
-        if workload is None:
-            workload = state.add(job.key)
-        if known is not None and known.uid != job.uid:
-            self.gone(known.key, known.uid, now)
-            workload = state.workloads.get(job.key) or state.add(job.key)
-        workload.follow_job(job)
-        state.touch(workload)
         if not job.managed:
             self.gone(job.key, job.uid, now)
+            return
+        if (former := self._names.former(job)) is not None:
+            self.gone(former.key, former.uid, now)
+        self._names.put(job)
+        if (holder := self._state.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
+            self._follow(job.key, job, "")
+        self._share_name(job.key, now)
 
     def gone(self, key: GroupKey, uid: str, now: float) -> None:
         """Its object no longer exists, or somebody else admits it."""
+        if (job := self._names.drop(key, uid)) is not None:
+            self._part(key, uid, now)
+            self._part(aside(job), uid, now)
+            self._share_name(key, now)
+
+    def _share_name(self, key: GroupKey, now: float) -> None:
+        """One job has the name of its gang, or pods that are there already; the others wait beside it."""
+        names, workload = self._names, self._state.workloads.get(key)
+        jobs = names.wanted_by(key)
+        if not jobs:
+            return
+        record = workload.job if workload is not None else None
+        bound = record is not None and (record.writing is not None or record.plan is not None)
+        first = record.seen if record is not None and bound else names.first(key)
+        pods = 0 if bound else strangers(workload, first)
+        for job in list(jobs):
+            if job.uid == first.uid and not pods:
+                self._part(aside(job), job.uid, now)
+                self._follow(key, job, "")
+            elif len(jobs) > 1 or pods:
+                self._part(key, job.uid, now)
+                if is_over(job):
+                    self._part(aside(job), job.uid, now)
+                else:
+                    beside = replace(job, podsets=PodSets(aside(job), ()))
+                    self._follow(beside.key, beside, taken_by(job, first, pods))
+
+    def _follow(self, key: GroupKey, job: Job, taken: str) -> None:
+        """``taken``: why it has to wait for the name of its gang."""
+        state = self._state
+        workload = state.workloads.get(key) or state.add(key)
+        known = workload.job
+        if known is not None and known.seen == job and known.taken == taken:
+            return
+        workload.follow_job(job, taken)
+        state.touch(workload)
+
+    def _part(self, key: GroupKey, uid: str, now: float) -> None:
+        """The workload has that job no more."""
         workload = self._state.workloads.get(key)
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
@@ -123,6 +160,9 @@ class Jobs:
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
+        if workload.job is None or len(self._names.wanted_by(workload.key)) > 1:
+            # Whoever had the name of the gang may have ended by now.
+            self._share_name(workload.key, now)
         record = workload.job
         if record is None:
             return
@@ -148,7 +188,10 @@ class Jobs:
         self._state.creation.wait_for(workload.key, vacant)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
-        job, why = record.seen, hindrance(self._state, workload, record.seen)
+        job, why = record.seen, hindrance(self._state, workload, record)
+        if strangers(workload, job):
+            self._share_name(workload.key, now)
+            return
         if why is not None:
             self._expect(workload, None)
             explain(self._state, workload, why, now)
@@ -176,7 +219,7 @@ class Jobs:
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
         job = record.seen
-        if record.plan is None and job.plan is None:
+        if record.plan is None and (job.plan is None or record.taken):
             self._started_by_others(workload, record, now)
             return
         if record.plan is None:

@@ -265,14 +265,18 @@ class Workload:
         if self.job is not None and self.admitted:
             self.job.take_back(why)
 
-    def follow_job(self, job: Job | None) -> None:
-        """Take over the job that its pods come from; another one starts from nothing."""
+    def follow_job(self, job: Job | None, taken: str = "") -> None:
+        """Take over the job that its pods come from; another one starts from nothing. ``taken``: why another one has
+        the name of its gang.
+        """
         if job is None:
             self.job = None
         elif self.job is None or self.job.seen.uid != job.uid:
             self.job = JobRecord(job)
         else:
             self.job.see(job)
+        if self.job is not None:
+            self.job.part(taken)
 
     def advise(self, uid: str, node: str) -> None:
         """In advisory mode: where a plan would put the member."""

@@ -48,6 +48,7 @@ SAID = {
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
     "settings, or give every pod of a sliced gang an index: the message says which",
     "Held": "take the label or annotation muster.dev/hold off the job",
+    "NameTaken": "give the job another gang name (muster.dev/pod-group in its pod template), or none",
     "InvalidJob": "correct the job as the message says",
     "Stopping": "nothing to do: the job is planned again when its pods are gone",
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",

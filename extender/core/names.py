@@ -1,0 +1,82 @@
+"""Which job has the name of a gang where several name it. The others wait, each under a name that no gang can have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from extender.core.workload import Workload
+from policies.model import GroupKey, Job, Pod
+from policies.words import counted
+
+
+class Names:
+    """The jobs that are to be admitted, by the gang that they name."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[GroupKey, dict[str, Job]] = {}
+
+    def wanted_by(self, key: GroupKey) -> Collection[Job]:
+        return self._wanted.get(key, {}).values()
+
+    def former(self, job: Job) -> Job | None:
+        """Another object of the same kind and name: it is gone, and this one was made in its place."""
+        same = (one for one in self.wanted_by(job.key) if one.owner[:3] == job.owner[:3])
+        return next((one for one in same if one.uid != job.uid), None)
+
+    def put(self, job: Job) -> None:
+        self._wanted.setdefault(job.key, {})[job.uid] = job
+
+    def drop(self, key: GroupKey, uid: str) -> Job | None:
+        """It names that gang no more."""
+        jobs = self._wanted.get(key, {})
+        job = jobs.pop(uid, None)
+        if not jobs:
+            self._wanted.pop(key, None)
+        return job
+
+    def first(self, key: GroupKey) -> Job:
+        """Who has the name: one that was started before the others, then by age. One that has ended comes last."""
+        return min(self.wanted_by(key), key=_rank)
+
+
+def is_over(job: Job) -> bool:
+    """It has ended, and nothing of ours is on it."""
+    return job.finished and not job.marked
+
+
+def aside(job: Job) -> GroupKey:
+    """Where it waits: brackets and spaces are in no gang's name."""
+    return GroupKey(job.key.namespace, f"{job.key.name} ({job.owner.kind} {job.owner.name})")
+
+
+def strangers(workload: Workload | None, job: Job) -> int:
+    """Pods that name the gang and that no job of that name has made, while it has none itself."""
+    if workload is None or not (job.suspended and job.stopped and not job.marked):
+        return 0
+    return sum(_is_strange(member.pod, job) for member in workload.members.live.values())
+
+
+def _is_strange(pod: Pod, job: Job) -> bool:
+    maker = pod.controller
+    if maker is None:
+        return pod.owner != job.uid
+    # Pods that are led by a plan say the UID of their job, whoever has made them.
+    return pod.owner == maker.uid != job.uid and maker[:3] != job.owner[:3]
+
+
+def taken_by(job: Job, first: Job, pods: int) -> str:
+    """Why it has to wait, and what to do."""
+    if pods:
+        holder, until = f"{counted(pods, 'pod', 'has', 'have')}", "they are gone"
+    else:
+        holder, until = f"{first.owner.kind} {first.owner.name} has", "that has ended or is gone"
+    return (
+        f"{holder} the gang name {job.key.name}, which its pod template names too (muster.dev/pod-group): give it "
+        f"another name, or none; otherwise it is planned when {until}"
+    )
+
+
+def _rank(job: Job) -> tuple[bool, bool, float, str]:
+    begun = not job.suspended or not job.stopped or job.marked
+    created = min((podset.template.created for podset in job.podsets.podsets), default=0.0)
+    return is_over(job), not begun, created, job.uid
