@@ -89,6 +89,31 @@ def test_a_policy_for_other_profiles_is_told() -> None:
     assert codes(facts) == ["GateElsewhere", "GateElsewhere"]
 
 
+def held_for(seconds: int, facts: Facts) -> Facts:
+    """Binds of this installation are held for so long at most."""
+    config = Config()
+    config.bind["httpTimeout"] = f"{seconds}s"
+    facts.scheduler, facts.settings = config.all, load(None, bind_timeout_s=seconds)
+    return facts
+
+
+def test_binds_that_end_before_the_pods_of_a_job_exist_are_told() -> None:
+    both = "admission-gate", "job-admission"
+    (found,) = examine(held_for(60, admission(*both))).findings
+    assert (found.severity, found.code, found.subject) == (Severity.ERROR, "BindTimeoutShortForJobs", "httpTimeout")
+    assert "600 pods" in found.what
+    assert "httpTimeout: 600s" in found.fix
+    assert "bind_timeout_s: 600" in found.fix
+    assert codes(held_for(600, admission(*both))) == []
+    assert codes(held_for(60, admission("admission-gate"))) == [], "nobody admits jobs"
+
+
+def test_they_are_told_where_the_component_is_not_installed_and_jobs_ask_for_a_queue() -> None:
+    job = OwnerObject(Meta(name="train", namespace="team", labels={"kueue.x-k8s.io/queue-name": "a"}))
+    facts = held_for(30, Facts(load(None), owners=[owner_from("Job", job)]))
+    assert codes(facts) == ["BindTimeoutShortForJobs"]
+
+
 def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     said = [re.findall(r"```yaml\n(percentageOfNodesToScore.*?)```", page.read_text(), re.DOTALL) for page in pages]

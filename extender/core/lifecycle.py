@@ -21,7 +21,7 @@ from extender.core.steering import Leading
 from extender.core.telling import explain, tell, turned
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Phase, Workload
-from policies.words import counted
+from policies.words import counted, many
 
 
 class Lifecycle:
@@ -149,10 +149,12 @@ class Lifecycle:
             workload.release.wait_for(None)
             self._revocations.extend(workload, now)
         elif not workload.releasing:
-            missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
-            held = f"only {len(members.holds)} of {workload.min_member} members"
-            why = f"{held} reached bind before the deadline; missing: {', '.join(missing)}"
+            uncreated = len(members.slots.planned) if workload.admitted else 0
+            why = _too_slow(workload, uncreated) if uncreated else _too_few_held(workload)
             self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+            if uncreated:
+                # Every try makes all of its pods, and the next one ends no better before somebody does something.
+                workload.retries.rest_long(now, state.limits.retry_max_s)
 
     def _awaits_plan(self, workload: Workload) -> bool:
         """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
@@ -266,3 +268,19 @@ class Lifecycle:
             old = counted(len(members), "pod", "belongs", "belong")
             text = f"0 of {workload.min_member} members exist; {old} to an earlier PodGroup of this name"
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
+
+
+def _too_few_held(workload: Workload) -> str:
+    members = workload.members
+    missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
+    held = f"only {len(members.holds)} of {workload.min_member} members"
+    return f"{held} reached bind before the deadline; missing: {', '.join(missing)}"
+
+
+def _too_slow(workload: Workload, uncreated: int) -> str:
+    total = len(workload.members.slots.templates)
+    return (
+        f"{uncreated} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: raise "
+        "httpTimeout of its entry with bindVerb and bind_timeout_s of Muster's settings (muster doctor says to what), "
+        "or --kube-api-qps of kube-controller-manager"
+    )

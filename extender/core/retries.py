@@ -30,7 +30,11 @@ class Retries:
     def fail(self, now: float, most_s: float) -> None:
         """It failed in a way that trying again at once would not mend."""
         self.failures += 1
-        self.not_before = now + pause_s(self.failures, 1.0, most_s)
+        self.pause(now + pause_s(self.failures, 1.0, most_s))
+
+    def rest_long(self, now: float, most_s: float) -> None:
+        """It failed like that, and each try is dear."""
+        self.pause(now + pause_s(self.failures, 1.0, _REMEMBERED * most_s))
 
     def pause(self, until: float) -> None:
         """It is not its turn."""

@@ -76,3 +76,24 @@ def test_small_jobs_that_keep_coming_hold_a_large_one_up_only_so_long() -> None:
             break
     assert large.starts, script.message("large")
     assert controller.pods < 40 + 8 * number, "pods of others were awaited all the time until it was its turn"
+
+
+def test_a_job_whose_binds_end_before_its_pods_exist_is_tried_ever_less_often_and_says_what_to_do() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4))
+    pauses: list[float] = []
+    for tries in range(1, 9):
+        assert len(train.starts) == tries
+        script.bind_all(train.create(only=2), expires_s=10)
+        train.wait(10)
+        assert len(train.stops) == tries, "kube-scheduler gives the binds up"
+        stopped = script.now
+        train.delete()
+        train.show(stopped=True)
+        while len(train.starts) == tries:
+            train.wait(1)
+        pauses.append(script.now - stopped)
+    assert train.stops[0].startswith("2 of 4 pods did not exist when kube-scheduler gave up the binds of the others")
+    assert "httpTimeout" in train.stops[0]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 250

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from math import ceil
 from urllib.parse import urlsplit
 
 from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.config.settings import Settings
+from extender.core.creation import DEFAULT_RATE
+from extender.core.limits import Limits
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
 _DEFAULT_TIMEOUT_S = 5.0
 _LONGEST_ASK_S = 5.0
 _LEAST_QPS = 100
+_LONG_HOLD_S = 600.0
+"""As the manifests have it: enough for the pods of the largest gang."""
 _FIELDS = {
     "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig",
     "httpTimeout", "nodeCacheCapable", "managedResources", "ignorable",
@@ -157,6 +162,7 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
             yield error("OneEntry", "extenders", what, "make two entries: bindVerb alone in the second one")
         elif binds:
             yield from _hold(timeout_s, facts.settings, config)
+            yield from _creation(timeout_s, facts)
         elif timeout_s > _LONGEST_ASK_S or not entry.get("httpTimeout"):
             what = f"a hung call stops all scheduling for {timeout_s:g} s"
             yield warning("LongFilterTimeout", "httpTimeout", what, "set httpTimeout: 2s in the entry without bindVerb")
@@ -179,6 +185,20 @@ def _hold(timeout_s: float, settings: Settings, config: Tree) -> Iterator[Findin
     if isinstance(backoff_s, int) and backoff_s >= held_s:
         what = f"members are retried up to {backoff_s} s apart, and held for {held_s:g} s only: no quorum is reached"
         yield error("BackoffTooLong", "podMaxBackoffSeconds", what, "set podMaxBackoffSeconds well below the hold: 10")
+
+
+def _creation(timeout_s: float, facts: Facts) -> Iterator[Finding]:
+    """The first pod of a job is held until the last one exists, beside those of jobs that were started before it."""
+    before_s, most = Limits().creation_s, facts.settings.max_gang_members
+    needed_s = max(_LONG_HOLD_S, ceil(most / DEFAULT_RATE + before_s))
+    lasts_for = max(0, int((timeout_s - before_s) * DEFAULT_RATE))
+    if facts.admits_jobs and lasts_for < most:
+        what = (
+            f"kube-scheduler gives a bind up after {timeout_s:g} s, in which kube-controller-manager makes some "
+            f"{lasts_for} pods of a job ({DEFAULT_RATE:g} a second): a larger one is started and suspended for ever"
+        )
+        fix = f"set httpTimeout: {needed_s:g}s in the entry with bindVerb, bind_timeout_s: {needed_s:g} in Muster's"
+        yield error("BindTimeoutShortForJobs", "httpTimeout", what, f"{fix} settings")
 
 
 def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:

@@ -11,10 +11,13 @@ from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
 from extender.kube.convert import pod_from
+from extender.kube.kinds.read import asks
 from extender.kube.objects import GroupObject, Meta, OwnerObject, PodObject
 from policies.model import Node, Pod
 
 Tree = Mapping[str, Any]
+JOB_POLICY = "muster-jobs"
+"""Suspends the jobs that Muster is to admit, when they are created."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Facts:
     def ours(self) -> tuple[str, ...]:
         """schedulerNames that Muster serves."""
         return self.settings.scheduler_names
+
+    @property
+    def admits_jobs(self) -> bool:
+        """Whether jobs are planned before their pods exist."""
+        return JOB_POLICY in (self.policies or {}) or any(asks(one.meta) for one in self.owners or ())
 
 
 def member_from(obj: PodObject) -> Member:
