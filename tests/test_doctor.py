@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from extender.cli.doctor.configuration import duration_s
 from extender.cli.doctor.examination import examine
-from extender.cli.doctor.facts import Facts, member_from, owner_from
+from extender.cli.doctor.facts import Facts, Kueue, member_from, owner_from
 from extender.cli.doctor.finding import NOT_CHECKED, Severity, skipped
 from extender.cli.doctor.gather import no_configuration
 from extender.cli.doctor.rights import EXTENDER, needed
@@ -112,6 +112,32 @@ def test_they_are_told_where_the_component_is_not_installed_and_jobs_ask_for_a_q
     job = OwnerObject(Meta(name="train", namespace="team", labels={"kueue.x-k8s.io/queue-name": "a"}))
     facts = held_for(30, Facts(load(None), owners=[owner_from("Job", job)]))
     assert codes(facts) == ["BindTimeoutShortForJobs"]
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "kinds"),
+    [
+        (("batch/job", "pod", "jobset.x-k8s.io/jobset"), "manages batch/job, jobset.x-k8s.io/jobset:"),
+        (("kubeflow.org/mpijob",), "manages kubeflow.org/mpijob:"),
+        (None, "may manage the kinds that Muster admits"),
+    ],
+)
+def test_a_kueue_that_manages_the_same_kinds_is_told(frameworks: tuple[str, ...] | None, kinds: str) -> None:
+    facts = admission("admission-gate", "job-admission")
+    facts.kueue = Kueue("ConfigMap kueue-system/kueue-manager-config", frameworks)
+    (found,) = examine(facts).findings
+    assert (found.severity, found.code, found.subject) == (Severity.ERROR, "KueueManagesJobs", facts.kueue.config)
+    assert kinds in found.what
+    assert "integrations.frameworks" in found.fix
+    assert 'muster.dev/gang: "false"' in found.fix
+    facts = Facts(load(None), scheduler=shipped(), kueue=facts.kueue)
+    assert [one.severity for one in examine(facts).findings] == [Severity.WARNING], "no job is admitted yet"
+
+
+def test_a_kueue_that_manages_other_kinds_is_no_fault() -> None:
+    facts = admission("admission-gate", "job-admission")
+    facts.kueue = Kueue("ConfigMap kueue-system/kueue-manager-config", ("pod", "ray.io/rayjob"))
+    assert codes(facts) == []
 
 
 def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> None:

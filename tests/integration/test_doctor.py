@@ -167,6 +167,31 @@ def test_an_admission_policy_that_is_not_there_or_not_bound_is_found(cluster: Cl
     assert doctor(code=0) == []
 
 
+def test_a_kueue_that_manages_the_same_kinds_is_found_by_its_webhooks(cluster: Cluster, doctor: Doctor) -> None:
+    webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    config = "/api/v1/namespaces/kueue-system/configmaps"
+    name, nobody = (
+        "kueue-validating-webhook-configuration",
+        {"matchConditions": [{"name": "never", "expression": "false"}]},
+    )
+    service = {"clientConfig": {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service", "path": "/"}}}
+    rules = {
+        "rules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}]
+    }
+    hook = {"name": "vjob.kb.io", "admissionReviewVersions": ["v1"], "sideEffects": "None"} | service | rules | nobody
+    cluster.api.create(webhooks, {"metadata": {"name": name}, "webhooks": [hook]})
+    assert [one["code"] for one in doctor()] == ["KueueManagesJobs"], "its settings are nowhere to be read"
+    cluster.kubectl("create", "namespace", "kueue-system")
+    kind = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    for frameworks, found in ((["batch/job", "pod"], True), (["pod"], False)):
+        data = {"controller_manager_config.yaml": yaml.safe_dump(kind | {"integrations": {"frameworks": frameworks}})}
+        cluster.api.create(config, {"metadata": {"name": "kueue-manager-config"}, "data": data})
+        said = doctor(code=None)
+        assert ["manages batch/job:" in one["what"] for one in said] == [True] * found
+        cluster.api.delete(f"{config}/kueue-manager-config")
+    cluster.api.delete(f"{webhooks}/{name}")
+
+
 def test_a_configuration_in_the_cluster_is_found_and_read(cluster: Cluster, doctor: Doctor) -> None:
     template = cluster.api.get(DEPLOYMENT)["spec"]["template"]["spec"]
     name = next(one["configMap"]["name"] for one in template["volumes"] if one["name"] == "scheduler-config")

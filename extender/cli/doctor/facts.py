@@ -45,6 +45,14 @@ class Owner:
     scheduler: str
 
 
+@dataclass(frozen=True)
+class Kueue:
+    """Kueue's controller. ``frameworks``: the kinds that it manages, like ``batch/job``; None: not readable."""
+
+    config: str
+    frameworks: tuple[str, ...] | None
+
+
 @dataclass
 class Facts:
     """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
@@ -66,6 +74,7 @@ class Facts:
     deployment: Tree | None = None
     policies: dict[str, Tree] | None = None
     policy_bindings: dict[str, Tree] | None = None
+    kueue: Kueue | None = None
     lease: Tree | None = None
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 from pydantic import ValidationError
 
-from extender.cli.doctor.facts import Facts, Tree, member_from, owner_from, pod_spec
+from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_from, pod_spec
 from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.reading import NOT_YAML, UnreadableYamlError, read_yaml
@@ -26,6 +26,8 @@ from extender.kube.resources import GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+_KUEUE_WEBHOOKS, _KUEUE_CONFIG = "kueue-validating-webhook-configuration", "kueue-manager-config"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _OWNERS = (
     ("Job", "/apis/batch/v1/jobs"),
@@ -69,7 +71,9 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     await reading.mounted(settings=not settings_given, scheduler=facts.scheduler is None)
     if facts.scheduler is None:
         facts.skipped.append(no_configuration(namespace, facts))
-    await asyncio.gather(reading.objects(), reading.owners(), reading.admission(), reading.lease(), reading.rights())
+    await asyncio.gather(
+        reading.objects(), reading.owners(), reading.admission(), reading.kueue(), reading.lease(), reading.rights()
+    )
 
 
 class _Reading:
@@ -151,6 +155,20 @@ class _Reading:
         facts.policies = None if found is None else _by_name(found)
         facts.policy_bindings = None if bound is None else _by_name(bound)
 
+    async def kueue(self) -> None:
+        """Kueue's controller, found by its webhooks. Which kinds it manages is in its ConfigMap, if it may be read."""
+        found = await self._read("validating webhooks", _WEBHOOKS, missing={})
+        for name, one in _by_name(found or {}).items():
+            services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in one.get("webhooks") or []]
+            if name == _KUEUE_WEBHOOKS and services:
+                namespace = services[0].get("namespace")
+                path = f"/api/v1/namespaces/{namespace}/configmaps/{_KUEUE_CONFIG}"
+                try:
+                    said = json.loads(await self._kube.call("GET", path))
+                except ApiError:
+                    said = {}
+                self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
+
     async def lease(self) -> None:
         """The Lease that kube-scheduler's configuration names."""
         facts = self._facts
@@ -220,6 +238,20 @@ def no_configuration(namespace: str, facts: Facts) -> Finding:
         return skipped(subject, "none of the ConfigMaps that Muster's Deployment mounts contains it", fix)
     what = f"no Muster Deployment found in namespace {namespace} (label {_LABEL})"
     return Finding(Severity.SKIPPED, "NoDeployment", subject, what, f"{fix}, or the right --muster-namespace")
+
+
+def _frameworks(data: Tree) -> tuple[str, ...] | None:
+    """``integrations.frameworks`` of Kueue's configuration; without a word it manages batch Jobs."""
+    for text in data.values():
+        try:
+            tree = yaml.safe_load(text)
+        except NOT_YAML:
+            continue
+        if isinstance(tree, dict) and str(tree.get("apiVersion")).startswith("config.kueue.x-k8s.io/"):
+            integrations = tree.get("integrations")
+            said = integrations.get("frameworks") if isinstance(integrations, dict) else None
+            return tuple(map(str, said)) if isinstance(said, list) else ("batch/job",)
+    return None
 
 
 def _by_name(found: Tree) -> dict[str, Tree]:

@@ -10,6 +10,7 @@ from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.core.advisory import Mode
 from extender.kube.dialects import POD_GROUP
+from extender.kube.kinds.registry import KINDS
 from policies.model import GANG_GATE
 
 TESTED = (1, 36)
@@ -25,6 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not facts.groups_exist:
         yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
     yield from _gate(facts)
+    yield from _kueue(facts)
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
@@ -66,6 +68,26 @@ def _gate(facts: Facts) -> Iterator[Finding]:
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
                 what = f"its matchConditions do not name the profile {scheduler}"
                 yield warning("GateElsewhere", name, what, f"add '{scheduler}' to the expression of meant-for-muster")
+
+
+def _kueue(facts: Facts) -> Iterator[Finding]:
+    """Jobs that Kueue's controller manages too: it starts them without a plan, and stops those that Muster starts."""
+    if facts.kueue is None:
+        return
+    kinds = [f"{kind.group}/{kind.name.lower()}" for kind in KINDS]
+    said = facts.kueue.frameworks
+    both = kinds if said is None else [one for one in kinds if one in said]
+    if both:
+        theirs = f"manages {', '.join(both)}" if said else "may manage the kinds that Muster admits (not readable)"
+        fix = (
+            f"take these kinds out of integrations.frameworks in {facts.kueue.config}, or leave them to Kueue: do "
+            'without job-admission, and give each such job the label muster.dev/gang: "false"'
+        )
+        told = facts.kueue.config, f"Kueue {theirs}: both start and suspend the jobs that name a queue", fix
+        if facts.admits_jobs:
+            yield error("KueueManagesJobs", *told)
+        else:
+            yield warning("KueueManagesJobs", *told)
 
 
 def _deployment(facts: Facts) -> Iterator[Finding]:
