@@ -10,9 +10,10 @@ from policies.model import GANG_GATE
 from tests.test_manifests import document, documents
 
 FOLDER = "components/job-admission"
+FILES = ("jobs", "pods", "untracked")
 DOCUMENTS = [
     one
-    for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in ("jobs", "pods")))
+    for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in FILES))
     for one in documents(name)
 ]
 POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicy"}
@@ -29,9 +30,9 @@ def mutation(name: str) -> str:
 
 
 def test_the_component_has_every_file_and_every_policy_is_bound() -> None:
-    assert document(f"{FOLDER}/kustomization.yaml")["resources"] == ["jobs.yaml", "pods.yaml"]
+    assert document(f"{FOLDER}/kustomization.yaml")["resources"] == [f"{file}.yaml" for file in FILES]
     bindings = {one["spec"]["policyName"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicyBinding"}
-    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-jobs", "muster-job-pods"}
+    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-jobs", "muster-job-pods", "muster-untracked-pods"}
 
 
 def test_jobs_fail_closed_and_pods_fail_open() -> None:
@@ -39,6 +40,7 @@ def test_jobs_fail_closed_and_pods_fail_open() -> None:
         "muster-gang-gate": "Ignore",
         "muster-jobs": "Fail",
         "muster-job-pods": "Ignore",
+        "muster-untracked-pods": "Ignore",
     }
 
 

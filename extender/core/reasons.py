@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from extender.core.backoff import pause_s
 
-_PASSING = ("New", "Releasing")
+_PASSING = ("New", "Placed", "Holding", "Releasing")
+"""Steps of a start: never reported. Each has a deadline, and an Event costs the API server half of a Binding."""
 _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 
 

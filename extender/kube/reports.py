@@ -21,8 +21,6 @@ UNREAD = "UnreadKey"
 _PHASES = {
     "Running": "Scheduled",
     "Ended": "Finished",
-    "Placed": "Scheduling",
-    "Holding": "Scheduling",
     "Partial": "Scheduling",
 }
 _STARTED = ("Running", "Ended")

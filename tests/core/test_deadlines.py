@@ -106,6 +106,15 @@ def test_a_reason_is_reported_once_it_has_lasted_two_seconds() -> None:
         assert len(script.reports) == 1, "the same reason is not repeated"
 
 
+def test_the_steps_of_a_start_are_not_reported() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.bind(pods[0])
+    script.advance(20)
+    assert script.gang("train").telling.reason.code == "Holding"
+    assert not script.reports
+
+
 def test_new_numbers_of_the_same_reason_are_reported_less_and_less_often() -> None:
     script = Script(*cluster("a: 2x8"), *gang("big", 9))
     for number in range(60):

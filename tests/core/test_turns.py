@@ -57,12 +57,6 @@ def test_what_was_never_planned_is_not_forgotten() -> None:
     assert turns(script) == []
 
 
-def test_a_placement_that_is_carried_out_slowly_is_told() -> None:
-    script = Script(*cluster("a: 2x8"), *gang("train", 2))
-    script.advance(3)
-    assert [code for code, _ in script.reports] == ["Placed"]
-
-
 def test_reports_count_members() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)

@@ -74,7 +74,8 @@ def test_applied_again(place: Place) -> None:
     "CPU of kube-apiserver for the life of a pod (creation, Binding, one status write of its node, deletion), in ms, "
     "and its size as JSON while it runs, with managedFields and without.",
     result="With: {tracked} ms, {tracked_bytes} bytes. Without: {untracked} ms, {untracked_bytes} bytes.",
-    consequence="To be offered, if at all, for pods alone, and as an option: see fields.apply-again.",
+    consequence="Done for the pods of started jobs (job-admission/untracked.yaml), never for jobs: see "
+    "fields.apply-again.",
     slow=True,
 )
 def test_what_fields_cost(cluster: Cluster, measured: Callable[..., None]) -> None:

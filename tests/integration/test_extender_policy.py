@@ -286,6 +286,7 @@ FORBIDDEN_STATUS: dict[str, Object] = {
     "condition of a drain": {"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}},
     "condition taken off": {"status": {"conditions": [{"type": "PodScheduled", "$patch": "delete"}]}},
     "label": {"metadata": {"labels": {"app": "other"}}},
+    "label that leaves a status out": {"metadata": {"labels": {"muster.dev/led": "true"}}},
     "annotation": {"metadata": {"annotations": {"muster.dev/pod-group": "other"}}},
     "finalizers": {"metadata": {"finalizers": ["example.com/held"]}},
     "container": {

@@ -9,6 +9,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_gate, install_job_admission
+from extender.kube.kinds.keys import LED
 from policies.model import GANG_GATE
 from tests.integration.team import (
     COMPLETION,
@@ -120,6 +121,13 @@ def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
     name = {"key": "metadata.name", "operator": "In", "values": ["b"]}
     terms = given.get(REQUIRED, {}).get("nodeSelectorTerms", [{}])
     assert found[REQUIRED]["nodeSelectorTerms"] == [term | {"matchFields": [name]} for term in terms]
+
+
+def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
+    pinned, led = team.pod("a", {COMPLETION: "0"}), team.pod(None, {LED: "true"}, affinity=named("a"))
+    of_no_job = team.pod(None, {}, annotations={WORKLOAD: ""})
+    tracked = ["managedFields" in pod["metadata"] for pod in (pinned, led, of_no_job)]
+    assert tracked == [False, False, True]
 
 
 def test_a_pod_whose_template_names_its_nodes_is_left_alone(team: Team) -> None:
