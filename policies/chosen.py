@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.api import QueuePolicy, ScorePolicy, TopologyPolicy
-from policies.guard import GuardedQueue, GuardedScore, GuardedTopology
+from policies.api import QueuePolicy, TopologyPolicy
+from policies.guard import GuardedQueue, GuardedTopology
 from policies.order import PriorityThenAge
 from policies.strategies.affinity import Affinity
 from policies.strategies.best_fit import BestFit
@@ -19,11 +19,11 @@ class Policies:
 
     queue: QueuePolicy
     topology: TopologyPolicy
-    scoring: ScorePolicy
+    scoring: WeightedSum
 
     def guarded(self) -> Policies:
-        """The same; a policy that fails is named in a PolicyError."""
-        return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), GuardedScore(self.scoring))
+        """The same; a policy that fails is named in a PolicyError. The sum guards each score policy that it adds up."""
+        return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), self.scoring)
 
 
 OURS = Policies(PriorityThenAge(), BestFit(), WeightedSum([(Affinity(), 2), (Packing(), 1)]))

@@ -30,7 +30,9 @@ _PAUSES = 1000
 
 
 class GuardedQueue:
-    """``order`` of a policy, or a PolicyError."""
+    """``order`` of a policy, or a PolicyError. Before each part of a key stands whether it is a string: a number and a
+    string cannot be compared.
+    """
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
@@ -40,9 +42,14 @@ class GuardedQueue:
             key = self._policy.order(gang)
         except Exception as error:
             raise PolicyError(self._policy, _said(error)) from error
-        if not isinstance(key, tuple) or not all(map(_sorts, key)):
-            raise PolicyError(self._policy, f"order() is to return a tuple of numbers and strings, not {_shown(key)}")
-        return key
+        parts: list[int | float | str] = []
+        for part in key if isinstance(key, tuple) else (None,):
+            text = isinstance(part, str)
+            if not text and not (isinstance(part, (int, float)) and isfinite(part)):
+                detail = f"order() is to return a tuple of numbers and strings, not {_shown(key)}"
+                raise PolicyError(self._policy, detail)
+            parts += (text, part)
+        return tuple(parts)
 
 
 class GuardedTopology:
@@ -82,18 +89,17 @@ class GuardedScore:
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
         try:
             scores = np.asarray(self._policy.score(pod, rows, snapshot, beside))
-        except PolicyError:
-            raise  # one of several that were added up
         except Exception as error:
             raise PolicyError(self._policy, _said(error)) from error
-        if scores.shape not in ((0,), (len(rows),)) or scores.dtype.kind not in "iuf" or not np.isfinite(scores).all():
+        kind = scores.dtype.kind
+        if (
+            scores.shape not in ((0,), (len(rows),))
+            or kind not in "iuf"
+            or (kind == "f" and not np.isfinite(scores).all())
+        ):
             detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_shown(scores)}"
             raise PolicyError(self._policy, detail)
         return scores.astype(np.int64, copy=False)
-
-
-def _sorts(part: object) -> bool:
-    return isinstance(part, str) or (isinstance(part, int | float) and isfinite(part))
 
 
 def _is_domain(domain: object, most: int) -> bool:

@@ -182,7 +182,7 @@ class Admission:
                     except PolicyError as error:
                         self._blame(workload, error)
             self._vain += len(some)
-            yield len(some)
+            yield _LOOK * len(some)
         return line
 
     def _is_open(self, workload: Workload) -> bool:

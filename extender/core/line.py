@@ -5,9 +5,7 @@ from __future__ import annotations
 import heapq
 
 from extender.core.workload import Workload
-from policies.api import QueuePolicy
-
-_Key = tuple[tuple[int, int | float | str], ...]
+from policies.api import QueuePolicy, SortKey
 
 
 class Line:
@@ -17,15 +15,14 @@ class Line:
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._heap: list[tuple[bool, _Key, int, Workload]] = []
+        self._heap: list[tuple[bool, SortKey, int, Workload]] = []
         self._came = 0
 
     def come(self, workload: Workload) -> None:
         """It waits for its turn. Raises PolicyError where the policy cannot say when that is."""
         whole = workload.release.partial_since is None
-        key = tuple((isinstance(part, str), part) for part in self._policy.order(workload))
         self._came += 1
-        heapq.heappush(self._heap, (whole, key, self._came, workload))
+        heapq.heappush(self._heap, (whole, self._policy.order(workload), self._came, workload))
 
     def next(self) -> Workload | None:
         """Whose turn it is now; None when nobody is left."""

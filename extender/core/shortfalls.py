@@ -5,6 +5,7 @@ Each cause has its own scope: what one queue lacks says nothing about another.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -65,8 +66,8 @@ class Shortfalls:
 
     def clear(self, lack: Lack) -> None:
         """Whatever was found of this cause may be wrong."""
-        for scope, shape in self.shapes(lack):
-            self.drop(lack, shape, scope)
+        self._known = {key: reasons for key, reasons in self._known.items() if key[0] is not lack}
+        self._shapes = Counter(shape for reasons in self._known.values() for shape in reasons)
 
     def forget(self, state: State) -> Steps[None]:
         """Shapes that no waiting workload has any more."""

@@ -188,8 +188,10 @@ class Workload:
 
     @property
     def priority(self) -> int:
+        if priorities := self.members.said.priorities:
+            return max(priorities)
         first = self.members.slots.first
-        return max(self.members.said.priorities, default=0 if first is None else first.priority)
+        return 0 if first is None else first.priority
 
     @property
     def created(self) -> float:

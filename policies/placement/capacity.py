@@ -63,7 +63,8 @@ class DomainCapacity:
             level = self.levels[at]
             used = fullness(*domain_sums(level, *scarce(self.roles[0].requests, self._snapshot)))
             around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
-            spare = level.tally(self.roles[0].room)[0]
+            first = self.roles[0]
+            spare = level.tally(first.room)[0] if first.rules.slice_size else self.rooms(0, at)
             keys = [level.rank, *around[::-1], -used, spare, -self.siblings(at)]
             found = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
             found[np.lexsort(keys)] = np.arange(len(level.names))

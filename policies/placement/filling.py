@@ -99,7 +99,7 @@ def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, sco
     """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
     here = room[rows]
     if here.sum() > rest:
-        poor = 100 - np.clip(scoring.score(pod, rows, snapshot), 0, 100)
+        poor = 100 - scoring.score(pod, rows, snapshot)
         rows = rows[fewest(here, rest, poor * len(snapshot.names) + snapshot.rank[rows])]
     else:
         rows = rows[here > 0]

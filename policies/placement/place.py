@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -121,18 +122,16 @@ def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) 
             # Most often all of them ask for the same.
             last, rows = this, alike.setdefault(this, [])
         rows.append(row)
-    used, places = np.unique([row for rows in alike.values() for row in rows], return_inverse=True)
-    taken = np.zeros((len(snapshot.free), len(used)), dtype=np.int64)
-    at = 0
+    taken: dict[int, Counter[int]] = {}
     for (requests, selection), rows in alike.items():
-        demand, there = snapshot.demand(requests), places[at : at + len(rows)]
-        at += len(rows)
-        if demand is None or not snapshot.eligible(selection)[rows].all():
+        demand, counts = snapshot.demand(requests), Counter(rows)
+        if demand is None or not snapshot.eligible(selection)[list(counts)].all():
             return False
-        counts = np.bincount(there, minlength=len(used))
         for line, amount in demand:
-            taken[line] += amount * counts
-    return bool(((taken == 0) | (taken <= snapshot.free[:, used])).all())
+            here = taken.setdefault(line, Counter())
+            for row, count in counts.items():
+                here[row] += amount * count
+    return all(snapshot.free[line].item(row) >= amount for line, here in taken.items() for row, amount in here.items())
 
 
 def _count(roles: Sequence[Role]) -> int:

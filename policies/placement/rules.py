@@ -93,7 +93,7 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
             return False
         if rules.required is not None:
             for at in range(rules.required, len(snapshot.levels)):
-                homes.setdefault(at, set()).update(np.unique(snapshot.levels[at].codes[there]).tolist())
+                homes.setdefault(at, set()).update(snapshot.levels[at].codes[there].tolist())
         if rules.slice_size:
             for pod, code in zip(pods, snapshot.levels[rules.slice_level].codes[there].tolist(), strict=True):
                 of = (pod.requests, pod.selection, said, pod.slice_of(rules.slice_size))

@@ -69,10 +69,16 @@ class Level:
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
         """Sums of a per-node array: one for each domain, and one for the nodes outside all of them."""
-        sums = np.zeros(len(self.names) + 1, dtype=np.int64)
-        if len(self._present):
-            sums[self._present] = np.add.reduceat(per_node[self._order], self._bounds[self._present])
+        sums = self.sums(per_node)
         return sums[1:], int(sums[0])
+
+    def sums(self, per_node: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same of each line of such arrays, with the nodes outside all domains in the first place."""
+        sums = np.zeros((*per_node.shape[:-1], len(self.names) + 1), dtype=np.int64)
+        if len(self._present):
+            starts = self._bounds[self._present]
+            sums[..., self._present] = np.add.reduceat(per_node.take(self._order, -1), starts, -1)
+        return sums
 
     def domain(self, code: int) -> Domain:
         return Domain(self.names[code], self._order[self._bounds[code + 1] : self._bounds[code + 2]])

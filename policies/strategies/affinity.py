@@ -17,6 +17,8 @@ class Affinity:
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
+        if not len(beside):
+            return NO_OPINION
         levels = snapshot.levels
         near = np.zeros(len(rows))
         for at, level in enumerate(levels):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,12 +40,12 @@ class Packing:
         return np.ceil(total.round(6)).astype(np.int64)
 
 
-def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _shares(levels: int) -> tuple[Sequence[float], Sequence[float]]:
     """What each level adds when it is broken, and when it is full."""
-    halves = 0.5 ** np.arange(levels)
-    farther = halves[1:] / halves[1:].sum() * BROKEN_AROUND
-    broken = np.concatenate(([BROKEN], farther)) if levels > 1 else np.array([BROKEN + BROKEN_AROUND])
-    return broken, halves / halves.sum() * FULL
+    halves = [0.5**at for at in range(levels)]
+    farther = [half / sum(halves[1:]) * BROKEN_AROUND for half in halves[1:]]
+    broken = [BROKEN, *farther] if farther else [BROKEN + BROKEN_AROUND]
+    return broken, [half / sum(halves) * FULL for half in halves]
 
 
 def kinds(requests: Requests) -> tuple[str, ...]:
@@ -61,12 +63,12 @@ def scarce(requests: Requests, snapshot: Snapshot) -> tuple[Amounts, Amounts]:
 
 def domain_sums(level: Level, used: Amounts, offered: Amounts) -> tuple[Amounts, Amounts]:
     """The same for the domains of a level: shape ``(kinds, domains)``."""
-    shape = (len(used), len(level.names))
-    sums = [np.array([level.tally(line)[0] for line in amounts]).reshape(shape) for amounts in (used, offered)]
-    return sums[0], sums[1]
+    sums = level.sums(np.concatenate((used, offered)))[:, 1:]
+    return sums[: len(used)], sums[len(used) :]
 
 
 def fullness(used: Amounts, offered: Amounts) -> NDArray[np.float64]:
     """0..1 for each place: the largest share in use of any kind."""
     shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
-    return np.asarray(np.clip(shares.max(axis=0, initial=0.0), 0.0, 1.0), dtype=np.float64)
+    highest: NDArray[np.float64] = shares.max(axis=0, initial=0.0)
+    return np.minimum(highest, 1.0)

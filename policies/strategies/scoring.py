@@ -26,7 +26,7 @@ class WeightedSum:
         for policy, weight in self._weighted:
             scores = policy.score(pod, rows, snapshot, beside)
             if len(scores):
-                total += weight * np.clip(scores, 0, 100)
+                total += weight * np.minimum(np.maximum(scores, 0), 100)
                 weights += weight
         return -(-total // weights) if weights else total
 
@@ -41,6 +41,6 @@ def marks(
     rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
     known = rows >= 0
     found = np.zeros(len(rows), dtype=np.int64)
-    found[known] = -(-np.clip(scoring.score(pod, rows[known], snapshot, beside), 0, 100) * TOP_MARK // 100)
+    found[known] = -(-scoring.score(pod, rows[known], snapshot, beside) * TOP_MARK // 100)
     result: list[int] = found.tolist()
     return result

@@ -8,6 +8,7 @@ from extender.core.shape import Shape
 from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.workload import Workload
 from policies.api import SortKey, WaitingGang
+from policies.guard import GuardedQueue
 from tests.builders import key
 
 NO_ROOM, OTHER = Reason("NoRoom", "0 of 2 members fit at once"), Reason("NoRoom", "1 of 2 members fit at once")
@@ -62,7 +63,7 @@ class Numbers:
 
 
 def test_the_line_says_who_is_next_while_others_come() -> None:
-    line = Line(Numbers())
+    line = Line(GuardedQueue(Numbers()))
     for name in ("3", "b", "1", "a"):
         line.come(Workload(key(name)))
     first = line.next()
@@ -74,7 +75,7 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
 
 
 def test_a_broken_start_goes_first() -> None:
-    line, broken = Line(Numbers()), Workload(key("9"))
+    line, broken = Line(GuardedQueue(Numbers())), Workload(key("9"))
     broken.release.break_off(0.0, 1)
     line.come(Workload(key("1")))
     line.come(broken)
