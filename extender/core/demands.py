@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
@@ -49,6 +49,8 @@ class Demands:
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
+        if (least := _minima(workload)) is not None:
+            tied = (*tied, least)
         if workload.version != version:
             return
         trouble = too_many_shapes(roles, self._state)
@@ -57,6 +59,29 @@ class Demands:
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+
+
+def _minima(workload: Workload) -> tuple[object, ...] | None:
+    """How many of each podset have to start together, where that is less than all and there are several."""
+    job = workload.job
+    podsets = workload.podsets.podsets if workload.podsets is not None and job is not None and job.plannable else ()
+    if len(podsets) < 2 or all(one.minimum >= one.size for one in podsets):
+        return None
+    return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)
+
+
+def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
+    """If these nodes, by UID, leave some podset of the job less than it needs: the least that has to start."""
+    if workload.podsets is None or _minima(workload) is None:
+        return []
+    least: list[Pod] = []
+    short = False
+    for podset in workload.podsets.podsets:
+        slot = podset.slot(0)[0]
+        ours = [pod for pod in pods if pod.identity[0] == slot]
+        least += ours[: podset.minimum]
+        short = short or sum(pod.uid in nodes for pod in ours) < min(podset.minimum, podset.size)
+    return least if short else []
 
 
 def shape_of(pod: Pod) -> tuple[Requests, Selection, Topology]:

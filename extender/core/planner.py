@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.core.claims import SlotOf
-from extender.core.demands import siblings
+from extender.core.demands import left_short, siblings
 from extender.core.holders import Holders
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
@@ -56,6 +56,9 @@ class Planner:
         view, as_of = self._view(workload), self._state.claims.changes
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.refused, beside, self._policies)
+        if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
+            pods = tuple(least)
+            found = yield from search(pods, len(pods), view, shape.refused, beside, self._policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
         if len(pods) > AT_ONCE:
             yield len(pods) // 4

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from policies.model import Job, PodSet
 from tests.builders import cluster
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
 
@@ -23,6 +24,33 @@ def test_an_elastic_job_starts_with_what_fits_and_grows_pod_by_pod() -> None:
     script.run(pods[3:])
     assert len(script.bound(pods)) == 5
     assert not train.stops
+
+
+def led(workers: int, least: int) -> Job:
+    """Workers, of which so few are enough, and a launcher, which comes last."""
+    whole = job(workers, PodSet(template(series="launcher"), 1, 1))
+    first, launcher = whole.podsets.podsets
+    return replace(whole, podsets=replace(whole.podsets, podsets=(replace(first, minimum=least), launcher)))
+
+
+def test_no_podset_is_left_short_of_its_own_minimum() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, led(4, least=2))
+    [start] = train.starts
+    assert start.plan["launcher"] != ("",)
+    assert sum(node != "" for node in start.plan[""]) == 2
+    script.run([pod for pod in train.create() if script.planned(pod)])
+    assert script.reason("job") == "Running"
+
+
+def test_where_the_minimum_of_one_podset_does_not_fit_it_waits() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, led(4, least=2))
+    assert not train.starts
+    assert script.message("job").startswith("2 of 3 members fit at once")
+    script.see(*cluster("b: 1x8"))
+    train.settle()
+    assert len(train.starts) == 1
 
 
 def test_a_job_that_is_made_larger_while_it_runs_gets_nodes_for_the_new_pods() -> None:

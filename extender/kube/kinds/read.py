@@ -111,7 +111,8 @@ class Reader:
         kept = kept_of(meta)
         pods = [_decoded(bare(template, kept.get(template.name, {}))) for template in templates]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
-        minimum = min(left, _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total))
+        said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
+        minimum = min(left, _stated(templates) if said is None else said)
         problems: list[str] = []
         shapes: list[Pod] = []
         for pod in pods:
@@ -189,7 +190,8 @@ def _gang(metas: list[Meta]) -> str:
     return next(iter(names), "")
 
 
-def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int:
+def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | None:
+    """Of all pods together; None: its author says none."""
     said = [(MIN_MEMBER, text) for one in (meta, *metas) for text in one.said(MIN_MEMBER)]
     if kind.min_parallelism:
         said += [(MIN_PARALLELISM, text) for text in [(meta.annotations or {}).get(MIN_PARALLELISM)] if text]
@@ -199,7 +201,13 @@ def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= total):
             raise UnreadableJobError(BAD_MINIMUM.format(key, quoted(text), total))
         return int(text)
-    return total
+    return None
+
+
+def _stated(templates: list[Template]) -> int:
+    """What the kind of job says itself."""
+    least = (one.count if one.minimum is None else one.minimum for one in templates)
+    return sum(count * len(one.series) for one, count in zip(templates, least, strict=True))
 
 
 def _shape(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Meta, spec: TemplateSpec) -> Pod:

@@ -26,7 +26,8 @@ def _kind(name: str, field: str) -> Kind:
         for role, spec in roles_of(obj, field):
             pods, series, count = part_of(spec, "template"), (series_of_role(role),), count_in(spec, "replicas", 1)
             waits = name == "PyTorchJob" and role == "Worker" and has_master
-            yield Template(role, pods, series, count, added=_WAITS_FOR_MASTER if waits else ())
+            least = _least(obj, count) if role == "Worker" else None
+            yield Template(role, pods, series, count, added=_WAITS_FOR_MASTER if waits else (), minimum=least)
 
     return Kind(
         version="kubeflow.org/v1",
@@ -40,6 +41,14 @@ def _kind(name: str, field: str) -> Kind:
         managed_by="spec.runPolicy.managedBy",
         managers=("kubeflow.org/training-operator",),
     )
+
+
+def _least(obj: Object, count: int) -> int | None:
+    """How many workers an elastic PyTorchJob or PaddleJob can begin with."""
+    policy = obj["spec"].get("elasticPolicy")
+    if not isinstance(policy, dict) or policy.get("minReplicas") is None:
+        return None
+    return max(1, min(count, count_in(policy, "minReplicas", count)))
 
 
 TRAINING = tuple(

@@ -203,6 +203,31 @@ def test_fewer_workers_are_enough_and_the_master_stays() -> None:
     assert minima == {"0-master": 1, "1-worker": 1}
 
 
+@pytest.mark.parametrize(("least", "expected"), [(2, 2), (1, 1), (9, 3), (0, 1)])
+def test_an_elastic_pytorchjob_begins_with_the_workers_that_it_says(least: int, expected: int) -> None:
+    obj = stored(PYTORCH)
+    obj["spec"]["elasticPolicy"] = {"rdzvBackend": "c10d", "minReplicas": least, "maxReplicas": 3}
+    job = read(PYTORCHJOB, obj)
+    assert {one.name: (one.minimum, one.count) for one in job.podsets.podsets} == {
+        "0-master": (1, 1),
+        "1-worker": (expected, 3),
+    }
+    assert (job.podsets.minimum, job.podsets.first_wave) == (1 + expected, 1 + expected)
+
+
+def test_what_the_author_says_of_all_pods_goes_before_the_elastic_policy() -> None:
+    obj = stored(PYTORCH)
+    obj["spec"]["elasticPolicy"] = {"minReplicas": 1}
+    obj["metadata"]["annotations"] = {"muster.dev/min-member": "4"}
+    assert read(PYTORCHJOB, obj).podsets.minimum == 4
+
+
+def test_an_elastic_policy_that_cannot_be_read_is_the_reason() -> None:
+    obj = stored(PYTORCH)
+    obj["spec"]["elasticPolicy"] = {"minReplicas": "two"}
+    assert read(PYTORCHJOB, obj).problem == "its minReplicas is not a number of pods"
+
+
 def test_an_mpijob_is_its_workers_and_a_launcher_without_an_index() -> None:
     job = read(MPI, stored(PI))
     assert (job.key, job.problem) == (GroupKey("team", "mpijob-pi"), "")
