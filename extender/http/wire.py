@@ -16,8 +16,9 @@ from msgspec import Raw, Struct, field, inspect
 
 from extender.core.effects import AnswerFilter
 from extender.http.folding import folded
-from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.convert import UnreadableError
 from extender.kube.objects import AnyObject, Meta, PodObject
+from extender.kube.recent import pod_again
 from extender.observe.logs import printable
 from policies.model import Pod
 
@@ -261,7 +262,7 @@ def _pod(raw: Raw) -> Pod:
     if pod is None:
         raise WireError("the request has no Pod")
     try:
-        return pod_from(pod)
+        return pod_again(pod)
     except UnreadableError as error:
         raise WireError(f"the request's Pod cannot be read: {error}") from None
 

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
-from typing import TypeVar
-from weakref import WeakKeyDictionary, ref
+from typing import Any, TypeVar
 
 from extender.core.events import ClaimSeen
 from extender.core.stamps import stamp_of
@@ -18,7 +16,6 @@ from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
     ClaimObject,
     Condition,
-    Expression,
     GroupObject,
     Meta,
     NodeObject,
@@ -30,9 +27,10 @@ from extender.kube.objects import (
 )
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
+from extender.kube.selections import TOO_CHOOSY, selection_of
 from extender.kube.topology import topology_of, topology_problem
 from extender.kube.unread_keys import hint_of
-from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Taint, Toleration
+from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Selection, Taint
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -40,22 +38,11 @@ ValueT = TypeVar("ValueT")
 _API_VERSION = re.compile(r"[a-z0-9]([-a-z0-9./]{0,314}[a-z0-9])?", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
-MOST_CONDITIONS = 128
-MOST_VALUES = 256
-MOST_CHARACTERS = 8192
-"""That a pod may set for its nodes, in its selector, required affinity and tolerations together."""
 MOST_NAMES = 64
 """Of resources, volume claims and scheduling gates that a pod may have: of each, what is beyond is not kept."""
 _LONGEST_REFUSAL = 4096
 
-TOO_CHOOSY = (
-    f"it has more than {MOST_CONDITIONS} node selectors, affinity terms and tolerations, {MOST_VALUES} values, or "
-    f"{MOST_CHARACTERS:,} characters in them"
-)
 TOO_MANY_NAMES = f"it has more than {MOST_NAMES} kinds of resources, volume claims or scheduling gates"
-
-_shared: WeakKeyDictionary[Selection, ref[Selection]] = WeakKeyDictionary()
-"""Equal selections are one object: most pods have that of many others, and it is most of what is kept of a pod."""
 
 
 class UnreadableError(ValueError):
@@ -78,43 +65,68 @@ def readable(
 
 def pod_from(obj: PodObject) -> Pod:
     """Raises UnreadableError without a UID, name or namespace, or for an amount or instant that cannot be read."""
-    meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
+    meta = obj.metadata or Meta()
+    return pod_of(said_by(meta), asked_by(meta, obj.spec or PodSpec()), obj)
+
+
+def said_by(meta: Meta) -> dict[str, Any]:
+    """The fields of a Pod that its metadata alone decide. ``stamp`` counts on a pod that has a node."""
     uid, namespace, name = _identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
-    group, selection = group_of(meta if workload != "" else _given_back(meta)), _selection(spec)
-    requests, claims = _readable(f"pod {namespace}/{name}", spec), tuple(_claims(name, spec.volumes or ()))
-    gates = spec.scheduling_gates or ()
-    if group is not None and max(len(requests), len(claims), len(gates)) > MOST_NAMES:
-        group = group._replace(problem=TOO_MANY_NAMES)
     maker = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    return {
+        "uid": uid,
+        "namespace": namespace,
+        "name": name,
+        "created": _instant(meta.creation_timestamp),
+        "deleting": bool(meta.deletion_timestamp),
+        "owner": plain(workload or (maker.uid if maker is not None else None) or ""),
+        "controller": _controller(maker),
+        "index": index_of(meta),
+        "series": series_of(meta),
+        "topology": topology_of(meta),
+        "group": group_of(meta if workload != "" else _given_back(meta)),
+        "stamp": stamp_of(meta.annotations or {}),
+        "hint": hint_of(meta),
+    }
+
+
+def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
+    """The fields of a Pod that its spec alone decides, whichever node it is bound to, and what is wrong with them."""
+    selection, gates = selection_of(spec), spec.scheduling_gates or ()
+    requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
+    claims = tuple(_claims(meta.name or "", spec.volumes or ()))
+    many = max(len(requests), len(claims), len(gates)) > MOST_NAMES
+    return {
+        "requests": requests[:MOST_NAMES],
+        "scheduler": plain(spec.scheduler_name or ""),
+        "priority": spec.priority or 0,
+        "gates": tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
+        "selection": selection or Selection(),
+        "native_group": spec.scheduling_group is not None,
+        "device_claims": bool(spec.resource_claims),
+        "claims": claims[:MOST_NAMES],
+        "problem": TOO_CHOOSY if selection is None else TOO_MANY_NAMES if many else None,
+    }
+
+
+def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
+    """The Pod of which that much has been read: the rest changes as it is bound and runs."""
+    spec, status = obj.spec or PodSpec(), obj.status
+    fields = said | asked
+    problem, group = fields.pop("problem"), said["group"]
+    if problem is not None and group is not None:
+        fields["group"] = group._replace(problem=problem)
+    if not spec.node_name:
+        # Written by a Binding: whoever has no node has written it himself.
+        fields["stamp"] = None
     return Pod(
-        uid=uid,
-        namespace=namespace,
-        name=name,
-        requests=requests[:MOST_NAMES],
-        scheduler=plain(spec.scheduler_name or ""),
-        created=_instant(meta.creation_timestamp),
-        priority=spec.priority or 0,
+        **fields,
         node=plain(spec.node_name or "") or None,
         nominated_node=plain((status.nominated_node_name if status else None) or "") or None,
         phase=(status.phase if status else None) or "Pending",
-        deleting=bool(meta.deletion_timestamp),
-        gates=tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
-        owner=plain(workload or (maker.uid if maker is not None else None) or ""),
-        controller=_controller(maker),
-        index=index_of(meta),
-        series=series_of(meta),
-        selection=selection or Selection(),
-        topology=topology_of(meta),
-        group=group._replace(problem=TOO_CHOOSY) if group is not None and selection is None else group,
         refusal=_refusal((status.conditions if status else None) or ()),
-        # Written by a Binding: whoever has no node has written it himself.
-        stamp=stamp_of(meta.annotations or {}) if spec.node_name else None,
-        native_group=spec.scheduling_group is not None,
-        device_claims=bool(spec.resource_claims),
-        claims=claims[:MOST_NAMES],
         ends=_end(spec, status),
-        hint=hint_of(meta),
     )
 
 
@@ -225,58 +237,6 @@ def _instant(text: str | None) -> float:
     except (ValueError, OverflowError):
         pass
     raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
-
-
-def _selection(spec: PodSpec) -> Selection | None:
-    """None when it is too much to look at: each part costs a look at every node."""
-    node_affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = node_affinity.required if node_affinity else None
-    terms = (required.node_selector_terms if required else None) or ()
-    selector, tolerations = spec.node_selector or {}, spec.tolerations or ()
-    asked = [one for term in terms for one in (*(term.match_expressions or ()), *(term.match_fields or ()))]
-    parts = len(selector) + len(asked) + len(tolerations)
-    if max(parts, len(terms)) > MOST_CONDITIONS or sum(len(one.values or ()) for one in asked) > MOST_VALUES:
-        return None
-    words = chain(
-        *selector.items(),
-        *((one.key, one.operator, *(one.values or ())) for one in asked),
-        *((one.key, one.operator, one.value, one.effect) for one in tolerations),
-    )
-    if sum(len(word or "") for word in words) > MOST_CHARACTERS:
-        return None
-    known: dict[str, str] = {}
-    found = Selection(
-        node_selector=tuple(sorted(selector.items())),
-        affinity=None
-        if required is None
-        else tuple(
-            (
-                *_expressions(term.match_expressions or (), known),
-                *_expressions(term.match_fields or (), known, is_field=True),
-            )
-            for term in terms
-        ),
-        tolerations=tuple(
-            Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
-        ),
-    )
-    known_as = _shared.setdefault(found, ref(found))()
-    return found if known_as is None else known_as
-
-
-def _expressions(
-    expressions: Iterable[Expression],
-    known: dict[str, str],
-    *,
-    is_field: bool = False,
-) -> Iterator[Requirement]:
-    """Each key, operator and value is kept once, however often it is said: ``known``."""
-
-    def once(text: str) -> str:
-        return known.setdefault(text, text)
-
-    for one in expressions:
-        yield Requirement(once(one.key or ""), once(one.operator or ""), tuple(map(once, one.values or ())), is_field)
 
 
 def _refusal(conditions: Iterable[Condition]) -> str | None:

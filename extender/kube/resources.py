@@ -9,11 +9,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from extender.core.events import ClaimGone, ClaimSeen, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from extender.kube.convert import claim_from, group_from, node_from, pod_from
-from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, PodObject
+from extender.kube.convert import claim_from, group_from, node_from
+from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject
+from extender.kube.recent import read_pod
 from policies.model import Node, Pod, PodGroup
 
-ObjectT = TypeVar("ObjectT", PodObject, NodeObject, GroupObject, ClaimObject)
+ObjectT = TypeVar("ObjectT", NodeObject, GroupObject, ClaimObject)
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
 
@@ -50,9 +51,7 @@ def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callab
 NODES: Resource[Node, Event] = Resource(
     "/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name)
 )
-PODS: Resource[Pod, Event] = Resource(
-    "/api/v1/pods", _reader(PodObject, pod_from), PodSeen, lambda pod: PodGone(pod.uid), patched=True
-)
+PODS: Resource[Pod, Event] = Resource("/api/v1/pods", read_pod, PodSeen, lambda pod: PodGone(pod.uid), patched=True)
 GROUPS: Resource[PodGroup, Event] = Resource(
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     _reader(GroupObject, group_from),

@@ -10,19 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube import convert
-from extender.kube.convert import (
-    MOST_CHARACTERS,
-    MOST_CONDITIONS,
-    MOST_NAMES,
-    MOST_VALUES,
-    TOO_CHOOSY,
-    TOO_MANY_NAMES,
-    UnreadableError,
-    pod_from,
-)
+from extender.kube import selections
+from extender.kube.convert import MOST_NAMES, TOO_MANY_NAMES, UnreadableError, pod_from
 from extender.kube.objects import PodObject
 from extender.kube.requests import MOST
+from extender.kube.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY
 from policies.model import Pod, Selection
 
 FORGED = "team-b/train\n2026-01-01 00:00:00,000 INFO gang team-b/train: Running\x1b[31m"
@@ -167,10 +159,10 @@ def test_little_is_kept_of_a_pod_whatever_it_says() -> None:
 
 
 def test_pods_of_one_template_share_what_they_ask_of_nodes() -> None:
-    before, asked = len(convert._shared), hostile(7)["affinity"]
+    before, asked = len(selections._shared), hostile(7)["affinity"]
     assert bytes_each(20, lambda _: pod(GANG, affinity=asked)) < 3 * 1024
     gc.collect()
-    assert len(convert._shared) == before, "nothing is kept for pods that are gone"
+    assert len(selections._shared) == before, "nothing is kept for pods that are gone"
 
 
 def test_a_forged_stamp_of_any_length_is_not_kept() -> None:
