@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
+from extender.core.effects import Nominate
 from extender.core.events import (
     GroupGone,
     GroupSeen,
@@ -66,9 +67,13 @@ class Apply:
         moved = known is not None and known.group_key != pod.group_key
         if moved:
             # Its labels or annotations were edited: the old gang has lost it.
-            done = state.bound_by_us.get(pod.uid)
+            done, member = state.bound_by_us.get(pod.uid), state.member(pod.uid)
+            nominated = member is not None and member[1].nominated
             self.pod_gone(PodGone(pod.uid), now)
             state.remember_bound(pod.uid, done)
+            if nominated and pod.live and not pod.node:
+                # Nobody else takes it back: it may be yet to be written.
+                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
         found = state.member(pod.uid)

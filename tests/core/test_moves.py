@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.effects import Nominate
 from extender.core.events import GroupGone, Outcome, PodSeen
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, podgroup, requests
@@ -119,3 +120,13 @@ def test_the_last_bind_is_answered_before_its_end_although_another_binding_hangs
     assert script.reason("train") == "Running"
     script.advance(300)
     assert not script.evicted
+
+
+@pytest.mark.parametrize("to", ["two", ""])
+def test_the_nomination_of_a_pod_that_leaves_its_gang_is_taken_back_even_if_it_is_yet_to_be_written(to: str) -> None:
+    one, two = gang("one", 2), gang("two", 2, min_member=4)
+    script = Script(*cluster("a: 4x8"), *one, *two, nominates=False)
+    script.see(replace(script.pods[one[1].uid], group=two[0].group if to else None))
+    told = [effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == one[1].uid]
+    assert len(told) == 2
+    assert told[-1] is None

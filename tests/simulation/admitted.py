@@ -1,0 +1,68 @@
+"""A job that was started, as the referee sees it: its slots and their nodes, and what it may be suspended for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from policies.model import PlannedNodes, Pod, PodSets, Requests
+
+
+@dataclass(slots=True)
+class Admission:
+    """``came_at``: when its last pod came, or when it was started. ``trouble``: what has happened that it may be
+    suspended for. ``shown``: the watch shows it. ``done``: series and node of pods of it that have succeeded, by UID:
+    their slots want no other pod, whether the objects of those pods are there or not.
+    """
+
+    uid: str
+    podsets: PodSets
+    plan: PlannedNodes
+    came_at: float
+    trouble: str = ""
+    shown: bool = False
+    done: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def note(self, trouble: str) -> None:
+        """The first one stays."""
+        self.trouble = self.trouble or trouble
+
+    def slots(self) -> Iterator[tuple[str, str, Requests]]:
+        """Series, node and requests of each that has a node."""
+        for podset in self.podsets.podsets:
+            for node in self.plan.get(podset.name, ()):
+                if node:
+                    yield podset.name, node, podset.template.requests
+
+    def missing(self, pods: Iterable[Pod]) -> int:
+        """How many slots have a node and no pod. ``pods``: those of its gang."""
+        return sum(1 for _ in self.slots()) - sum(pod.live for pod in self._own(pods)) - len(self.done)
+
+    def unfilled(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
+        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
+        own = self._own(pods)
+        there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own if not pod.terminal)
+        there.update(self.done.values())
+        for slot in self.slots():
+            if there[slot[:2]] > 0:
+                there[slot[:2]] -= 1
+            else:
+                yield slot
+
+    def refuses(
+        self, pod: Pod, candidates: Sequence[str], pods: Iterable[Pod], on_their_way: Mapping[str, str]
+    ) -> bool:
+        """Whether a node that the pod has to go to is not among those that kube-scheduler asks about.
+
+        One that has an index goes to its own node, another one wherever its podset has a slot that nobody fills.
+        """
+        if pod.index is not None:
+            wanted = set(self.plan.get(pod.series, ())[pod.index : pod.index + 1])
+        else:
+            others = {uid: node for uid, node in on_their_way.items() if uid != pod.uid}
+            wanted = {node for series, node, _ in self.unfilled(pods, others) if series == pod.series}
+        return bool(wanted - {"", *candidates})
+
+    def _own(self, pods: Iterable[Pod]) -> list[Pod]:
+        return [pod for pod in pods if pod.owner == self.uid]
