@@ -103,3 +103,7 @@ class Commit:
                 self._steering.lead(workload, member, node, now)
             else:
                 state.assume_slot(workload, pod.identity, node)
+        for slot in list(workload.reserved):
+            claim = state.claims.get(SlotOf(workload.key, slot))
+            if claim is not None and state.claims.overcommitted(claim.node, claim.requests):
+                state.unreserve(workload, slot)  # somebody else has taken that room

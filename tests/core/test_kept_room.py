@@ -101,3 +101,15 @@ def test_the_room_of_a_lost_member_is_kept_while_nobody_knows_whether_another_wa
     script.run([last, again])
     assert script.reason("train") == "Running"
     assert len({pod.stamp.release for pod in script.pods.values() if pod.stamp}) == 1, "it is one release"
+
+
+def test_kept_room_that_somebody_else_has_taken_is_kept_no_longer_once_the_gang_is_planned_anew() -> None:
+    pods = gang("train", 4, gpus=2)
+    script = Script(*cluster("a: 1x8", "b: 1x4"), *pods)
+    script.bind_all(pods)
+    script.see(single("foreign", gpus=4, node="a-0", scheduler="other"))
+    script.post(script.pods[next(iter(script.bindings))])
+    while script.bindings:
+        script.post(script.pods[next(iter(script.bindings))], Outcome.REFUSED)
+    script.advance(5)
+    assert sorted(script.planned(pod) for pod in pods if not script.pods[pod.uid].node) == ["a-0", "b-0", "b-0"]
