@@ -263,8 +263,14 @@ class Workload:
         )
 
     def take_job_back(self, why: str) -> None:
-        """What its pods are made of says the plan: it has to be suspended to be planned anew."""
-        if self.job is not None and self.admitted:
+        """What its pods are made of says the plan: it has to be suspended to be planned anew.
+
+        One that runs goes on when only pods beyond its plan, which are planned one by one, lose their nodes.
+        """
+        if self.job is None or self.job.plan is None:
+            return
+        promised = (*(member.pod.identity for member in self.members.placed.values()), *self.members.slots.planned)
+        if not self.whole or any(slot in self.job.plan for slot in promised):
             self.job.take_back(why)
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.model import Job, PodSet
-from tests.builders import cluster
+from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
@@ -86,3 +86,19 @@ def test_a_job_that_was_made_larger_goes_on_after_a_restart() -> None:
     later.feed_synced()
     again.wait(3)
     assert not again.stops
+
+
+def test_a_running_job_goes_on_when_a_pod_beyond_its_plan_loses_its_node() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.show(podsets=job(3).podsets)
+    (more,) = train.create()
+    assert script.planned(more) == "a-2"
+    script.see(single("foreign", gpus=8, node="a-2", scheduler="other"))
+    train.wait(3)
+    assert not train.stops
+    assert not script.planned(more)
+    script.see(*cluster("b: 1x8"))
+    train.wait(3)
+    assert script.planned(more) == "b-0"
