@@ -20,7 +20,8 @@ from extender.core.events import (
     PodGone,
     PodSeen,
 )
-from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSets, Requests
+from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
+from tests.simulation.admitted import Admission
 from tests.simulation.job_plans import judge_plan
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, lets_in, take
@@ -29,27 +30,6 @@ OURS = "muster"
 SLOW_S = 4.0
 """A pod that has no node for so long may be why a start is given up."""
 _WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
-
-
-@dataclass(slots=True)
-class Admission:
-    """A job that was started. ``came_at``: when its last pod came, or when it was started. ``trouble``: what has
-    happened that it may be suspended for. ``shown``: the watch shows it.
-    """
-
-    uid: str
-    podsets: PodSets
-    plan: PlannedNodes
-    came_at: float
-    trouble: str = ""
-    shown: bool = False
-
-    def slots(self) -> Iterator[tuple[str, str, Requests]]:
-        """Series, node and requests of each that has a node."""
-        for podset in self.podsets.podsets:
-            for node in self.plan.get(podset.name, ()):
-                if node:
-                    yield podset.name, node, podset.template.requests
 
 
 @dataclass(slots=True)
@@ -64,6 +44,8 @@ class Admissions:
     writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
     excused: dict[GroupKey, float] = field(default_factory=dict)
     """Until when a job may be left alone after something went wrong with it."""
+    stopping: dict[GroupKey, str] = field(default_factory=dict)
+    """UIDs of jobs that were to be suspended, until the watch shows that they are: they may be told so again."""
     _seen_at: dict[str, float] = field(default_factory=dict)
     _size: dict[str, Requests] = field(default_factory=dict)
 
@@ -90,21 +72,25 @@ class Admissions:
         match event:
             case PodGone(uid):
                 self._seen_at.pop(uid, None)
-            case FilterCalled(_, pod, candidates):
-                asked = self._admitted(pod)
-                if asked is not None and not set(asked.plan.get(pod.series, ())) & set(candidates):
-                    self._note(asked, f"kube-scheduler refuses {pod.uid} its nodes")
             case BindingPosted(uid, outcome) if outcome is not Outcome.DONE and uid in self.known.pods:
                 failed = self._admitted(self.known.pods[uid])
                 if failed is not None:
-                    self._note(failed, f"{uid} could not be bound")
+                    failed.note(f"{uid} could not be bound")
             case _:
                 pass
+
+    def ask(self, call: FilterCalled, on_their_way: Mapping[str, str]) -> None:
+        """``on_their_way``: pods that have room of their own by now, there."""
+        pod, admission = call.pod, self._admitted(call.pod)
+        if admission is None or pod.group_key is None:
+            return
+        if admission.refuses(pod, call.candidates, self._pods(pod.group_key), on_their_way):
+            admission.note(f"kube-scheduler refuses {pod.uid} its nodes")
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
         for key, admission in self.of.items():
-            self._note(admission, "the extender stood still")
+            admission.note("the extender stood still")
             self.excused[key] = max(until, self.excused.get(key, 0.0))
 
     def _shrunk(self, node: Node) -> bool:
@@ -124,19 +110,30 @@ class Admissions:
             self.excused[key] = max(self.excused.get(key, 0.0), now)
         if admission is not None and (admission.uid != job.uid or job.finished or not job.managed):
             return self._end(key)
+        if job.suspended or self.stopping.get(key) != job.uid:
+            self.stopping.pop(key, None)
         if job.suspended:
             return self._end(key) if admission is not None and admission.shown else None
         if admission is None:
-            if job.plan is not None and not job.finished and not isinstance(self.writing.get(key), SuspendJob):
-                self.of[key] = Admission(job.uid, job.podsets, job.plan, now, shown=True)
-                self._look_at_nodes(*[node for _, node, _ in self.of[key].slots()])
-            return None
-        admission.shown = True
+            return self._adopt(job, now)
+        if not admission.shown:
+            # By then its controller knows of it, whenever the answer to the write comes.
+            admission.shown, admission.came_at = True, now
         if job.plan != admission.plan:
-            self._note(admission, "its plan was taken off it")
+            admission.note("its plan was taken off it")
         if job.podsets != admission.podsets:
-            self._note(admission, "it asks for other pods")
+            admission.note("it asks for other pods")
         return None
+
+    def _adopt(self, job: Job, now: float) -> None:
+        """An earlier life has started it."""
+        if job.key in self.stopping or job.plan is None or job.finished:
+            return
+        self._admit(job, job.plan, now, shown=True)
+        nodes = [node for _, node, _ in self.of[job.key].slots()]
+        self._look_at_nodes(*nodes)
+        if len(nodes) < job.podsets.minimum:
+            self.of[job.key].note("nobody can tell its plan from one that was never whole")
 
     def _written(self, key: GroupKey, uid: str, outcome: Outcome, now: float) -> None:
         write = self.writing.get(key)
@@ -148,20 +145,23 @@ class Admissions:
         if isinstance(write, StartJob) and outcome is Outcome.REFUSED:
             self._end(key)
         elif isinstance(write, StartJob) and key in self.of:
-            self.of[key].came_at = now
+            if not self.of[key].shown:
+                self.of[key].came_at = now
             if outcome is Outcome.UNKNOWN:
-                self._note(self.of[key], "nobody knows whether it was started")
+                self.of[key].note("nobody knows whether it was started")
 
     def _pod_seen(self, pod: Pod, now: float) -> None:
         new = pod.uid not in self._seen_at
         self._seen_at.setdefault(pod.uid, now)
         admission = self._admitted(pod)
+        if admission is not None and pod.phase == "Succeeded":
+            admission.done[pod.uid] = pod.series, pod.node or ""
         if admission is None:
             return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
         if new:
             admission.came_at = now
         if pod.refusal is not None:
-            self._note(admission, f"kube-scheduler refuses {pod.uid}")
+            admission.note(f"kube-scheduler refuses {pod.uid}")
         return None
 
     def _look_at_nodes(self, *names: str, taken: bool = False) -> None:
@@ -178,11 +178,12 @@ class Admissions:
                             take(room, requests)
                     short = any(left < 0 for left in room.values())
                     if taken or node is None or short or not lets_in(node, podset.template.selection):
-                        self._note(admission, f"node {name} is gone, closed or full")
+                        admission.note(f"node {name} is gone, closed or full")
 
-    @staticmethod
-    def _note(admission: Admission, trouble: str) -> None:
-        admission.trouble = admission.trouble or trouble
+    def _admit(self, job: Job, plan: PlannedNodes, now: float, *, shown: bool) -> None:
+        pods = [pod for pod in self._pods(job.key) if pod.owner == job.uid and pod.phase == "Succeeded"]
+        done = {pod.uid: (pod.series, pod.node or "") for pod in pods}
+        self.of[job.key] = Admission(job.uid, job.podsets, plan, now, shown=shown, done=done)
 
     def _end(self, key: GroupKey) -> None:
         self.of.pop(key, None)
@@ -195,14 +196,7 @@ class Admissions:
 
     def unfilled(self, key: GroupKey, on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
         """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
-        admission = self.of[key]
-        pods = [pod for pod in self.known.members.get(key, {}).values() if pod.owner == admission.uid]
-        there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in pods if pod.phase != "Failed")
-        for slot in admission.slots():
-            if there[slot[:2]] > 0:
-                there[slot[:2]] -= 1
-            else:
-                yield slot
+        return self.of[key].unfilled(self._pods(key), on_their_way)
 
     def take_slots(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
         """What slots without pods take. ``surely``: nothing of jobs that may be stopped."""
@@ -230,9 +224,10 @@ class Admissions:
         return any(self._missing(key) for key in self.of)
 
     def _missing(self, key: GroupKey) -> int:
-        admission = self.of[key]
-        pods = [pod for pod in self.known.members.get(key, {}).values() if pod.owner == admission.uid]
-        return sum(1 for _ in admission.slots()) - sum(pod.live or pod.phase == "Succeeded" for pod in pods)
+        return self.of[key].missing(self._pods(key))
+
+    def _pods(self, key: GroupKey) -> Collection[Pod]:
+        return self.known.members.get(key, {}).values()
 
     # What the core asks for.
 
@@ -261,21 +256,24 @@ class Admissions:
             return f"{key} is to be started with a plan for other pods"
         if left := [pod.uid for pod in self.left_over(key)]:
             return f"{key} is to be started while {left} of its last start are there"
-        self.of[key] = Admission(job.uid, job.podsets, effect.plan, now)
+        self._admit(job, effect.plan, now, shown=False)
         return judge_plan(effect, self.known)
 
     def _judge_suspension(self, key: GroupKey, job: Job, calls: Collection[str], now: float) -> str | None:
-        admission = self.of.pop(key, None)
+        admission, again = self.of.pop(key, None), self.stopping.get(key) == job.uid
+        self.stopping[key] = job.uid
         self.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
         if job.suspended:
             return None if admission is not None else f"{key} is to be suspended, and is already"
+        if again:
+            return None  # nobody knows what became of the last attempt
         if admission is None:
             lost = job.plan is None and not job.running
             return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
         self.of[key] = admission
         late = self._missing(key) > 0 and now - admission.came_at >= self.creation_s
         del self.of[key]
-        waiting = [pod for pod in self.known.members.get(key, {}).values() if pod.live and not pod.node]
+        waiting = [pod for pod in self._pods(key) if pod.live and not pod.node]
         slow = any(
             now - self._seen_at.get(pod.uid, now) >= SLOW_S and (not self.calm or pod.uid not in calls)
             for pod in waiting
@@ -287,7 +285,7 @@ class Admissions:
         nodes = self.known.nodes
         return [
             pod
-            for pod in self.known.members.get(key, {}).values()
+            for pod in self._pods(key)
             if not pod.terminal and (not pod.node or (pod.node in nodes and nodes[pod.node].ready))
         ]
 

@@ -85,12 +85,10 @@ class Claims:
 
     def apply(self, effect: Effect, event: Event) -> None:
         match effect:
-            case Nominate(uid, node=str(node)):
+            case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)):
                 self._promise(uid, node)
             case Nominate(uid):
                 self._end(self.promised, uid)
-            case Ungate(uid, pin=(node,)):
-                self._promise(uid, node)
             case AnswerFilter(_, passed) if isinstance(event, FilterCalled) and event.pod.group_key is not None:
                 self._filtered(event.pod.uid, passed)
             case AnswerBind(call, error):
@@ -112,10 +110,8 @@ class Claims:
         It goes on whoever is lost meanwhile. What one event has posted together has begun together.
         """
         earlier = [one for uid, one in self.posting.items() if uid not in self._just_posted]
-        return any(
-            one.group == binding.group and one.annotations[RELEASE] == binding.annotations[RELEASE]
-            for one in (*earlier, *self.unsure.values())
-        )
+        release = binding.group, binding.annotations.get(RELEASE)
+        return any((one.group, one.annotations.get(RELEASE)) == release for one in (*earlier, *self.unsure.values()))
 
     def broken(self, key: GroupKey) -> bool:
         """Whether its release has bound a part of it, and it was never whole."""
@@ -254,7 +250,9 @@ class Claims:
         self._end_doubt(uid)
         for key in [key for key in self._released if gang is None or key == gang]:
             self._end_release(key)
-        if claim is not None and claim.gang is not None and self._keeps(claim.gang) and uid not in self.kept:
+        if claim is None or claim.gang is None or uid in self.kept:
+            return
+        if claim.gang not in self.admissions.of and self._keeps(claim.gang):  # slots of jobs keep their nodes anyway
             self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
 
     def _end_release(self, key: GroupKey) -> None:
@@ -266,7 +264,9 @@ class Claims:
             self._keep_no_longer(key)
 
     def _under_way(self, key: GroupKey) -> bool:
-        return any(one.group == key for one in self.posting.values()) or self.doubts.of(key, self._now)
+        # A pod that is gone is not bound any more.
+        sent = (one.group for uid, one in self.posting.items() if uid in self._shown.pods)
+        return key in sent or self.doubts.of(key, self._now)
 
     def _keeps(self, key: GroupKey) -> bool:
         """Whether a lost member's room is for its replacement: something of the release is bound, or may be soon."""

@@ -53,12 +53,14 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
 def _running(world: World, job: BatchJob) -> Iterator[str]:
     pods = [pod for pod in world.controller.pods(job) if pod.live]
     bound = [pod for pod in pods if pod.node]
-    first = sum(one.minimum for one in job.podsets if one.wave == 0)
     if job.plan is None:
         if not job.ran:
             yield f"{job.key} is not suspended, has no plan, and does not run"
-    elif len(bound) < job.least or len(bound) < first:
-        yield f"{job.key} is started, and {len(bound)} of {job.least} are bound: {[pod.uid for pod in pods]}"
+    else:
+        # Asking for more later breaks no start: the pods beyond the plan are placed one by one, where there is room.
+        least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in job.podsets)
+        if len(bound) < least:
+            yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
 
 
 def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterator[str]:

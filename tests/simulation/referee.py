@@ -114,6 +114,8 @@ class Referee:
         shown.watch(event)
         self._claims.hear(event, now)
         self._admissions.hear(event, now)
+        if isinstance(event, FilterCalled):
+            self._admissions.ask(event, self._claims.on_their_way)
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)

@@ -1,0 +1,188 @@
+"""What the referee makes of admitted jobs: their room, and what they may be suspended for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.effects import StartJob, SuspendJob
+from extender.core.engine import Engine
+from extender.core.events import (
+    BindArrived,
+    Event,
+    FilterCalled,
+    JobSeen,
+    JobWritten,
+    NodeSeen,
+    Outcome,
+    PodGone,
+    PodSeen,
+)
+from policies.model import Dialect, GroupRef, Pod, PodSet
+from tests.builders import GPU, cluster, gang, key, requests
+from tests.simulation.admissions import Admissions
+from tests.simulation.claims import Claims
+from tests.simulation.job_rest import judge_jobs
+from tests.simulation.model.batch import BatchJob, Write, written
+from tests.simulation.model.world import World
+from tests.simulation.plan import draw
+from tests.simulation.referee import Referee
+from tests.simulation.shown import Shown
+from tests.simulation.terms import Terms
+from tests.simulation.test_referee import posting
+
+
+def batch(count: int, *, gpus: int = 8, indexed: bool = True) -> BatchJob:
+    group = GroupRef("job-train", Dialect.ANNOTATION, count)
+    template = Pod("", "default", "train", requests(gpus), owner="uid", group=group)
+    return BatchJob(key("job-train"), "uid", (PodSet(template, count, count, indexed),))
+
+
+class Life:
+    """One life of an extender: a job is shown to it, and started on these nodes."""
+
+    def __init__(self, job: BatchJob, *nodes: str) -> None:
+        self.now = 100.0
+        self.job = job
+        self.shown = Shown()
+        self.admissions = Admissions(self.shown, calm=False, creation_s=30.0)
+        self.claims = Claims(self.shown, 60.0, self.admissions)
+        for node in cluster("a: 4x8"):
+            self.tell(NodeSeen(node))
+        self.tell(JobSeen(job.shown()))
+        assert not self.ask(StartJob(job.shown(), {"": nodes}, job.least))
+
+    def tell(self, event: Event) -> None:
+        self.shown.watch(event)
+        self.claims.hear(event, self.now)
+        self.admissions.hear(event, self.now)
+        if isinstance(event, FilterCalled):
+            self.admissions.ask(event, self.claims.on_their_way)
+
+    def ask(self, write: Write) -> str | None:
+        """The core asks for a write. What is wrong with it."""
+        said = self.admissions.judge(write, [], self.now)
+        after = written(self.job, write)
+        assert isinstance(after, BatchJob)
+        self.job = after
+        return said
+
+    def end(self, outcome: Outcome) -> None:
+        self.tell(JobWritten(self.job.key, self.job.uid, outcome))
+
+    def show(self, **facts: object) -> None:
+        self.job = replace(self.job, **facts)  # type: ignore[arg-type]
+        self.tell(JobSeen(self.job.shown()))
+
+    def pod(self, index: int, **facts: object) -> Pod:
+        made = self.job.pod(self.job.podsets[0], index, f"pod-{index}", 0.0)
+        pod = replace(made, **facts)  # type: ignore[arg-type]
+        self.tell(PodSeen(pod))
+        return pod
+
+    def suspend(self) -> str | None:
+        return self.ask(SuspendJob(self.job.shown(), ""))
+
+    def gpus(self, node: str) -> int:
+        return self.claims.left([node])[node][GPU]
+
+
+def test_a_slot_wants_no_other_pod_when_its_pod_has_succeeded_and_its_object_is_gone() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    for phase, left in (("Running", 0), ("Succeeded", 8)):
+        life.pod(0, node="a-0", phase=phase)
+        assert life.gpus("a-0") == left
+    life.tell(PodGone("pod-0"))
+    assert life.gpus("a-0") == 8
+    assert life.gpus("a-1") == 0
+
+
+def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_index() -> None:
+    for candidates, cause in ((("a-0", "a-1"), False), (("a-0",), True)):
+        life = Life(batch(2), "a-0", "a-1")
+        life.show()
+        life.tell(FilterCalled(1, life.pod(1), candidates))
+        assert (life.suspend() is None) is cause
+
+
+def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_a_node_where_a_slot_is_free() -> None:
+    """Pods without an index may go to any slot that nobody fills."""
+    for candidates, cause in ((("a-1",), False), (("a-0",), True)):
+        life = Life(batch(2, indexed=False), "a-0", "a-1")
+        life.show()
+        life.pod(0, node="a-0")
+        life.tell(FilterCalled(1, life.pod(1), candidates))
+        assert (life.suspend() is None) is cause
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.REFUSED])
+def test_a_suspension_that_the_watch_does_not_show_may_be_asked_for_again(outcome: Outcome) -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    started = life.job
+    life.pod(0, refusal="0/2 nodes are available")
+    assert not life.suspend()
+    life.end(outcome)
+    life.job = started
+    life.show(active=1)
+    assert not life.suspend()
+    life.show(began=False, active=0)
+    assert life.ask(SuspendJob(life.job.shown(), "")), "it is suspended by now"
+
+
+def test_pods_are_due_from_the_moment_at_which_the_watch_shows_the_start() -> None:
+    """Whenever the answer to the write comes."""
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    life.now += 20
+    life.end(Outcome.DONE)
+    life.now += 15
+    assert not life.suspend()
+
+
+def test_an_earlier_plan_with_fewer_nodes_than_the_job_wants_by_now_may_be_given_up() -> None:
+    started = written(batch(2), StartJob(batch(2).shown(), {"": ("a-0", "a-1")}, 2))
+    assert isinstance(started, BatchJob)
+    for job, cause in ((started, False), (replace(started, podsets=batch(3).podsets), True)):
+        life = Life(replace(batch(1), key=key("another")), "a-3")
+        life.job = job
+        life.show()
+        assert (life.suspend() is None) is cause
+
+
+def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    pods = [life.pod(0), life.pod(1)]
+    for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
+        life.claims._promise(pod.uid, node)
+    life.claims.apply(posting(pods[0], "a-0"), BindArrived(1, "pod-0", "default", "pod-0", "a-0", 900.0))
+    life.show(podsets=batch(1).podsets)
+    life.tell(PodGone("pod-1"))
+    assert life.claims.left(["a-1"], surely=True)["a-1"][GPU] == 8
+
+
+def test_no_room_is_kept_for_a_gang_of_which_only_a_pod_that_is_gone_is_being_bound() -> None:
+    life, pods = Life(batch(1), "a-3"), gang("two", 2, min_member=1)
+    for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
+        life.tell(PodSeen(pod))
+        life.claims._promise(pod.uid, node)
+    life.claims.apply(posting(pods[0], "a-0"), BindArrived(1, pods[0].uid, "default", pods[0].name, "a-0", 900.0))
+    for pod in pods:
+        life.tell(PodGone(pod.uid))
+    assert not life.claims.kept
+
+
+def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:
+    job = batch(2)
+    world, plan = World(7, cluster("a: 2x8"), Engine), draw(1)
+    world.api.set_job(job)
+    world.clock.run(world.clock.now + 20)
+    for bigger in (world.api.jobs[job.key], replace(world.api.jobs[job.key], podsets=batch(3).podsets)):
+        world.api.set_job(bigger)
+        world.clock.run(world.clock.now + 20)
+        assert not list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan))
+    world.api.delete_pod(next(iter(world.api.pods)))
+    assert list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan)), "one of them is going"
