@@ -34,6 +34,7 @@ LARGEST_ANSWER = 64 << 20
 LONGEST_LINE = 32 << 20
 """Bytes of a line of a watch that are kept: three times the largest object that etcd takes, written as JSON."""
 _LONGEST_ERROR = 64 << 10
+_NO_ANSWER = (aiohttp.ClientError, TimeoutError, OSError)
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """For writes whose answer nobody reads: the API server need not encode the whole object."""
 
@@ -164,13 +165,15 @@ class Connection:
     ) -> bytes:
         """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``."""
         limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
-        async with self.answer(
-            method, path, limits, query=query, body=body, content_type=content_type, accept=accept
-        ) as answer:
-            content = await _read(answer, LARGEST_ANSWER)
-            if len(content) > LARGEST_ANSWER:
-                raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER} bytes")
-            return content
+        headers = {"Accept": accept, "Content-Type": content_type}
+        try:
+            async with await self._ask(method, path, limits, query, headers, body) as answer:
+                content = await _read(answer, LARGEST_ANSWER)
+        except _NO_ANSWER as error:
+            raise self._unreachable(method, path, error) from None
+        if len(content) > LARGEST_ANSWER:
+            raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER} bytes")
+        return content
 
     async def lines(self, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str]) -> AsyncGenerator[bytes]:
         """The lines of an answer as they arrive."""
@@ -183,34 +186,50 @@ class Connection:
 
     @asynccontextmanager
     async def answer(
+        self, method: str, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer while it still arrives, for watches."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        try:
+            async with await self._ask(method, path, limits, query, headers) as answer:
+                yield answer
+        except _NO_ANSWER as error:
+            raise self._unreachable(method, path, error) from None
+
+    async def _ask(
         self,
         method: str,
         path: str,
         limits: aiohttp.ClientTimeout,
-        *,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None,
+        headers: dict[str, str],
         body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer while it still arrives, for watches."""
-        url = self._host + path + ("?" + urlencode(query) if query else "")
-        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "muster"}
-        token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
+    ) -> aiohttp.ClientResponse:
+        """On the official client's session, without its ``request``, which is made for more and costs 50 us."""
+        rest, configuration = self._rest, self._configuration
+        if rest.pool_manager is None:
+            rest.pool_manager = rest._create_pool_manager()
+        headers["User-Agent"] = "muster"
+        if token := await configuration.get_api_key_with_prefix("BearerToken", alias="authorization"):
             headers["Authorization"] = token
-        try:
-            wrapped = await self._rest.request(  # type: ignore[no-untyped-call]
-                method, url, headers=headers, body=body, _request_timeout=limits
-            )
-            async with wrapped.response as answer:
-                if answer.status >= 400:
-                    said = await _read(answer, _LONGEST_ERROR)
-                    raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
-                yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = f"{method} {path}: {str(error) or type(error).__name__}"
-            raise self._noted(UnreachableError(why)) from None
+        answer: aiohttp.ClientResponse = await rest.pool_manager.request(
+            method,
+            self._host + path + ("?" + urlencode(query) if query else ""),
+            headers=headers,
+            data=None if body is None else msgspec.json.encode(body),
+            timeout=limits,
+            proxy=rest.proxy,
+            proxy_headers=rest.proxy_headers,
+            server_hostname=configuration.tls_server_name or None,
+        )
+        if answer.status >= 400:
+            async with answer:
+                said = await _read(answer, _LONGEST_ERROR)
+            raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
+        return answer
+
+    def _unreachable(self, method: str, path: str, error: BaseException) -> ApiError:
+        return self._noted(UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}"))
 
     def _noted(self, error: ApiError) -> ApiError:
         if error.outage:
@@ -221,7 +240,7 @@ class Connection:
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
     """The content, or, if it has more than ``most`` bytes, more than so many of them."""
     content = bytearray()
-    async for chunk in answer.content.iter_any():
+    while chunk := await answer.content.readany():
         content += chunk
         if len(content) > most:
             break
