@@ -6,7 +6,13 @@ import pytest
 
 from tests.test_manifests import document, documents
 
-READERS = ("base/rbac-extender.yaml", "components/snapshot-role/role.yaml", "components/doctor-role/roles.yaml")
+READERS = (
+    "base/rbac-extender.yaml",
+    *(
+        f"components/{role}"
+        for role in ("snapshot-role/role.yaml", "doctor-role/roles.yaml", "release-role/roles.yaml")
+    ),
+)
 POLICIES = ["base/network-policy.yaml", "base/disruption-budget.yaml"]
 
 

@@ -179,6 +179,28 @@ def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
     compare(cluster, "doctor")
 
 
+def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
+    done = run_as(cluster, "releaser", "release-role/roles.yaml", ["release", "--all", "-o", "json"])
+    assert done.returncode == 0, done.stderr
+    uid = cluster.api.create(PODS, pod("released"))["metadata"]["uid"]
+
+    async def write() -> None:
+        """As its steps do, whatever there is to be released."""
+        kube = await Kube.connect(cluster.service_account_kubeconfig(NAMESPACE, "releaser"))
+        try:
+            await kube.patch_status(TEAM, "released", uid, {"nominatedNodeName": ""})
+            await kube.ungate(TEAM, "released", uid)
+            for path in [kind.path_of(TEAM, "train") for kind in KINDS]:
+                for request in (kube.call("GET", path), kube.patch_job(path, {}, {})):
+                    with pytest.raises(Refused, match="not found"):
+                        await request
+        finally:
+            await kube.close()
+
+    asyncio.run(write())
+    compare(cluster, "releaser")
+
+
 def run_as(cluster: Cluster, account: str, roles: str, command: list[str]) -> subprocess.CompletedProcess[str]:
     """A command of Muster as a ServiceAccount that has these roles of the components and nothing else."""
     cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": account}})
