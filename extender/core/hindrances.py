@@ -1,4 +1,4 @@
-"""Why a suspended job cannot be planned yet, whatever room there is."""
+"""Why a suspended job cannot be planned yet, whatever room there is, and what of it is planned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from extender.core.job import JobRecord
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
+from policies.model import Job, PodSets
 from policies.words import counted
 
 
@@ -32,3 +33,11 @@ def _left_over(state: State, workload: Workload) -> int:
     nodes = state.claims.nodes
     pods = [member.pod for member in workload.members if not member.pod.terminal]
     return sum(1 for pod in pods if pod.live or ((node := nodes.get(pod.node or "")) is not None and node.ready))
+
+
+def to_come(workload: Workload, job: Job) -> PodSets:
+    """What pods will come of it when it starts."""
+    if not job.resumes:
+        return job.podsets
+    ours = (member.pod for member in workload.members if member.pod.owner == job.uid)
+    return job.podsets.without({pod.identity for pod in ours if pod.phase == "Succeeded" and not pod.deleting})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
-from extender.core.hindrances import hindrance
+from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
 from extender.core.reasons import Reason
@@ -27,6 +27,8 @@ from policies.model import GroupKey, Job, PodSets, SlotKey
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+_UNPLANNED = "it was started without a plan of Muster's"
+_NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
 class Jobs:
@@ -60,8 +62,7 @@ class Jobs:
     def _share_name(self, key: GroupKey, now: float) -> None:
         """One job has the name of its gang, or pods that are there already; the others wait beside it."""
         names, workload = self._names, self._state.workloads.get(key)
-        jobs = names.wanted_by(key)
-        if not jobs:
+        if not (jobs := names.wanted_by(key)):
             return
         record = workload.job if workload is not None else None
         bound = record is not None and (record.writing is not None or record.plan is not None)
@@ -198,7 +199,7 @@ class Jobs:
             if job.stopped:
                 self._clean(record)
             return
-        self._expect(workload, job.podsets)
+        self._expect(workload, podsets := to_come(workload, job))
         if not workload.seated or workload.filling or not self._state.recovered:
             return
         planned = workload.members.slots.planned
@@ -209,7 +210,7 @@ class Jobs:
         record.write(JobWrite.START)
         record.admit(planned)
         self._expect(workload, record.planned)
-        self._state.out.append(StartJob(job, nodes, job.podsets.first_wave))
+        self._state.out.append(StartJob(job, nodes, podsets.first_wave))
 
     def _clean(self, record: JobRecord) -> None:
         """Nothing of ours outlives its use."""
@@ -257,7 +258,7 @@ class Jobs:
                 if node:
                     nodes[podset.slot(index)] = node
         record.admit(nodes)
-        if len(nodes) < job.podsets.minimum and not workload.members.bound:
+        if len(nodes) < to_come(workload, job).minimum and not workload.members.bound:
             record.take_back("the plan that is written on its job is not one for its podsets")
         for node in {pod.node for pod in workload.bound if pod.node}:
             self.node_changed(node, now)
@@ -267,10 +268,9 @@ class Jobs:
         """Nobody has planned it. What runs already is left alone."""
         self._expect(workload, None)
         if record.seen.running or workload.members.bound:
-            text = "it was started without a plan of Muster's; it is planned when it is suspended the next time"
-            explain(self._state, workload, Reason("NotPlanned", text), now)
+            explain(self._state, workload, _NOT_PLANNED, now)
         else:
-            self._stop(workload, record, "it was started without a plan of Muster's", now)
+            self._stop(workload, record, _UNPLANNED, now)
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         record.take_back(why)

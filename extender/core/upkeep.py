@@ -66,7 +66,7 @@ class Upkeep:
                 )
             record.regain(node)
         if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
-            total = sum(podset.count for podset in record.seen.podsets.podsets)
+            total = len(workload.members.slots.templates)
             return (
                 f"{vacant} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"

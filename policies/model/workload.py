@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from policies.model.group import GroupKey
@@ -60,6 +60,14 @@ class PodSets:
         """How many pods have to have a node before any may start."""
         return sum(min(podset.minimum, podset.size) for podset in self.podsets)
 
+    def without(self, done: Collection[SlotKey]) -> PodSets:
+        """Those slots are left out; nothing is if no other would be left."""
+        left = tuple(
+            replace(one, left_out=one.left_out | {at for at in range(one.count) if one.slot(at) in done})
+            for one in self.podsets
+        )
+        return PodSets(self.key, left) if any(one.size for one in left) else self
+
     @property
     def first_wave(self) -> int:
         """How many pods have to start together; those of later waves follow one by one, into room that they have."""
@@ -76,6 +84,7 @@ class Job:
     active, and what it makes its pods of may be written. ``finished``: it has ended, or is being deleted.
     ``running``: some pod of it runs or has run. ``held``: its owner wants it to wait. ``marked``: something of ours is
     on it. ``plan``: what it was admitted with, if anything. ``problem``: what in it keeps it from being planned.
+    ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
     """
 
     podsets: PodSets
@@ -89,6 +98,7 @@ class Job:
     marked: bool = False
     plan: PlannedNodes | None = field(default=None, hash=False)
     problem: str = ""
+    resumes: bool = False
 
     @property
     def key(self) -> GroupKey:

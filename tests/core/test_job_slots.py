@@ -7,8 +7,9 @@ from dataclasses import replace
 from extender.core.effects import Report
 from extender.core.events import Tick
 from extender.core.limits import Limits
+from policies.model import PodSet
 from tests.builders import cluster, single
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
 
@@ -103,3 +104,51 @@ def test_pods_that_have_finished_in_an_earlier_start_are_not_waited_for() -> Non
     script.run(pods)
     train.wait(script.core.state.limits.creation_s + 60)
     assert (script.reason("job"), train.stops) == ("Running", [])
+
+
+def partly_done() -> tuple[Script, Controlled]:
+    """A JobSet of a driver and two workers; the driver and one worker have succeeded when it is suspended."""
+    script = Script(*cluster("a: 4x8"))
+    driver = PodSet(template(series="driver"), 1, 1)
+    train = Controlled(script, replace(job(2, driver), resumes=True))
+    worker, last, first = train.run()
+    for pod in (worker, first):
+        script.change(pod, phase="Succeeded")
+    script.change(last, deleting=True)
+    script.gone(script.pods[last.uid])
+    del train.pods[last.uid]
+    train.show(suspended=True, stopped=True)
+    return script, train
+
+
+def test_what_has_succeeded_of_a_jobset_is_not_planned_again() -> None:
+    script, train = partly_done()
+    start = train.starts[-1]
+    assert len(train.starts) == 2
+    assert [node != "" for node in start.plan[""]] == [False, True]
+    assert (start.plan["driver"], start.minimum) == (("",), 1)
+    assert start.job.podsets == train.seen.podsets, "its writer compares them with those of the object"
+    script.run([pod for pod in train.create() if (pod.series, pod.index) == ("", 1)])
+    script.advance(120)
+    train.settle()
+    assert not train.stops, "no other pod is awaited"
+    assert script.reason("job") == "Running"
+
+
+def test_a_jobset_that_goes_on_in_part_is_taken_over_after_a_restart() -> None:
+    script, train = partly_done()
+    later = Script(*cluster("a: 4x8"), *script.pods.values(), synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(3)
+    assert not again.stops
+    assert len(later.core.state.claims) == 1
+
+
+def test_a_jobset_all_of_whose_pods_have_succeeded_is_planned_whole() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, replace(job(2), resumes=True))
+    for pod in train.run():
+        script.change(pod, phase="Succeeded")
+    train.show(suspended=True, stopped=True)
+    assert [len(set(start.plan[""])) for start in train.starts] == [2, 2]

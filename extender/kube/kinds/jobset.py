@@ -47,4 +47,5 @@ JOBSET = Kind(
     managed_by="spec.managedBy",
     managers=("jobset.sigs.k8s.io/jobset-controller",),
     frozen=True,
+    resumes=True,
 )

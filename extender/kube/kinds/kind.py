@@ -50,7 +50,8 @@ class Kind:
     many of its pods (or of its Jobs) are there; ``ran``: how many run or have run. ``frozen``: its templates may be
     written only while it is suspended. ``managed_by``: the field by which somebody else can be named to look after it;
     ``managers``: who may stand there. ``min_parallelism``: Kueue's annotation for the least number of pods is read.
-    ``progress``: what ``templates`` reads of the status.
+    ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which of its pods have
+    succeeded, and those are kept while it is suspended.
     """
 
     version: str
@@ -66,6 +67,7 @@ class Kind:
     frozen: bool = False
     min_parallelism: bool = False
     progress: tuple[str, ...] = ()
+    resumes: bool = False
 
     @property
     def group(self) -> str:

@@ -75,6 +75,7 @@ class Reader:
             marked=_is_marked(meta) or (writable and said.marked),
             plan=plan_from((meta.annotations or {}).get(PLAN)),
             problem=said.problem,
+            resumes=kind.resumes,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:

@@ -77,6 +77,7 @@ def replaced(manifest: str, **fields: object) -> Object:
 def test_each_of_its_jobs_is_a_podset() -> None:
     job = read(JOBSET, stored(WORKERS))
     assert (job.key, job.problem) == (KEY, "")
+    assert job.resumes, "its status counts Jobs that have succeeded, and does not name them"
     assert sizes(job) == {"000000000": 1, "000000001": 4, "000000002": 4}
     assert all(podset.indexed for podset in job.podsets.podsets), "as its webhook completes its Jobs"
     assert [dict(podset.template.requests).get("nvidia.com/gpu", 0) for podset in job.podsets.podsets] == [0, 8, 8]
