@@ -8,6 +8,7 @@ name with the certificate: so only names are looked at, and only in plain HTTP.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 
 from extender.observe.logs import printable
@@ -47,6 +48,7 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
+@lru_cache(maxsize=64)
 def _is_address(host: str) -> bool:
     try:
         ip_address(host)

@@ -15,7 +15,6 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
-from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
@@ -176,13 +175,19 @@ class Connection:
         return content
 
     async def lines(self, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str]) -> AsyncGenerator[bytes]:
-        """The lines of an answer as they arrive."""
-        async with self.answer("GET", path, limits, query=query) as answer:
-            try:
-                while line := await answer.content.readuntil(b"\n", max_size=LONGEST_LINE):
-                    yield line
-            except LineTooLong:
-                raise TooLargeError(f"GET {path}: a line has more than {LONGEST_LINE} bytes") from None
+        """The lines of an answer as they arrive, without their ends."""
+        async with self.answer("GET", path, limits, query) as answer:
+            begun = bytearray()
+            while chunk := await answer.content.readany():
+                *ends, rest = chunk.split(b"\n")
+                for end in ends:
+                    yield bytes(begun + end) if begun else end
+                    begun.clear()
+                begun += rest
+                if len(begun) > LONGEST_LINE:
+                    raise TooLargeError(f"GET {path}: a line has more than {LONGEST_LINE} bytes")
+            if begun:
+                yield bytes(begun)
 
     @asynccontextmanager
     async def answer(

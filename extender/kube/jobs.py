@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from copy import deepcopy
 from typing import assert_never
 
 import msgspec
@@ -39,8 +38,8 @@ class JobWriter:
         if kind is None:
             return Response(404, f"{job.owner.kind} is no kind of job")
         path = kind.path_of(job.key.namespace, job.owner.name)
-        before = _decoded(await self._kube.call("GET", path, timeout_s=timeout_s))
-        after = deepcopy(before)
+        body = await self._kube.call("GET", path, timeout_s=timeout_s)
+        before, after = _decoded(body), _decoded(body)
         try:
             now = _read(self._reader, kind, before)
             if now.uid != job.uid:
