@@ -85,7 +85,7 @@ class JobRecord:
 
     def admit(self, plan: Mapping[SlotKey, str]) -> None:
         """It runs by this plan from now on."""
-        self.plan, self.stop, self.failures = dict(plan), "", 0
+        self.plan, self.stop, self.failures, self.over = dict(plan), "", 0, False
         self._count_planned()
 
     def _count_planned(self) -> None:

@@ -168,6 +168,8 @@ class Jobs:
         if record is None:
             return
         if record.writing is not None:
+            if record.plan is not None:
+                self._is_over(workload, record)  # its pods may come, and end, before the watch shows its start
             if not record.written or now < record.until:
                 return
             record.end_write()
@@ -274,6 +276,7 @@ class Jobs:
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         record.take_back(why)
+        workload.nudge()
         record.write(JobWrite.SUSPEND)
         self._state.out.append(SuspendJob(record.seen, why))
         if not workload.releasing:
@@ -295,5 +298,4 @@ class Jobs:
         state.touch(workload)
 
     def _expect_pods(self, record: JobRecord, now: float) -> None:
-        creation = self._state.creation
-        record.expect(now + self._state.limits.creation_s + creation.takes_s())
+        record.expect(now + self._state.limits.creation_s + self._state.creation.takes_s())

@@ -263,9 +263,8 @@ class Workload:
         )
 
     def take_job_back(self, why: str) -> None:
-        """What its pods are made of says the plan: it has to be suspended to be planned anew.
-
-        One that runs goes on when only pods beyond its plan, which are planned one by one, lose their nodes.
+        """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if
+        only pods beyond its plan, which are planned one by one, lose their nodes.
         """
         if self.job is None or self.job.plan is None:
             return

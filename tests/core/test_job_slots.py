@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import Report
-from extender.core.events import Tick
+from extender.core.events import JobWritten, Outcome, Tick
 from extender.core.limits import Limits
 from policies.model import PodSet
 from tests.builders import cluster, single
@@ -152,3 +152,27 @@ def test_a_jobset_all_of_whose_pods_have_succeeded_is_planned_whole() -> None:
         script.change(pod, phase="Succeeded")
     train.show(suspended=True, stopped=True)
     assert [len(set(start.plan[""])) for start in train.starts] == [2, 2]
+
+
+def test_a_job_whose_pods_end_well_before_the_watch_shows_its_start_is_not_started_over() -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
+    train = Controlled(script, job(2), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    for pod in train.run():
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    script.advance(20)
+    train.show(suspended=False, stopped=False, marked=True, plan=train.starts[0].plan)
+    train.wait(3)
+    assert not train.stops
+
+
+def test_why_a_job_is_started_over_is_told_when_its_pods_waited_for_others_to_go() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    script.change(script.pods[pods[1].uid], deleting=True)
+    script.see(replace(pods[1], uid="another", name="another"))
+    train.settle()
+    script.drop(script.pods[pods[1].uid].node or "")
+    train.settle()
+    assert "is gone, not ready or closed" in train.stops[0]
