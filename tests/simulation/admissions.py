@@ -116,9 +116,9 @@ class Admissions:
             return self._end(key) if admission is not None and admission.shown else None
         if admission is None:
             return self._adopt(job, now)
-        if not admission.shown:
-            # By then its controller knows of it, whenever the answer to the write comes.
-            admission.shown, admission.came_at = True, now
+        if not admission.shown and key in self.writing:
+            admission.came_at = now  # its controller knows of it, whenever the answer to the write comes
+        admission.shown = True
         if job.plan != admission.plan:
             admission.note("its plan was taken off it")
         if job.podsets != admission.podsets:
@@ -160,7 +160,10 @@ class Admissions:
             return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
         if new:
             admission.came_at = now
-        if pod.refusal is not None:
+        open_to = [name for name, node in self.known.nodes.items() if lets_in(node, pod.selection)]
+        led_away = pod.live and not pod.node and admission.refuses(pod, open_to, self._pods(admission.podsets.key), {})
+        if pod.refusal is not None or led_away:
+            # One of an earlier start, which the watch is late to show, is led elsewhere.
             admission.note(f"kube-scheduler refuses {pod.uid}")
         return None
 

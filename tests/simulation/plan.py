@@ -140,8 +140,10 @@ def _with_jobs(plan: Plan, chance: Chance) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
     batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=_TOLERATIONS))
     if plan.profile.bind_timeout_s < 10:
-        # A bind waits no longer than its transport lets it: the pods of a job have to exist by then.
+        # A bind waits no longer than its transport lets it: the pods of a job have to exist by then, and reach it.
         batch = replace(batch, pod_rate=100.0)
+        if any(job.size > 16 for _, job in batch.jobs):
+            plan = replace(plan, profile=replace(plan.profile, cycle_s=min(plan.profile.cycle_s, 0.02)))
     faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance)

@@ -142,6 +142,17 @@ def test_pods_are_due_from_the_moment_at_which_the_watch_shows_the_start() -> No
     assert not life.suspend()
 
 
+def test_a_job_may_be_suspended_if_a_pod_of_an_earlier_start_is_in_its_slot() -> None:
+    """The watch may be late to show it: it goes only where the plan of that start has led it."""
+    for nodes, cause in ((("a-0", "a-1"), False), (("a-2", "a-3"), True)):
+        life = Life(batch(2), *nodes)
+        before = life.job
+        life.show(led={"": ("a-0", "a-1")})
+        life.pod(0)
+        life.show(led=before.led)
+        assert (life.suspend() is None) is cause
+
+
 def test_an_earlier_plan_with_fewer_nodes_than_the_job_wants_by_now_may_be_given_up() -> None:
     started = written(batch(2), StartJob(batch(2).shown(), {"": ("a-0", "a-1")}, 2))
     assert isinstance(started, BatchJob)
