@@ -43,6 +43,11 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
         yield f"{key} is suspended, and something of ours is on it: {job.plan}, {job.led}"
     if left := [pod.uid for pod in world.controller.pods(job) if not pod.terminal]:
         yield f"{key} is suspended, and {left} are there"
+    if any(pod.live and pod.owner != job.uid for pod in world.api.pods.values() if pod.group_key == key):
+        # It waits beside the gang that has its name, and says so.
+        beside_it = GroupKey(key.namespace, f"{key.name} (Job {key.name})")
+        yield from _reason(world, referee, beside_it, "")
+        return
     yield from _reason(world, referee, key, "Held" if job.held else "")
     pods = [pod for one in job.podsets for pod in islice(one.pods(), one.minimum)]
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)

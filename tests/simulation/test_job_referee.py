@@ -29,6 +29,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import draw
 from tests.simulation.referee import Referee
 from tests.simulation.shown import Shown
+from tests.simulation.sight import left_over
 from tests.simulation.terms import Terms
 from tests.simulation.test_referee import posting
 
@@ -197,3 +198,16 @@ def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_
         assert not list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan))
     world.api.delete_pod(next(iter(world.api.pods)))
     assert list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan)), "one of them is going"
+
+
+def test_a_job_whose_name_the_pods_of_others_have_waits_for_them_whatever_room_there_is() -> None:
+    job, other = batch(2), gang("job-train", 1, min_member=2)
+    world, plan, referee = World(7, cluster("a: 3x8"), Engine), draw(1), Referee(Terms(calm=False))
+    world.api.create_pod(other[0])
+    world.clock.run(world.clock.now + 5)
+    world.api.set_job(job)
+    world.clock.run(world.clock.now + 20)
+    assert world.api.jobs[job.key].suspended
+    room = left_over(world.api.nodes, world.api.pods.values())
+    said = [one for one in judge_jobs(world, referee, room, plan) if "last that was reported" not in one]
+    assert not said
