@@ -287,11 +287,11 @@ class Jobs:
         if workload.podsets == podsets:
             return
         state, slots = self._state, workload.members.slots
-        kept = {} if podsets is None else {pod.identity: pod for one in podsets.podsets for pod in one.pods()}
-        for slot in list(slots.planned):
-            if kept.get(slot) != slots.templates[slot]:
-                state.assume_slot(workload, slot, "")
+        before = slots.templates
         workload.expect(podsets)
+        for slot in list(slots.planned):
+            if slots.templates.get(slot) != before[slot]:
+                state.assume_slot(workload, slot, "")
         for member in list(workload.members):
             if member.pod.index is None:
                 state.put_pod(member.pod)

@@ -54,11 +54,17 @@ class PodSets:
 
     key: GroupKey
     podsets: tuple[PodSet, ...]
+    minimum: int = field(init=False, repr=False, compare=False)
+    """How many pods have to have a node before any may start."""
+    first_wave: int = field(init=False, repr=False, compare=False)
+    """How many pods have to start together; those of later waves follow one by one, into room that they have."""
 
-    @property
-    def minimum(self) -> int:
-        """How many pods have to have a node before any may start."""
-        return sum(min(podset.minimum, podset.size) for podset in self.podsets)
+    def __post_init__(self) -> None:
+        # These are looked at all the time.
+        needed = [(one.wave, min(one.minimum, one.size)) for one in self.podsets]
+        first = min((wave for wave, _ in needed), default=0)
+        object.__setattr__(self, "minimum", sum(pods for _, pods in needed))
+        object.__setattr__(self, "first_wave", sum(pods for wave, pods in needed if wave == first))
 
     def without(self, done: Collection[SlotKey]) -> PodSets:
         """Those slots are left out; nothing is if no other would be left."""
@@ -67,12 +73,6 @@ class PodSets:
             for one in self.podsets
         )
         return PodSets(self.key, left) if any(one.size for one in left) else self
-
-    @property
-    def first_wave(self) -> int:
-        """How many pods have to start together; those of later waves follow one by one, into room that they have."""
-        first = min((podset.wave for podset in self.podsets), default=0)
-        return sum(min(podset.minimum, podset.size) for podset in self.podsets if podset.wave == first)
 
 
 @dataclass(frozen=True, slots=True)

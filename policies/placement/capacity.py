@@ -119,4 +119,4 @@ def _upwards(values: Counts, level: Level, steps: int, domains: int) -> Counts:
 
 def _downwards(values: Counts, level: Level, steps: int) -> Counts:
     """For each domain the value of the one so many steps farther out that it is in, 0 if it is in none."""
-    return np.append(values, 0)[level.above[steps - 1]]
+    return np.concatenate((values, (0,)))[level.above[steps - 1]]

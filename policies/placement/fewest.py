@@ -20,7 +20,7 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
     the ones whose largest is smallest. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
     Costs one sort.
     """
-    some = np.flatnonzero(room)
+    some = room.nonzero()[0]
     order = some[np.argsort((room[some] << 31) + preference[some], kind="stable")]
     sizes = room[order]
     sums = np.concatenate(([0], np.cumsum(sizes)))

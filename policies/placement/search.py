@@ -82,7 +82,7 @@ class _Search:
         chain = self.chain(at)
         needed = self._needed(at, chain[0]) if chain else None
         for held in range(len(roles), 0, -1):
-            codes = np.flatnonzero(holds[held - 1] & capacity.allows(at, held))
+            codes = (holds[held - 1] & capacity.allows(at, held)).nonzero()[0]
             for code in capacity.best_first(codes, at, needed)[:tries].tolist():
                 near = () if held == len(roles) else self._around(at, code)
                 parts = yield from self.divided(code, at)
@@ -94,7 +94,7 @@ class _Search:
         """A domain, or without a code the whole cluster, as the domains that it divides into."""
         count = len(self._first.room)
         inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
-        whole = Domain("" if code is None else self._levels[at].names[code], np.flatnonzero(inside))
+        whole = Domain("" if code is None else self._levels[at].names[code], inside.nonzero()[0])
         return (yield from self._divide(whole, inside, self._first.count, self.chain(at)))
 
     def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> Dividing:
