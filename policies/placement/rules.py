@@ -86,17 +86,17 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
     alike = _alike(nodes, snapshot)
     homes: dict[int, set[int]] = {}
-    slices: dict[object, int] = {}
-    for said, (pods, rows) in alike.items():
+    for pods, rows in alike.values():
         rules, there = rules_of(pods, snapshot), np.array(rows, dtype=np.intp)
         if isinstance(rules, Unclear) or -1 in rows:
             return False
         if rules.required is not None:
             for at in range(rules.required, len(snapshot.levels)):
                 homes.setdefault(at, set()).update(snapshot.levels[at].codes[there].tolist())
+        slices: dict[object, int] = {}
         if rules.slice_size:
             for pod, code in zip(pods, snapshot.levels[rules.slice_level].codes[there].tolist(), strict=True):
-                of = (pod.requests, pod.selection, said, pod.slice_of(rules.slice_size))
+                of = (pod.requests, pod.selection, pod.slice_of(rules.slice_size))
                 if code < 0 or slices.setdefault(of, code) != code:
                     return False
     asked = {snapshot.level_called(said.required or "") for said in alike}
