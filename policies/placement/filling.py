@@ -87,12 +87,16 @@ def _parts(role: Role, rows: Rows, room: Counts, most: int, snapshot: Snapshot) 
         yield rows
         return
     level = snapshot.levels[role.rules.slice_level]
+    codes = level.codes[rows]
+    if len(rows) and codes[0] >= 0 and (codes == codes[0]).all():
+        yield rows  # one such domain, by the topology policy
+        return
     inside = np.zeros_like(room)
     inside[rows] = room[rows]
     here, _ = level.tally(inside)
     chosen = fewest(here // unit, most // unit, here % unit * len(level.names) + level.rank)
     for code in chosen[np.argsort(level.rank[chosen])].tolist():
-        yield rows[level.codes[rows] == code]
+        yield rows[codes == code]
 
 
 def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
