@@ -10,6 +10,7 @@ import typer
 from benchmarks import (
     contention,
     core,
+    creation,
     fragmentation,
     gang,
     jobs,
@@ -113,6 +114,12 @@ def jobs_command(
     arms = arm or [one for one in Arm if one is not Arm.NATIVE]
     name = f"jobs-{nodes}"
     run(jobs.benchmark(name, nodes, shapes, jobs_of, arms, repeat, patience, throttled=throttled), output)
+
+
+@main.command("creation")
+def creation_command(nodes: Nodes = 500, patience: Patience = 600, output: Output = None) -> None:
+    """How Jobs of hundreds of pods start while 20 pods a second are made, and small ones behind them."""
+    run(creation.benchmark(nodes, patience), output)
 
 
 @main.command("gang")

@@ -135,7 +135,7 @@ class JobStage(Stage):
         """Create suspended Jobs, and wait until their controller has seen that they are; their names."""
         names = [f"job-{number}" for number in range(count)]
         self.api.create_all((JOBS, shape.job(name, managed=self.arm is Arm.MUSTER)) for name in names)
-        self.api.wait_for(JOBS, lambda jobs: sum(map(_suspended, jobs)) == count, timeout_s)
+        self.api.wait_for(JOBS, lambda jobs: sum(map(suspended, jobs)) == count, timeout_s)
         if self.arm is Arm.NATIVE:  # else the pods would be scheduled one by one, and nobody would notice
             self.api.wait_for(POD_GROUPS, lambda groups: len(groups) == count, timeout_s)
         return names
@@ -171,6 +171,14 @@ class JobStage(Stage):
             counted[_WRITERS[event["user"]["username"]], f"{subject['resource']}{part}"] += 1
         return counted
 
+    def job_writes(self) -> Counter[tuple[str, bool]]:
+        """How often the extender has written to each Job so far, by name and by whether the API server accepted it."""
+        return Counter(
+            (event["objectRef"]["name"], event["responseStatus"]["code"] < httpx.codes.BAD_REQUEST)
+            for event in self._cluster.audit()
+            if event["objectRef"]["resource"] == "jobs" and _WRITERS[event["user"]["username"]] == "extender"
+        )
+
     def written_with(self, bindings: int) -> Counter[tuple[str, str]]:
         """The same when that many Bindings are told of; a watch may show a pod before the log does."""
         deadline = time.monotonic() + SETTLING_S
@@ -188,6 +196,7 @@ def job_of(pod: Object) -> str:
     return str(pod["metadata"].get("labels", {}).get(JOB_NAME, ""))
 
 
-def _suspended(job: Object) -> bool:
+def suspended(job: Object) -> bool:
+    """Its controller has seen that it is."""
     conditions = job.get("status", {}).get("conditions", [])
     return any(one["type"] == "Suspended" and one["status"] == "True" for one in conditions)

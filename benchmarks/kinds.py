@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import (
     contention,
     core,
+    creation,
     fragmentation,
     gang,
     jobs,
@@ -28,6 +29,7 @@ KINDS: dict[str, Kind[Any]] = {
     "throughput": throughput.KIND,
     "levels": levels.KIND,
     "jobs": jobs.KIND,
+    "creation": creation.KIND,
     "gang": gang.KIND,
     "contention": contention.KIND,
     "waiting": waiting.KIND,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, core, gang, jobs, latency, levels, memory, throughput, waiting, writes
+from benchmarks import contention, core, creation, gang, jobs, latency, levels, memory, throughput, waiting, writes
 from benchmarks.benchmark import Benchmark
 from benchmarks.job_stage import Arm, Shape
 from benchmarks.stage import Mode
@@ -28,6 +28,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         jobs.benchmark(
             "jobs-throttled", 1000, [Shape(8, 8)], 60, (Arm.ADAPTIVE, Arm.MUSTER), 1, PATIENCE_S, throttled=True
         ),
+        creation.benchmark(500, 600.0),
         throughput.benchmark("throughput-1000", 1000, 375, 8, MODES, repeat, PATIENCE_S),
         throughput.benchmark("throughput-5000", 5000, 188, 8, MODES, repeat, PATIENCE_S),
         levels.benchmark(1000, 188, 8, repeat, PATIENCE_S),

@@ -1,0 +1,141 @@
+"""Jobs of many pods while kube-controller-manager makes 20 pods a second, its default, and small Jobs behind them.
+
+Four Jobs of 512 pods and one of 1,000 exist suspended before the clock starts. Ten Jobs of 8 are created when the first
+of those has been started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from msgspec import Struct
+
+from benchmarks.benchmark import Benchmark, Kind, Table
+from benchmarks.job_stage import JOBS, Arm, JobStage, Shape, job_of, suspended
+from benchmarks.sightings import Sighting, Sightings, by_gang
+from devcluster.api import Object
+from devcluster.progress import Progress
+from extender.core.limits import Limits
+
+LARGE = {**{f"large-{number}": 512 for number in range(4)}, "largest": 1000}
+SMALL = {f"small-{number}": 8 for number in range(10)}
+AWAITED_S = Limits().creation_s
+"""Pods that take so long to be made are awaited at a time."""
+MOST_REFUSED = 3
+"""Its controller writes to a Job, too, while it is started."""
+
+
+class Group(Struct, frozen=True):
+    """Jobs of one size: at most, from its creation to its start, from its start to its last Binding, from its first
+    Binding to its last, and how often Muster wrote to it; ``refused``: because somebody else had just done so."""
+
+    pods: int
+    jobs: int
+    waited_s: float
+    bound_s: float
+    binding_s: float
+    writes: int
+    refused: int
+
+
+class Run(Struct, frozen=True):
+    """``seconds``: until the last pod was seen bound."""
+
+    seconds: float
+    pods: int
+    groups: list[Group]
+
+
+def measure(nodes: int, patience_s: float, progress: Progress) -> Run:
+    """One run on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
+    sizes = {**LARGE, **SMALL}
+    with JobStage(Arm.MUSTER, nodes, progress, throttled=True) as stage:
+        stage.pause("muster")
+        _create(stage, LARGE)
+        stage.api.wait_for(JOBS, lambda jobs: sum(map(suspended, jobs)) == len(LARGE), patience_s)
+        stage.start_scheduler()
+        with Sightings(stage.api, job_of) as sightings:
+            began, wall = time.perf_counter(), time.time()
+            stage.go(list(LARGE))
+            stage.api.wait_for(JOBS, lambda jobs: any(not job["spec"]["suspend"] for job in jobs), patience_s)
+            _create(stage, SMALL)
+            progress("pods are made")
+            bound = sightings.wait(sum(sizes.values()), patience_s)
+        written = stage.job_writes()
+        jobs = {job["metadata"]["name"]: job for job in stage.api.list(JOBS)}
+    groups = [
+        _group({name: jobs[name] for name, pods in sizes.items() if pods == size}, size, bound, written, wall - began)
+        for size in dict.fromkeys(sizes.values())
+    ]
+    seconds = max(one.at for one in bound.values()) - began
+    return Run(seconds=round(seconds, 1), pods=len(bound), groups=groups)
+
+
+def _create(stage: JobStage, sizes: Mapping[str, int]) -> None:
+    stage.api.create_all((JOBS, Shape(pods, 1).job(name, managed=True)) for name, pods in sizes.items())
+
+
+def _group(
+    jobs: Mapping[str, Object], size: int, bound: dict[str, Sighting], written: Counter[tuple[str, bool]], clock: float
+) -> Group:
+    """``clock``: what added to the instants of sightings makes them seconds since the epoch."""
+    members = by_gang(bound)
+    ends = {name: [one.at + clock for one in members[name]] for name in jobs}
+    created = {name: _instant(job["metadata"]["creationTimestamp"]) for name, job in jobs.items()}
+    started = {name: _instant(job["status"]["startTime"]) for name, job in jobs.items()}
+    return Group(
+        pods=size,
+        jobs=len(jobs),
+        waited_s=round(max(started[name] - created[name] for name in jobs), 1),
+        bound_s=round(max(max(ends[name]) - started[name] for name in jobs), 1),
+        binding_s=round(max(max(ends[name]) - min(ends[name]) for name in jobs), 1),
+        writes=max(written[name, True] for name in jobs),
+        refused=max(written[name, False] for name in jobs),
+    )
+
+
+def _instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    columns = (
+        *("Jobs", "creation to start, at most", "start to last Binding, at most", "first to last Binding, at most"),
+        *("Muster's writes to a Job, at most", "refused of a Job, at most"),
+    )
+    rows = [
+        (
+            f"{one.jobs} of {one.pods:,} pods",
+            *(f"{one.waited_s:.0f} s", f"{one.bound_s:.0f} s", f"{one.binding_s:.1f} s"),
+            *(str(one.writes), str(one.refused)),
+        )
+        for run in runs
+        for one in run.groups
+    ]
+    ends = [(f"{run.pods:,} pods", f"{run.seconds:.0f} s", f"{run.pods / run.seconds:.1f}") for run in runs]
+    return [Table("By size", columns, rows), Table("Together", ("", "all bound after", "pods/s"), ends)]
+
+
+def problems(runs: Sequence[Run]) -> list[str]:
+    """A Job that was started again, and small ones that the others held up for longer than is awaited at a time."""
+    found = []
+    for one in (group for run in runs for group in run.groups):
+        if one.writes > 1:
+            found.append(f"a Job of {one.pods} pods was written to {one.writes} times: it was not started once for all")
+        if one.refused > MOST_REFUSED:
+            found.append(f"{one.refused} writes to a Job of {one.pods} pods were refused")
+        if one.pods == min(SMALL.values()) and one.bound_s > 1.5 * AWAITED_S:
+            found.append(f"a Job of {one.pods} pods was bound {one.bound_s} s after its start")
+    return found
+
+
+KIND = Kind(Run, tables, problems)
+
+
+def benchmark(nodes: int, patience_s: float) -> Benchmark[Run]:
+    settings = {"nodes": nodes, "jobs": [*LARGE.values(), *SMALL.values()], "throttled": True}
+    return Benchmark("creation", KIND, settings, {"muster": partial(measure, nodes, patience_s)})
