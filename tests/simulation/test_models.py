@@ -174,6 +174,21 @@ def test_a_pod_of_higher_priority_makes_others_go() -> None:
     assert waits(it, high) == [False]
 
 
+def test_a_preemptor_whose_victims_could_not_be_deleted_is_tried_again() -> None:
+    it = world("a: 1x8", muster=False)
+    low, high = single("low", gpus=8), single("high", gpus=8, priority=5)
+    it.api.create_pod(low)
+    let(it, 5)
+    it.network.api_down = True
+    it.api.create_pod(high)
+    let(it, 3)
+    assert waits(it, low, high) == [False, True]
+    it.network.api_down = False
+    let(it, 30)
+    assert low.uid not in it.api.pods
+    assert waits(it, high) == [False]
+
+
 def test_a_gang_is_preempted_by_nobody() -> None:
     it = world("a: 2x8")
     it.jobs.submit(job("gang", 2))

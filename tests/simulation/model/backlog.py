@@ -43,7 +43,12 @@ class OwnChange:
     """The waiting pod itself has changed."""
 
 
-ClusterEvent = PodCame | PodWent | NodeCame | OwnChange
+@dataclass(frozen=True, slots=True)
+class Activated:
+    """Something else than the cluster calls for another try of this pod."""
+
+
+ClusterEvent = PodCame | PodWent | NodeCame | OwnChange | Activated
 
 
 class Place(Enum):
@@ -152,6 +157,16 @@ class Backlog:
         for queued in list(self._parked.values()):
             self._wake(queued, event)
 
+    def activate(self, uid: str) -> None:
+        """Try it at once, or once more when its cycle has ended."""
+        queued = self.pods.get(uid)
+        if queued is None:
+            return
+        if queued.place is Place.FLYING:
+            queued.events.append(Activated())
+        elif queued.place in (Place.PARKED, Place.BACKING_OFF, Place.FAILED):
+            self._move(queued, Place.ACTIVE)
+
     def next_ready(self) -> float | None:
         """When to try ``pop`` again if it finds nobody now; None if only an event can help."""
         while self._failed and self._failed[0][2].ticket != self._failed[0][1]:
@@ -205,6 +220,8 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
             return EXTENDER in rejectors or FACTS in rejectors or _node_helps(queued.pod, node, before, rejectors)
         case OwnChange():
             return EXTENDER in rejectors
+        case Activated():
+            return True
         case _:
             assert_never(event)
 

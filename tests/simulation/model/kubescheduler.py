@@ -9,7 +9,7 @@ from random import Random
 
 from extender.simulation.clock import Timer
 from policies.model import Pod
-from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.apiserver import NOT_FOUND, OK, ApiServer
 from tests.simulation.model.backlog import Backlog, PodWent, Queued
 from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
@@ -20,6 +20,8 @@ from tests.simulation.model.tasks import Lane, Process, Task
 
 REQUEST_S = 5.0
 """How long a request to the API server may take."""
+_REPEATED_S = 0.31
+"""For so long a write that is turned down is repeated before it counts as failed."""
 _WRITES_AT_ONCE = 1000
 
 
@@ -158,15 +160,20 @@ class KubeScheduler:
             victims = _chosen(victims, answer.victims)
         node = cheapest(victims)
         for victim in victims[node]:
-            self._writes.submit(self._delete(victim.uid))
+            self._writes.submit(self._evict(victim.uid, pod.uid))
         return node
 
     def _waits_for_victims(self, pod: Pod) -> bool:
         there = self._cache.pods.get(pod.nominated_node or "", {})
         return any(other.deleting and other.priority < pod.priority for other in there.values())
 
-    def _delete(self, uid: str) -> Process[None]:
-        yield from self._network.request(lambda: self._api.delete_pod(uid), REQUEST_S)
+    def _evict(self, victim: str, preemptor: str) -> Process[None]:
+        """One that cannot be deleted wakes nobody by its end: the preemptor is tried again."""
+        status = yield from self._network.request(lambda: self._api.delete_pod(victim), REQUEST_S)
+        if status not in (OK, NOT_FOUND):
+            yield _REPEATED_S
+            self._backlog.activate(preemptor)
+            self._go_on()
 
     def _say(self, pod: Pod, refusal: str | None, text: str, nomination: Nomination | str) -> Process[None]:
         """PATCH the pod's condition, when it differs. What is cleared is what this process knew of when it began."""
