@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,6 +15,8 @@ from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, Sight, beside, nominated
+from tests.simulation.terms import Terms
+from tests.simulation.untold import Untold
 
 OURS = "muster"
 PATIENCE_S = 5.0
@@ -35,16 +37,14 @@ class Wanted:
 
 
 class Fairness:
-    """One life of the extender. ``restless``: names of gangs that kube-scheduler refuses for reasons of its own.
+    """One life of the extender."""
 
-    ``most``: how many waiting gangs of a namespace are looked at.
-    """
-
-    def __init__(self, shown: Shown, claims: Claims, restless: Collection[str], most: int) -> None:
+    def __init__(self, shown: Shown, claims: Claims, terms: Terms) -> None:
         self._shown = shown
         self._claims = claims
-        self._restless = restless
-        self._most = most
+        self._restless = terms.restless
+        self._most = terms.waiting
+        self._untold = Untold(shown, claims) if terms.pins else None
         self._excused: dict[GroupKey, float] = {}
         self._changed: dict[GroupKey, float] = {}
         self._since: dict[GroupKey, float] = {}
@@ -57,6 +57,8 @@ class Fairness:
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
+        if self._untold is not None:
+            self._untold.hear(event)
         match event:
             case PodSeen(pod):
                 before = self._shown.pods.get(pod.uid)
@@ -74,6 +76,11 @@ class Fairness:
                 self._changed[key] = now
             case _:
                 pass
+
+    def apply(self, effect: Effect) -> None:
+        """To be told each effect of an event, before the first of them is judged."""
+        if self._untold is not None:
+            self._untold.apply(effect)
 
     def judge(self, effect: Effect, event: Event, now: float) -> str | None:
         """What is wrong with what the core asks for, after ``claims`` knows of all that the event has led to.
@@ -94,6 +101,8 @@ class Fairness:
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
+        if self._untold is not None and self._untold.any:
+            return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes) if wanted else {}
         for key, one in wanted:
@@ -107,6 +116,8 @@ class Fairness:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
         if self._claims.freed_at >= now:
             return None  # a pass that was under way goes on with those behind
+        if self._untold is not None and self._untold.any:
+            return None
         mine = self._shown.sight(planned)
         if mine is None or not mine.live or self._claims.broken(planned):
             return None

@@ -78,10 +78,8 @@ class Plan:
         """What the referee has to know of it."""
         restless = tuple(sorted({name for name, _ in self.barred}))
         vague = self.steering is SteeringMode.PIN_DOMAIN
-        limits = self.limits
-        return Terms(
-            self.calm, limits.partial_s, limits.waiting, restless, vague, self.writes_at_once, limits.creation_s
-        )
+        pins, most, limits = self.steering is SteeringMode.PIN_NODE, self.writes_at_once, self.limits
+        return Terms(self.calm, limits.partial_s, limits.waiting, restless, vague, most, limits.creation_s, pins)
 
     def core(self) -> Engine:
         """A core for one life of the extender."""

@@ -79,7 +79,7 @@ class Referee:
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
-        self._fairness = Fairness(self._shown, self._claims, self._terms.restless, self._terms.waiting)
+        self._fairness = Fairness(self._shown, self._claims, self._terms)
 
     def attach(self, world: World) -> None:
         self._world = world
@@ -126,6 +126,7 @@ class Referee:
                 _complain(judge_room(effect, event, shown, self._claims))
             _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
             self._claims.apply(effect, event)
+            self._fairness.apply(effect)
         for effect in effects if not self._terms.vague else ():
             _complain(self._fairness.judge(effect, event, now))
         _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))

@@ -14,13 +14,14 @@ from extender.core.events import (
     Event,
     FilterCalled,
     NodeSeen,
+    Nominated,
     Outcome,
     PodGone,
     PodSeen,
     Tick,
 )
 from extender.core.turns import Turn
-from policies.model import Node, Pod, Stamp
+from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -30,17 +31,18 @@ from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import RELEASE, Shown
 from tests.simulation.stamps import could_know
+from tests.simulation.terms import Terms
 
 
 class Life:
     """One life of an extender, as the referee follows it. The story is told event by event."""
 
-    def __init__(self, *facts: Node | Pod | Iterable[Pod]) -> None:
+    def __init__(self, *facts: Node | Pod | Iterable[Pod], pins: bool = False) -> None:
         self.now = 100.0
         self.shown = Shown()
         self.claims = Claims(self.shown, 60.0, Admissions(self.shown, calm=False, creation_s=30.0))
         self.sends = Sends(64)
-        self.fairness = Fairness(self.shown, self.claims, restless=(), most=100)
+        self.fairness = Fairness(self.shown, self.claims, Terms(calm=False, waiting=100, pins=pins))
         self.see(*facts)
         self.now += 1
 
@@ -64,6 +66,7 @@ class Life:
             self.sends.ask(effect)
             complaints.append(judge_room(effect, event, self.shown, self.claims))
             self.claims.apply(effect, event)
+            self.fairness.apply(effect)
         complaints += [self.fairness.judge(effect, event, self.now) for effect in effects]
         complaints.append(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self.claims.promised))
         return [complaint for complaint in complaints if complaint]
@@ -74,6 +77,10 @@ class Life:
 
     def end(self, pod: Pod, outcome: Outcome) -> None:
         self.tell(BindingPosted(pod.uid, outcome))
+
+    def late(self) -> bool:
+        """Whether somebody waits for longer and longer although there is room."""
+        return bool([self.fairness.look(at) for at in (self.now, self.now + 3, self.now + 6)][-1])
 
     def gpus(self, name: str) -> int:
         """What is left of them there for sure."""
@@ -165,6 +172,32 @@ def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     assert not nothing
     (said,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
     assert "default/first, of priority 10, could have started" in said
+
+
+def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:
+    """Its members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
+    gated, open_one = gang("train", 2, gates=(GANG_GATE,))
+    open_one = replace(open_one, gates=())
+    waiting = gang("waits", 1)[0]
+    for pins in (False, True):
+        life = Life(*cluster("a: 2x8"), gated, open_one, waiting, pins=pins)
+        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
+        assert life.late() is not pins
+        life.tell(Nominated(open_one.uid, "a-0"), pin(gated, "a-1"))
+        assert not life.late(), "there is no room"
+        life.see(node("a-2", 8, clique="a"))
+        assert life.late()
+
+
+def test_nor_who_could_have_started_in_the_room_that_others_are_given_meanwhile() -> None:
+    gated, open_one = gang("train", 2, gpus=4, gates=(GANG_GATE,), priority=10)
+    open_one = replace(open_one, gates=())
+    first, low = gang("first", 1, gpus=8, priority=10)[0], gang("low", 1, gpus=4)[0]
+    for pins in (False, True):
+        life = Life(*cluster("a: 2x8"), gated, open_one, first, low, pins=pins)
+        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
+        said = life.tell(Tick(), nomination(low, "a-1"), turned(low, Turn.PLANNED))
+        assert bool(said) is not pins, "the gated one may have been promised the other half"
 
 
 def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_started_in_it() -> None:
