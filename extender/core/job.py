@@ -52,6 +52,9 @@ class JobRecord:
         """The watch shows it."""
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
+            # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
+            slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
+            self.plan = {slot: node for slot, node in self.plan.items() if slot in slots}
             self._count_planned()
         shown = {
             JobWrite.START: job.marked,

@@ -102,3 +102,23 @@ def test_a_running_job_goes_on_when_a_pod_beyond_its_plan_loses_its_node() -> No
     script.see(*cluster("b: 1x8"))
     train.wait(3)
     assert script.planned(more) == "b-0"
+
+
+def test_a_job_that_is_made_smaller_and_larger_again_goes_on_when_its_old_room_was_given_away() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4))
+    pods = train.run()
+    train.show(podsets=job(2).podsets)
+    for pod in pods[2:]:
+        script.gone(script.pods[pod.uid])
+        del train.pods[pod.uid]
+    script.see(single("foreign", gpus=8, node="a-2", scheduler="other"))
+    train.show(podsets=job(4).podsets)
+    train.wait(3)
+    assert not train.stops
+    more = train.create()
+    assert [node for pod in more if (node := script.planned(pod))] == ["a-3"]
+    script.see(*cluster("b: 1x8"))
+    train.wait(3)
+    assert sorted(script.planned(pod) for pod in more) == ["a-3", "b-0"]
+    assert not train.stops
