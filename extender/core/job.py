@@ -91,6 +91,11 @@ class JobRecord:
         self.plan, self.stop, self.failures, self.over = dict(plan), "", 0, False
         self._count_planned()
 
+    def move(self, slot: SlotKey, node: str) -> None:
+        """A pod of another slot has come to this one; empty: it has no node yet."""
+        if node:
+            self.plan = {**(self.plan or {}), slot: node}
+
     def _count_planned(self) -> None:
         """What a larger job asks for beside its plan is planned pod by pod."""
         plan = self.plan or {}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
+from extender.core.expected import await_pods, close_up, expect
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
@@ -95,7 +96,7 @@ class Jobs:
         workload = self._state.workloads.get(key)
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
-        self._expect(workload, None)
+        expect(self._state, workload, None)
         workload.telling.note(now, "its job is gone")
         workload.follow_job(None)
         self._state.creation.wait_for(key, 0)
@@ -125,7 +126,7 @@ class Jobs:
             done = event.outcome is Outcome.DONE
             record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
             if record.writing is JobWrite.START:
-                self._expect_pods(record, now)
+                await_pods(self._state, record, now)
             return
         what, started = record.writing.value, record.writing is JobWrite.START
         record.fail(now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
@@ -140,7 +141,7 @@ class Jobs:
         if workload.job is not None:
             self._state.creation.came(now)
             workload.job.come(now)
-            self._expect_pods(workload.job, now)
+            await_pods(self._state, workload.job, now)
 
     def next_look(self, workload: Workload) -> Iterator[float]:
         """Its deadlines."""
@@ -177,12 +178,12 @@ class Jobs:
             return
         if record.seen.finished:
             record.dismiss()
-            self._expect(workload, None)
+            expect(self._state, workload, None)
             self._clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
                 record.dismiss()
-                self._expect(workload, None)
+                expect(self._state, workload, None)
                 self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
             self._wait(workload, record, now)
         else:
@@ -196,12 +197,12 @@ class Jobs:
             self._share_name(workload.key, now)
             return
         if why is not None:
-            self._expect(workload, None)
+            expect(self._state, workload, None)
             explain(self._state, workload, why, now)
             if job.stopped:
                 self._clean(record)
             return
-        self._expect(workload, podsets := to_come(workload, job))
+        expect(self._state, workload, podsets := to_come(workload, job))
         if not workload.seated or workload.filling or not self._state.recovered:
             return
         planned = workload.members.slots.planned
@@ -211,7 +212,7 @@ class Jobs:
         }
         record.write(JobWrite.START)
         record.admit(planned)
-        self._expect(workload, record.planned)
+        expect(self._state, workload, record.planned)
         self._state.out.append(StartJob(job, nodes, podsets.first_wave))
 
     def _clean(self, record: JobRecord) -> None:
@@ -229,14 +230,15 @@ class Jobs:
             # An earlier life of ours has started it: what it planned is taken over where it can be.
             self._adopt(workload, record, now)
         if self._is_over(workload, record):
-            self._expect(workload, None)
+            expect(self._state, workload, None)
             return
-        self._expect(workload, record.planned)
+        expect(self._state, workload, record.planned)
+        close_up(self._state, workload, record)
         self._upkeep.keep(workload, record, now)
         if workload.release.complete or not workload.members.slots.planned:
             record.expect(0.0)
         elif not record.coming_until:
-            self._expect_pods(record, now)
+            await_pods(self._state, record, now)
         if not record.stop and (why := self._upkeep.failure(workload, record, now)) is not None:
             record.take_back(why)
         if record.stop:
@@ -264,11 +266,11 @@ class Jobs:
             record.take_back("the plan that is written on its job is not one for its podsets")
         for node in {pod.node for pod in workload.bound if pod.node}:
             self.node_changed(node, now)
-        self._expect_pods(record, now)
+        await_pods(self._state, record, now)
 
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Nobody has planned it. What runs already is left alone."""
-        self._expect(workload, None)
+        expect(self._state, workload, None)
         if record.seen.running or workload.members.bound:
             explain(self._state, workload, _NOT_PLANNED, now)
         else:
@@ -281,21 +283,3 @@ class Jobs:
         self._state.out.append(SuspendJob(record.seen, why))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
-
-    def _expect(self, workload: Workload, podsets: PodSets | None) -> None:
-        """What is planned for other podsets is taken back."""
-        if workload.podsets == podsets:
-            return
-        state, slots = self._state, workload.members.slots
-        before = slots.templates
-        workload.expect(podsets)
-        for slot in list(slots.planned):
-            if slots.templates.get(slot) != before[slot]:
-                state.assume_slot(workload, slot, "")
-        for member in list(workload.members):
-            if member.pod.index is None:
-                state.put_pod(member.pod)
-        state.touch(workload)
-
-    def _expect_pods(self, record: JobRecord, now: float) -> None:
-        record.expect(now + self._state.limits.creation_s + self._state.creation.takes_s())

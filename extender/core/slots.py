@@ -34,6 +34,11 @@ class Slots:
         """How many have come at least so far."""
         return self._counts[Stage.BOUND] if stage is Stage.BOUND else sum(self._counts[stage:])
 
+    @property
+    def surplus(self) -> bool:
+        """Whether pods stand in slots that are not expected."""
+        return len(self._stages) > len(self.templates)
+
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else list(self._stages.get(slot, ()))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from policies.model import Job, PodSet
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
@@ -121,4 +123,32 @@ def test_a_job_that_is_made_smaller_and_larger_again_goes_on_when_its_old_room_w
     script.see(*cluster("b: 1x8"))
     train.wait(3)
     assert sorted(script.planned(pod) for pod in more) == ["a-3", "b-0"]
+    assert not train.stops
+
+
+@pytest.mark.parametrize("shown_first", [True, False])
+def test_a_job_without_indexes_that_is_made_smaller_keeps_no_room_for_pods_that_will_not_come(
+    shown_first: bool,
+) -> None:
+    """Its controller deletes any of its pods. Those that are left keep their room for what replaces them."""
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4, indexed=False))
+    pods = train.run()
+    where = {pod.uid: script.core.state.pods[pod.uid].node for pod in pods}
+    less = job(2, indexed=False).podsets
+    if shown_first:
+        train.show(podsets=less)
+    for pod in pods[:2]:
+        script.gone(script.pods[pod.uid])
+        del train.pods[pod.uid]
+    train.show(podsets=less)
+    train.wait(3)
+    assert len(script.core.state.claims) == 2
+    lost = pods[2]
+    script.gone(script.pods[lost.uid])
+    del train.pods[lost.uid]
+    train.wait(1)
+    script.see(single("other", gpus=8))
+    [more] = train.create(only=1)
+    assert script.planned(more) == where[lost.uid]
     assert not train.stops

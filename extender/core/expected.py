@@ -1,0 +1,50 @@
+"""Which pods of a job are to come, and by when the next of them has to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.job import JobRecord
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import PodSets
+
+
+def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
+    """What is planned for other podsets is taken back."""
+    if workload.podsets == podsets:
+        return
+    slots = workload.members.slots
+    before = slots.templates
+    workload.expect(podsets)
+    for slot in list(slots.planned):
+        if slots.templates.get(slot) != before[slot]:
+            state.assume_slot(workload, slot, "")
+    for member in list(workload.members):
+        if member.pod.index is None:
+            state.put_pod(member.pod)
+    state.touch(workload)
+
+
+def await_pods(state: State, record: JobRecord, now: float) -> None:
+    """The next pod has to come by then."""
+    record.expect(now + state.limits.creation_s + state.creation.takes_s())
+
+
+def close_up(state: State, workload: Workload, record: JobRecord) -> None:
+    """A smaller job may have kept pods of any slots: those without an index take the slots of which no pods come."""
+    slots = workload.members.slots
+    if not slots.surplus:
+        return
+    for podset in record.seen.podsets.podsets:
+        name = podset.slot(0)[0]
+        live = [one for one in workload.members.live.values() if one.pod.identity[0] == name]
+        if podset.indexed or len(live) < podset.size:
+            continue
+        for member in [one for one in live if one.pod.identity not in slots.templates]:
+            if (index := slots.vacant(name, None, {})) is None:
+                break
+            slot = podset.slot(index)
+            state.assume_slot(workload, slot, "")
+            record.move(slot, member.pod.node or member.node)
+            state.put_pod(replace(member.pod, index=index))
