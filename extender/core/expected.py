@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from extender.core.job import JobRecord
@@ -48,3 +50,14 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
             state.assume_slot(workload, slot, "")
             record.move(slot, member.pod.node or member.node)
             state.put_pod(replace(member.pod, index=index))
+
+
+def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
+    """Planned nodes of a podset without indexes: a smaller job may have kept any of its pods, so theirs come first."""
+    left = Counter(there)
+    first: list[str] = []
+    others: list[str] = []
+    for name in names:
+        (first if left[name] > 0 else others).append(name)
+        left[name] -= 1
+    return (*first, *others)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
-from extender.core.expected import await_pods, close_up, expect
+from extender.core.expected import await_pods, close_up, expect, there_first
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
@@ -258,7 +258,10 @@ class Jobs:
         job, plan = record.seen, record.seen.plan or {}
         nodes: dict[SlotKey, str] = {}
         for podset in job.podsets.podsets:
-            for index, node in enumerate(plan.get(podset.name, ())[: podset.count]):
+            names = plan.get(podset.name, ())
+            if not podset.indexed:
+                names = there_first(names, (pod.node for pod in workload.bound if pod.series == podset.name))
+            for index, node in enumerate(names[: podset.count]):
                 if node:
                     nodes[podset.slot(index)] = node
         record.admit(nodes)

@@ -152,3 +152,19 @@ def test_a_job_without_indexes_that_is_made_smaller_keeps_no_room_for_pods_that_
     [more] = train.create(only=1)
     assert script.planned(more) == where[lost.uid]
     assert not train.stops
+
+
+def test_after_a_restart_the_pods_that_a_smaller_job_has_kept_have_their_nodes_for_what_replaces_them() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4, indexed=False))
+    pods = [script.core.state.pods[pod.uid] for pod in train.run()]
+    kept = [replace(pod, index=None) for pod in pods[2:]]
+    foreign = single("foreign", gpus=8, node=pods[0].node, scheduler="other")
+    later = Script(*cluster("a: 4x8"), *kept, foreign, synced=False, now=script.now)
+    again = Controlled(later, replace(train.seen, podsets=job(2, indexed=False).podsets))
+    later.feed_synced()
+    again.wait(3)
+    later.gone(later.pods[kept[0].uid])
+    again.wait(3)
+    assert not again.stops
+    assert len(later.core.state.claims) == 3
