@@ -39,8 +39,8 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
     if not slots.surplus:
         return
     for podset in record.seen.podsets.podsets:
-        name = podset.slot(0)[0]
-        live = [one for one in workload.members.live.values() if one.pod.identity[0] == name]
+        name, made_of = podset.slot(0)[0], (podset.template.owner, podset.template.series)
+        live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
         if podset.indexed or len(live) < podset.size:
             continue
         for member in [one for one in live if one.pod.identity not in slots.templates]:

@@ -168,3 +168,21 @@ def test_after_a_restart_the_pods_that_a_smaller_job_has_kept_have_their_nodes_f
     again.wait(3)
     assert not again.stops
     assert len(later.core.state.claims) == 3
+
+
+def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_back() -> None:
+    script = Script(*cluster("a: 2x8"))
+    whole = job(3, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    script.run(pods[:2])
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[2:])
+    assert len(script.bound(pods)) == 3
+    train.show(podsets=job(2, indexed=False).podsets)
+    script.gone(script.pods[pods[0].uid])
+    del train.pods[pods[0].uid]
+    train.wait(3)
+    assert len(script.core.state.claims) == 2
+    assert not train.stops
