@@ -194,6 +194,14 @@ def install_job_admission(cluster: Cluster) -> None:
     _until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 
 
+def keep_managed_fields(cluster: Cluster) -> None:
+    """Take the policy away that drops them from pods of started jobs, and return when it is gone."""
+    cluster.kubectl("delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "muster-untracked-pods")
+    led = _pod({})
+    led["metadata"]["labels"] = {"muster.dev/led": "true"}
+    _until_created_so(cluster, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
+
+
 def _apply_component(cluster: Cluster, name: str) -> None:
     cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
 

@@ -75,7 +75,8 @@ WRITTEN_ON_JOBS = {
     f"`{MIN_MEMBER}`.",
     NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
     "nodes are required node affinity instead, where the kind of job allows it.",
-    LED: "Label of a pod template that has that node affinity: the admission policies leave its pods alone.",
+    LED: "Label of a pod template: `true` where it has that node affinity, `index` where it has `muster.dev/nodes`, in "
+    "kinds that take affinity. By it the admission policies pass over pods that need nothing of them.",
 }
 """What Muster writes on a job that it starts, as annotations, and takes off when it is suspended again."""
 

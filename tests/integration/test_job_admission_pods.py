@@ -124,8 +124,10 @@ def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
 
 
 def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
-    pinned, led = team.pod("a", {COMPLETION: "0"}), team.pod(None, {LED: "true"}, affinity=named("a"))
+    pinned = team.pod("a", {COMPLETION: "0", LED: "index"})
+    led = team.pod(None, {LED: "true"}, affinity=named("a"))
     of_no_job = team.pod(None, {}, annotations={WORKLOAD: ""})
+    assert node_names(pinned) == ["a"]
     tracked = ["managedFields" in pod["metadata"] for pod in (pinned, led, of_no_job)]
     assert tracked == [False, False, True]
 

@@ -10,7 +10,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from devcluster.muster import RunningMuster, install_gate, install_job_admission, keep_managed_fields, start_muster
 from policies.model import Pod
 from tests.integration.stage import RealStage
 from tests.scenarios.pods import pod
@@ -25,6 +25,7 @@ def muster(cluster: Cluster) -> RunningMuster:
     running = start_muster(cluster)
     install_gate(cluster)
     install_job_admission(cluster)
+    keep_managed_fields(cluster)  # they tell who has written on a pod
     return running
 
 

@@ -15,8 +15,9 @@ OWN = "muster.dev/own"
 WORKLOAD = "muster.dev/workload"
 """On each pod template, and so on each pod: the UID of the job. The maker of a pod may be a Job of a JobSet."""
 LED = "muster.dev/led"
-"""A label of a pod template whose node affinity leads its pods: the admission policies leave those pods alone, which
-costs the API server least where a selector says so."""
+"""A label of a pod template that leads its pods, and says how: admission policies leave those pods alone that need
+nothing of them, which costs the API server nothing where a selector says so."""
+LED_BY_AFFINITY, LED_BY_INDEX = "true", "index"
 NODES = "muster.dev/nodes"
 """On a pod template: the nodes by index, joined with commas, and those of the Jobs of a JobSet joined with semicolons.
 The admission policy reads it, and takes it off the pods."""

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import LED, NODES, WORKLOAD
+from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
 
 MOST_TERMS = 8
@@ -36,7 +36,9 @@ def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequenc
     if _has_affinity(pod):
         kept[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
-    _lead(template, nodes, free=_AFFINITY not in kept and LED not in labels)
+    way = _lead(template, nodes, free=_AFFINITY not in kept)
+    if way and template.affinity and LED not in labels:
+        put(pod, "metadata.labels", {**labels, LED: way})
     return kept
 
 
@@ -54,8 +56,11 @@ def take_off(pod: Object, kept: Kept, *, emptied: bool = False) -> None:
             annotations[key] = ""
         else:
             del annotations[key]
+    labels = meta.get("labels")
+    if written and isinstance(labels, dict) and labels.pop(LED, None) and not labels and "labels" not in kept:
+        del meta["labels"]
     if written and _AFFINITY not in kept:
-        _free(pod, meta, kept)
+        _free(pod)
     if not annotations and "annotations" not in kept:
         del meta["annotations"]
     if not meta and "metadata" not in kept:
@@ -84,25 +89,26 @@ def is_marked(template: Template) -> bool:
 _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "labels": "metadata.labels"}
 
 
-def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> None:
+def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> str:
+    """Write the nodes; returns what the label ``LED`` says of it, "" where none are written."""
     names = tuple(dict.fromkeys(chain.from_iterable(nodes)))
     terms = template.affinity and free
     if terms and len(names) <= MOST_TERMS and "" not in names:
-        _bind(template.pod, names)
-    elif template.indexed or sum(map(len, nodes)) == 1:
+        return _bind(template.pod, names)
+    if template.indexed or sum(map(len, nodes)) == 1:
         # By the index of each; the Jobs of a JobSet are parted by semicolons.
         text = ";".join("," * template.first_index + ",".join(one) for one in nodes)
         template.pod["metadata"]["annotations"][NODES] = text
-    elif terms and len(names) <= MOST_TERMS_WITHOUT_INDEX:
-        _bind(template.pod, tuple(filter(None, names)))
+        return LED_BY_INDEX
+    return _bind(template.pod, tuple(filter(None, names))) if terms and len(names) <= MOST_TERMS_WITHOUT_INDEX else ""
 
 
-def _bind(pod: Object, names: tuple[str, ...]) -> None:
-    if names:
-        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
-        put(pod, f"spec.{_AFFINITY}.nodeAffinity.{_REQUIRED}", {"nodeSelectorTerms": terms})
-        labels = next(found(pod, "metadata.labels"), None) or {}
-        put(pod, "metadata.labels", {**labels, LED: "true"})
+def _bind(pod: Object, names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    put(pod, f"spec.{_AFFINITY}.nodeAffinity.{_REQUIRED}", {"nodeSelectorTerms": terms})
+    return LED_BY_AFFINITY
 
 
 def _has_affinity(pod: Object) -> bool:
@@ -112,11 +118,8 @@ def _has_affinity(pod: Object) -> bool:
     return {} in (affinity, node) or (isinstance(node, dict) and node.get(_REQUIRED) is not None)
 
 
-def _free(pod: Object, meta: Object, kept: Kept) -> None:
-    """Take the node affinity off that names nothing but nodes, and the label that says so."""
-    labels = meta.get("labels")
-    if isinstance(labels, dict) and labels.pop(LED, None) is not None and not labels and "labels" not in kept:
-        del meta["labels"]
+def _free(pod: Object) -> None:
+    """Take the node affinity off that names nothing but nodes."""
     spec = pod.get("spec")
     affinity = spec.get(_AFFINITY) if isinstance(spec, dict) else None
     node = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None

@@ -188,7 +188,9 @@ def test_more_nodes_than_eight_are_an_annotation_for_the_policy() -> None:
     nodes = tuple(f"n{index}" for index in range(9))
     after = started(JOB, obj, {"": nodes})
     assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == ",".join(nodes)
+    assert template(after)["metadata"]["labels"]["muster.dev/led"] == "index"
     assert "affinity" not in template(after)["spec"]
+    assert without_status(stopped_again(JOB, after)) == obj
 
 
 def test_an_affinity_of_its_own_is_left_alone() -> None:
@@ -197,6 +199,8 @@ def test_an_affinity_of_its_own_is_left_alone() -> None:
     after = started(JOB, obj)
     assert template(after)["spec"]["affinity"] == OWN_AFFINITY
     assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n0,n1,n1,n2"
+    assert template(after)["metadata"]["labels"]["muster.dev/led"] == "index"
+    assert without_status(stopped_again(JOB, after)) == obj
 
 
 def test_a_plan_that_lacks_slots_is_an_annotation_with_gaps() -> None:
