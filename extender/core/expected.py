@@ -22,7 +22,8 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
     for slot in list(slots.planned):
         if slots.templates.get(slot) != before[slot]:
             state.assume_slot(workload, slot, "")
-    for member in list(workload.members):
+    # Those that are bound first: no other one may come to a slot that is planned on their node.
+    for member in sorted(workload.members, key=lambda one: one.pod.node is None):
         if member.pod.index is None:
             state.put_pod(member.pod)
     state.touch(workload)

@@ -47,6 +47,25 @@ def test_after_a_restart_pods_without_an_index_fill_the_slots_of_their_nodes() -
     assert later.planned(last) == nodes[1]
 
 
+def test_after_a_restart_no_pod_that_waits_takes_the_slot_of_one_that_runs() -> None:
+    seen = job(4, indexed=False)
+    (podset,) = seen.podsets.podsets
+    elastic = replace(seen, podsets=replace(seen.podsets, podsets=(replace(podset, minimum=2),)))
+    train = Controlled(Script(*cluster("a: 2x8")), elastic)
+    train.run()
+    nodes = train.starts[0].plan[""]
+    # The one that has replaced a failed pod of the start is seen behind those that wait.
+    one, *others, replacement = train.pods.values()
+    there = [replace(pod, node=node, phase="Running") for pod, node in ((one, nodes[0]), (replacement, nodes[1]))]
+    later = Script(*cluster("a: 2x8"), synced=False)
+    again = Controlled(later, train.seen)
+    later.see(*[replace(pod, index=None, node=pod.node) for pod in (there[0], *others, there[1])])
+    later.feed_synced()
+    again.settle()
+    assert not again.stops
+    assert [later.planned(pod) for pod in others] == ["", ""]
+
+
 def wakes_later(script: Script, seconds: float) -> bool:
     """Whether a Tick after so long leaves nothing that is due."""
     script.now += seconds
