@@ -200,4 +200,7 @@ class Apply:
             self._refusals.refused(workload, member, now)
         elif pod.live:
             workload.members.show(member)
+        if pod.nominated_node and not pod.node and not member.placed and (old is None or not old.nominated_node):
+            # An earlier life of ours may have asked for it, and the write came late: nobody else takes it back.
+            self._steering.sweep_later(workload, now)
         self._steering.shown(workload, member)
