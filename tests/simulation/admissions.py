@@ -19,6 +19,7 @@ from extender.core.events import (
     Outcome,
     PodGone,
     PodSeen,
+    Synced,
 )
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
@@ -66,10 +67,13 @@ class Admissions:
             case PodSeen(pod):
                 self._pod_seen(pod, now)
             case _:
-                self._hear_of_pod(event)
+                self._hear_more(event)
 
-    def _hear_of_pod(self, event: Event) -> None:
+    def _hear_more(self, event: Event) -> None:
         match event:
+            case Synced():
+                for key, admission in self.of.items():
+                    admission.adopt(self._pods(key))
             case PodGone(uid):
                 self._seen_at.pop(uid, None)
             case BindingPosted(uid, outcome) if outcome is not Outcome.DONE and uid in self.known.pods:
@@ -130,6 +134,7 @@ class Admissions:
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self._admit(job, job.plan, now, shown=True)
+        self.of[job.key].adopt(self._pods(job.key))
         nodes = [node for _, node, _ in self.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         if len(nodes) < job.podsets.minimum:
@@ -219,7 +224,7 @@ class Admissions:
 
     def nodes(self, on_their_way: Mapping[str, str]) -> set[str]:
         """Where jobs have slots that wait for their pods."""
-        return {node for key in self.of for _, node, _ in self.unfilled(key, on_their_way)}
+        return {slot[1] for key in self.of for slot in self.unfilled(key, on_their_way)}
 
     @property
     def awaited(self) -> bool:
@@ -257,7 +262,7 @@ class Admissions:
             return f"{key} is to be started as it is: {job}"
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
-        if left := [pod.uid for pod in self.left_over(key)]:
+        if left := [pod.uid for pod in self.known.left_over(key)]:
             return f"{key} is to be started while {left} of its last start are there"
         self._admit(job, effect.plan, now, shown=False)
         return judge_plan(effect, self.known)
@@ -283,18 +288,9 @@ class Admissions:
         )
         return None if admission.trouble or late or slow else f"{key} is to be suspended without a cause"
 
-    def left_over(self, key: GroupKey) -> list[Pod]:
-        """Pods of it that run or end on nodes that say so."""
-        nodes = self.known.nodes
-        return [
-            pod
-            for pod in self._pods(key)
-            if not pod.terminal and (not pod.node or (pod.node in nodes and nodes[pod.node].ready))
-        ]
-
     def waits(self, key: GroupKey, now: float) -> bool:
         """Whether it could be planned as soon as there is room."""
         job = self.jobs[key]
         ready = job.managed and job.suspended and job.stopped and not (job.marked or job.held or job.finished)
         idle = key not in self.writing and key not in self.of and now >= self.excused.get(key, 0.0)
-        return ready and idle and not self.left_over(key) and not self.awaited
+        return ready and idle and not self.known.left_over(key) and not self.awaited

@@ -23,6 +23,24 @@ class Admission:
     trouble: str = ""
     shown: bool = False
     done: dict[str, tuple[str, str]] = field(default_factory=dict)
+    nodes: PlannedNodes = field(init=False)
+    """Those of the plan that slots have."""
+
+    def __post_init__(self) -> None:
+        self.adopt(())
+
+    def adopt(self, pods: Iterable[Pod]) -> None:
+        """An earlier life may have planned more pods than the job wants by now. ``pods``: those of its gang.
+
+        Without indexes its controller may have kept any of them: their nodes go first.
+        """
+        own, nodes = [pod for pod in self._own(pods) if pod.live], {}
+        for podset in self.podsets.podsets:
+            names = self.plan.get(podset.name, ())
+            if not podset.indexed:
+                names = _kept_first(names, Counter(pod.node for pod in own if pod.series == podset.name))
+            nodes[podset.name] = names[: podset.count]
+        self.nodes = nodes
 
     def note(self, trouble: str) -> None:
         """The first one stays."""
@@ -31,7 +49,7 @@ class Admission:
     def slots(self) -> Iterator[tuple[str, str, Requests]]:
         """Series, node and requests of each that has a node."""
         for podset in self.podsets.podsets:
-            for node in self.plan.get(podset.name, ()):
+            for node in self.nodes[podset.name]:
                 if node:
                     yield podset.name, node, podset.template.requests
 
@@ -66,3 +84,12 @@ class Admission:
 
     def _own(self, pods: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in pods if pod.owner == self.uid]
+
+
+def _kept_first(names: Sequence[str], kept: Counter[str | None]) -> tuple[str, ...]:
+    first: list[str] = []
+    others: list[str] = []
+    for name in names:
+        (first if kept[name] > 0 else others).append(name)
+        kept[name] -= 1
+    return (*first, *others)

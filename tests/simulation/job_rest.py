@@ -63,7 +63,11 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
             yield f"{job.key} is not suspended, has no plan, and does not run"
     else:
         # Asking for more later breaks no start: the pods beyond the plan are placed one by one, where there is room.
-        least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in job.podsets)
+        # Until all that it asks for by now run, its controller makes none of the second wave.
+        first = {one.name: one.minimum for one in job.podsets if one.wave == 0}
+        runs = sum(pod.series in first for pod in bound) >= sum(first.values())
+        made = [one for one in job.podsets if runs or one.name in first]
+        least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
         if len(bound) < least:
             yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
 

@@ -71,6 +71,13 @@ class Shown:
                 take(room, pod.requests)
         return room
 
+    def left_over(self, key: GroupKey) -> list[Pod]:
+        """Pods of the gang that run or end on nodes that say so."""
+        pods, nodes = self.members.get(key, {}).values(), self.nodes
+        return [
+            pod for pod in pods if not pod.terminal and (not pod.node or (pod.node in nodes and nodes[pod.node].ready))
+        ]
+
     def _put(self, pod: Pod) -> None:
         self._take(pod.uid)
         if pod.node:

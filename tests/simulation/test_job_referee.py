@@ -18,6 +18,7 @@ from extender.core.events import (
     Outcome,
     PodGone,
     PodSeen,
+    Synced,
 )
 from policies.model import Dialect, GroupRef, Pod, PodSet
 from tests.builders import GPU, cluster, gang, key, requests
@@ -176,6 +177,23 @@ def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:
     assert life.claims.left(["a-1"], surely=True)["a-1"][GPU] == 8
 
 
+@pytest.mark.parametrize(("indexed", "kept"), [(True, "a-0"), (False, "a-1")])
+def test_no_room_is_kept_for_pods_that_a_job_made_smaller_before_a_restart_will_not_make(
+    indexed: bool, kept: str
+) -> None:
+    life = Life(replace(batch(1), key=key("another")), "a-3")
+    started = written(batch(2), StartJob(batch(2).shown(), {"": ("a-0", "a-1")}, 2))
+    assert isinstance(started, BatchJob)
+    job = replace(started, podsets=batch(1, indexed=indexed).podsets)
+    pod = replace(job.pod(job.podsets[0], 1, "pod-1", 0.0), node="a-1")
+    life.tell(JobSeen(job.shown()))
+    life.tell(PodSeen(pod))
+    life.tell(Synced(100.0))
+    life.tell(PodGone(pod.uid))
+    room = life.claims.left(["a-0", "a-1"], surely=True)
+    assert [node for node in room if not room[node][GPU]] == [kept]
+
+
 def test_no_room_is_kept_for_a_gang_of_which_only_a_pod_that_is_gone_is_being_bound() -> None:
     life, pods = Life(batch(1), "a-3"), gang("two", 2, min_member=1)
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
@@ -198,6 +216,20 @@ def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_
         assert not list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan))
     world.api.delete_pod(next(iter(world.api.pods)))
     assert list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan)), "one of them is going"
+
+
+def test_a_job_whose_first_wave_is_made_larger_is_at_rest_without_the_second_one() -> None:
+    job = batch(2)
+    (first,) = job.podsets
+    second = replace(first, template=replace(first.template, series="later"), count=1, minimum=1, wave=1)
+    world, plan = World(7, cluster("a: 3x8"), Engine), draw(1)
+    world.api.set_job(replace(job, podsets=(first, second)))
+    world.clock.run(world.clock.now + 0.3)
+    started = world.api.jobs[job.key]
+    world.api.set_job(replace(started, podsets=(replace(first, count=3, minimum=3), second)))
+    world.clock.run(world.clock.now + 20)
+    assert [pod.node for pod in world.api.pods.values()] == ["a-0", "a-1", None]
+    assert not list(judge_jobs(world, Referee(Terms(calm=False)), {}, plan))
 
 
 def test_a_job_whose_name_the_pods_of_others_have_waits_for_them_whatever_room_there_is() -> None:
