@@ -227,11 +227,11 @@ class Referee:
         asked = self._shown.pods[effect.uid]
         if asked.topology.required is None or asked.group_key is None:
             return
-        fellows = [pod for pod in self._shown.members[asked.group_key].values() if pod.topology == asked.topology]
-        gang, posting = effect.annotations[GANG_UID], self._claims.posting
-        places = {pod.node for pod in fellows if pod.live and pod.node and pod.stamp and pod.stamp.gang == gang}
+        fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
+        fellows = [one for one in fellows if one.live]  # what goes has left, even if its Binding is yet to be answered
+        gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
+        places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
-        nodes = self._shown.nodes
         domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
         if len(domains) > 1 or None in domains:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")

@@ -20,7 +20,7 @@ from extender.core.events import (
     PodSeen,
     Synced,
 )
-from policies.model import Dialect, GroupRef, Pod, PodSet
+from policies.model import Dialect, GroupRef, Pod, PodSet, Topology
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -28,8 +28,8 @@ from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.world import World
 from tests.simulation.plan import draw
-from tests.simulation.referee import Referee
-from tests.simulation.shown import Shown
+from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import left_over
 from tests.simulation.terms import Terms
 from tests.simulation.test_referee import posting
@@ -203,6 +203,25 @@ def test_no_room_is_kept_for_a_gang_of_which_only_a_pod_that_is_gone_is_being_bo
     for pod in pods:
         life.tell(PodGone(pod.uid))
     assert not life.claims.kept
+
+
+@pytest.mark.parametrize("deleting", [True, False])
+def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_clique_of_its_gang(
+    *, deleting: bool
+) -> None:
+    referee, level = Referee(Terms(calm=False)), Topology("clique")
+    before, after = (replace(pod, topology=level) for pod in gang("train", 2))
+    seen: list[Event] = [NodeSeen(node) for node in cluster("a: 1x8", "b: 1x8")]
+    for event in (*seen, PodSeen(before), PodSeen(after)):
+        referee._shown.watch(event)
+    referee._claims.posting[before.uid] = posting(before, "a-0")
+    referee._shown.watch(PodSeen(replace(before, node="a-0", deleting=deleting)))
+    later = replace(posting(after, "b-0"), annotations={GANG_UID: "later"})
+    if deleting:
+        return referee._judge_topology(later)
+    with pytest.raises(BrokenPromiseError):
+        referee._judge_topology(later)
+    return None
 
 
 def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:
