@@ -9,7 +9,7 @@ from dataclasses import replace
 from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import PodSets
+from policies.model import Pod, PodSets
 
 
 def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
@@ -22,11 +22,23 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
     for slot in list(slots.planned):
         if slots.templates.get(slot) != before[slot]:
             state.assume_slot(workload, slot, "")
-    # Those that are bound first: no other one may come to a slot that is planned on their node.
-    for member in sorted(workload.members, key=lambda one: one.pod.node is None):
-        if member.pod.index is None:
-            state.put_pod(member.pod)
+    for pod in _at_home_first(workload):
+        state.put_pod(pod)
     state.touch(workload)
+
+
+def _at_home_first(workload: Workload) -> list[Pod]:
+    """Its pods without an index, in the order in which they take slots: on a node where slots are planned so many pods
+    go before all others, which may wait or be bound beyond the plan."""
+    plan = workload.job.plan if workload.job is not None else None
+    left = Counter((slot[0], node) for slot, node in (plan or {}).items())
+    at_home: list[Pod] = []
+    others: list[Pod] = []
+    for pod in [member.pod for member in workload.members.live.values() if member.pod.index is None]:
+        home = f"{pod.owner}{pod.series}", pod.node or ""
+        (at_home if left[home] > 0 else others).append(pod)
+        left[home] -= 1
+    return [*at_home, *others]
 
 
 def await_pods(state: State, record: JobRecord, now: float) -> None:

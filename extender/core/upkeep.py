@@ -60,7 +60,8 @@ class Upkeep:
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
-            if any(pod.node == node for pod in workload.bound):
+            # Whoever has no slot of the plan is replaced one by one.
+            if any(pod.node == node and pod.identity in (record.plan or {}) for pod in workload.bound):
                 return (
                     f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
                 )

@@ -186,3 +186,40 @@ def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_b
     train.wait(3)
     assert len(script.core.state.claims) == 2
     assert not train.stops
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_running_job_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone(indexed: bool) -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2, indexed=indexed))
+    train.run()
+    train.show(podsets=job(3, indexed=indexed).podsets)
+    more = train.create()
+    script.see(*cluster("b: 1x8"))
+    script.run(more)
+    assert script.bound(more) == ["b-0"]
+    script.drop("b-0")
+    train.wait(3)
+    assert not train.stops
+    script.drop("a-0")
+    train.wait(3)
+    assert len(train.stops) == 1
+
+
+def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_bound() -> None:
+    script = Script(*cluster("a: 2x8"))
+    whole = job(3, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    script.run(pods[:2])
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[2:])
+    known = [replace(script.core.state.pods[pod.uid], index=None) for pod in reversed(pods)]
+    later = Script(*cluster("a: 2x8", "b: 1x8"), *known, synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(3)
+    later.gone(later.pods[pods[2].uid])
+    again.wait(3)
+    assert not again.stops
