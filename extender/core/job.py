@@ -126,7 +126,9 @@ class JobRecord:
     def end(self, *, over: bool) -> None:
         """Its pods have ended well, or one has come again."""
         self.over = over
-        self.coming_until = 0.0 if over else self.coming_until
+        if over:
+            self.coming_until = 0.0
+            self.lost.clear()
 
     def take_back(self, why: str) -> None:
         """It is to be suspended; the first reason stays."""

@@ -86,6 +86,18 @@ def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
     assert script.core.state.claims.fits(str(script.core.state.pods[other.uid].node), other.requests)
 
 
+def test_a_silent_node_is_not_waited_for_when_its_pods_have_ended_well() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    for node in list(script.core.state.claims.nodes.values()):
+        script.see(replace(node, ready=False))
+    for pod in pods:
+        script.change(pod, phase="Succeeded")
+    assert wakes_later(script, 65)
+    assert not train.stops
+
+
 def test_why_it_waits_is_told_again_after_a_restart() -> None:
     script = Script(*cluster("a: 2x8"), synced=False)
     Controlled(script, replace(job(2), held=True))
