@@ -185,14 +185,14 @@ class Referee:
 
     def _judge_quorum(self, effect: PostBinding, pods: Mapping[str, Pod]) -> bool:
         """A release begins when minMember members ask for their Binding. True if it has begun before."""
-        uid = effect.uid
-        key = pods[uid].group_key
+        uid, key = effect.uid, pods[effect.uid].group_key
         assert key is not None
         sight = self._shown.sight(key)
         assert sight is not None
         if sight.bound or self._claims.goes_on(effect):
             return True
-        asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in self._extender.calls)}
+        open_calls = self._calls.keys() & self._extender.calls  # the same event may have answered others
+        asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in open_calls)}
         there = sight.count(pod for pod in sight.live if pod.uid in asking)
         if sight.needed is None or there < sight.needed:
             raise BrokenPromiseError(f"{uid} is to be bound when {there} of {sight.needed} members of {key} are there")

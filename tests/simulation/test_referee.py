@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindingPosted,
@@ -26,6 +27,9 @@ from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import Fairness
+from tests.simulation.model.cycle import BindRequest
+from tests.simulation.model.world import World
+from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.rest import open_to
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
@@ -240,3 +244,17 @@ def test_room_that_kube_scheduler_keeps_for_a_nominated_pod_is_open_to_those_of_
         pod = single("waits", priority=priority)
         assert open_to(pod, nodes, [keeper, pod]) == there
     assert open_to(keeper, nodes, [keeper]) == ["a-0"]
+
+
+def test_who_was_answered_by_the_same_event_asks_for_no_binding() -> None:
+    referee, pods, world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
+    referee.attach(world)
+    assert world.extender is not None
+    for number, pod in enumerate(pods):
+        referee._shown.watch(PodSeen(pod))
+        referee._calls[number] = BindArrived(number, pod.uid, pod.namespace, pod.name, "a-0", 900.0)
+        world.extender.calls[number] = BindRequest(pod, "a-0", lambda _: None)
+    assert not referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
+    del referee._calls[1]
+    with pytest.raises(BrokenPromiseError):
+        referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
