@@ -24,7 +24,8 @@ class JobRecord:
     is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
     ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
     pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
-    not ready, and since when. ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
+    not ready, and since when. ``ran``: it was whole since it was admitted. ``over``: its pods have ended well.
+    ``taken``: why the name of its gang is another's.
     """
 
     seen: Job
@@ -39,6 +40,7 @@ class JobRecord:
     coming_until: float = 0.0
     came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
+    ran: bool = False
     over: bool = False
     taken: str = ""
 
@@ -88,7 +90,7 @@ class JobRecord:
 
     def admit(self, plan: Mapping[SlotKey, str]) -> None:
         """It runs by this plan from now on."""
-        self.plan, self.stop, self.failures, self.over = dict(plan), "", 0, False
+        self.plan, self.stop, self.failures, self.ran, self.over = dict(plan), "", 0, False, False
         self._count_planned()
 
     def move(self, slot: SlotKey, node: str) -> None:

@@ -248,9 +248,10 @@ class Jobs:
     def _is_over(workload: Workload, record: JobRecord) -> bool:
         """Its pods have ended well, and none has come since: its controller is about to say that it is complete."""
         members = workload.members
+        record.ran |= workload.release.complete
         if members.live:
             record.end(over=False)
-        elif workload.release.complete and any(member.pod.phase == "Succeeded" for member in members):
+        elif record.ran and any(member.pod.phase == "Succeeded" for member in members):
             record.end(over=True)
         return record.over
 

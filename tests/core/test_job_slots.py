@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import Report
-from extender.core.events import JobWritten, Outcome, Tick
+from extender.core.events import JobWritten, Outcome, PodGone, PodSeen, Tick
 from extender.core.limits import Limits
 from policies.model import PodSet
 from tests.builders import cluster, single
@@ -193,6 +193,23 @@ def test_a_job_whose_pods_end_well_before_the_watch_shows_its_start_is_not_start
         script.change(script.pods[pod.uid], phase="Succeeded")
     script.advance(20)
     train.show(suspended=False, stopped=False, marked=True, plan=train.starts[0].plan)
+    train.wait(3)
+    assert not train.stops
+
+
+def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_waited_beyond_its_plan_is_deleted() -> (
+    None
+):
+    script = Script(*cluster("a: 2x8"))
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    script.run(pods[:2])
+    for pod in pods[:2]:
+        script.feed(PodSeen(replace(script.pods[pod.uid], phase="Succeeded")))
+    script.feed(PodGone(pods[2].uid))
+    script.see(single("foreign", gpus=8, node=train.starts[0].plan[""][0], scheduler="other"))
     train.wait(3)
     assert not train.stops
 
