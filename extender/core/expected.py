@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod, PodSets
+
+T = TypeVar("T")
 
 
 def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
@@ -31,14 +34,9 @@ def _at_home_first(workload: Workload) -> list[Pod]:
     """Its pods without an index, in the order in which they take slots: on a node where slots are planned so many pods
     go before all others, which may wait or be bound beyond the plan."""
     plan = workload.job.plan if workload.job is not None else None
-    left = Counter((slot[0], node) for slot, node in (plan or {}).items())
-    at_home: list[Pod] = []
-    others: list[Pod] = []
-    for pod in [member.pod for member in workload.members.live.values() if member.pod.index is None]:
-        home = f"{pod.owner}{pod.series}", pod.node or ""
-        (at_home if left[home] > 0 else others).append(pod)
-        left[home] -= 1
-    return [*at_home, *others]
+    pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
+    homes = ((slot[0], node) for slot, node in (plan or {}).items())
+    return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
 
 
 def await_pods(state: State, record: JobRecord, now: float) -> None:
@@ -67,10 +65,16 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
 
 def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
     """Planned nodes of a podset without indexes: a smaller job may have kept any of its pods, so theirs come first."""
-    left = Counter(there)
-    first: list[str] = []
-    others: list[str] = []
-    for name in names:
-        (first if left[name] > 0 else others).append(name)
-        left[name] -= 1
-    return (*first, *others)
+    return tuple(_first_of(names, lambda name: name, there))
+
+
+def _first_of(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
+    """Those whose keys are wanted come first, of each key as many as are wanted; else the order stays."""
+    left = Counter(wanted)
+    first: list[T] = []
+    others: list[T] = []
+    for thing in things:
+        found = key(thing)
+        (first if left[found] > 0 else others).append(thing)
+        left[found] -= 1
+    return [*first, *others]

@@ -170,7 +170,7 @@ class Jobs:
             return
         if record.writing is not None:
             if record.plan is not None:
-                self._is_over(workload, record)  # its pods may come, and end, before the watch shows its start
+                self._note_end(workload, record)  # its pods may come, and end, before the watch shows its start
             if not record.written or now < record.until:
                 return
             record.end_write()
@@ -229,7 +229,8 @@ class Jobs:
         if record.plan is None:
             # An earlier life of ours has started it: what it planned is taken over where it can be.
             self._adopt(workload, record, now)
-        if self._is_over(workload, record):
+        self._note_end(workload, record)
+        if record.over:
             expect(self._state, workload, None)
             return
         expect(self._state, workload, record.planned)
@@ -245,15 +246,14 @@ class Jobs:
             self._stop(workload, record, record.stop, now)
 
     @staticmethod
-    def _is_over(workload: Workload, record: JobRecord) -> bool:
-        """Its pods have ended well, and none has come since: its controller is about to say that it is complete."""
+    def _note_end(workload: Workload, record: JobRecord) -> None:
+        """It is over if its pods have ended well and none has come since: its controller is about to say so."""
         members = workload.members
         record.ran |= workload.release.complete
         if members.live:
             record.end(over=False)
         elif record.ran and any(member.pod.phase == "Succeeded" for member in members):
             record.end(over=True)
-        return record.over
 
     def _adopt(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, plan = record.seen, record.seen.plan or {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.model import Job, PodSet
+from policies.model import Job, Pod, PodSet
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -170,8 +170,8 @@ def test_after_a_restart_the_pods_that_a_smaller_job_has_kept_have_their_nodes_f
     assert len(later.core.state.claims) == 3
 
 
-def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_back() -> None:
-    script = Script(*cluster("a: 2x8"))
+def with_one_beyond_its_plan(script: Script) -> tuple[Controlled, list[Pod]]:
+    """A job of three pods without indexes, two of them enough, that has run since there was room for two."""
     whole = job(3, indexed=False)
     least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
     train = Controlled(script, replace(whole, podsets=least))
@@ -179,6 +179,12 @@ def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_b
     script.run(pods[:2])
     script.see(*cluster("b: 1x8"))
     script.run(pods[2:])
+    return train, pods
+
+
+def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_back() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train, pods = with_one_beyond_its_plan(script)
     assert len(script.bound(pods)) == 3
     train.show(podsets=job(2, indexed=False).podsets)
     script.gone(script.pods[pods[0].uid])
@@ -208,13 +214,7 @@ def test_a_running_job_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone(in
 
 def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_bound() -> None:
     script = Script(*cluster("a: 2x8"))
-    whole = job(3, indexed=False)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create()
-    script.run(pods[:2])
-    script.see(*cluster("b: 1x8"))
-    script.run(pods[2:])
+    train, pods = with_one_beyond_its_plan(script)
     known = [replace(script.core.state.pods[pod.uid], index=None) for pod in reversed(pods)]
     later = Script(*cluster("a: 2x8", "b: 1x8"), *known, synced=False, now=script.now)
     again = Controlled(later, train.seen)
