@@ -200,18 +200,14 @@ class Referee:
         return False
 
     def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
-        shown, asking = self._shown, self._shown.pods[effect.uid]
+        shown, asking, posting = self._shown, self._shown.pods[effect.uid], self._claims.posting
         node = shown.nodes.get(effect.node)
         if not started and (node is None or not lets_in(node, asking.selection)):
             raise BrokenPromiseError(f"{effect.uid} is the first to be bound, to {effect.node}, which is closed to it")
         if node is None or (started and effect.node in self.disturbed):
             return  # nobody looks at the nodes again while a release is under way
         room = shown.free(effect.node)
-        beside = [
-            shown.pods[uid]
-            for uid, one in self._claims.posting.items()
-            if one.node == effect.node and uid in shown.pods
-        ]
+        beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
         for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
             take(room, requests)
         if short := [name for name, _ in asking.requests if room.get(name, 0) < 0]:
@@ -258,6 +254,8 @@ class Referee:
         if pod.node:
             # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
             self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = None
+        if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
+            self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
         if before is not None and before != key:
             del self._gang_of[uid], self._members[before][uid]
             self._recount(before)

@@ -26,6 +26,7 @@ from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.doubts import Claim
 from tests.simulation.fairness import Fairness
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.world import World
@@ -164,6 +165,20 @@ def test_members_in_doubt_go_where_they_may_be_though_the_node_has_lost_a_gpu() 
     life.see(node("a-0", 7, clique="a"))
     assert not life.tell(FilterCalled(3, pods[0], ("a-0",)), AnswerFilter(3, ("a-0",)))
     assert life.tell(FilterCalled(4, other, ("a-0",)), AnswerFilter(4, ("a-0",)))
+
+
+def test_a_member_in_doubt_may_go_elsewhere_when_kube_scheduler_has_written_that_it_refuses_it() -> None:
+    """It asks nothing when its own plug-ins refuse every node. What it wrote before the doubt began says nothing."""
+    referee, pod, world = Referee(Terms(calm=False)), gang("train", 1)[0], World(7, cluster("a: 2x8"), Engine)
+    referee.attach(world)
+    world.api.create_pod(pod)
+    referee._shown.nodes |= world.api.nodes
+    referee._shown.watch(PodSeen(pod))
+    world.api.touch_pod(pod.uid, refusal="0/2 nodes are available: 2 NodeResourcesFit")
+    referee._claims.doubts.begin(pod.uid, Claim(pod.group_key, "a-0", pod.requests), 100.0)
+    for facts, waived in (({"nominated_node": "a-0"}, False), ({"refusal": None}, False), ({"refusal": "all"}, True)):
+        world.api.touch_pod(pod.uid, **facts)
+        assert bool(judge_room(nomination(pod, "a-1"), Tick(), referee._shown, referee._claims)) is not waived
 
 
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
