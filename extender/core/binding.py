@@ -103,6 +103,8 @@ class Bindings:
             case Outcome.DONE:
                 self.bound(workload, member)
             case Outcome.REFUSED if member.state is MemberState.BINDING:
+                if member.pod.live:
+                    workload.release.fail()
                 self._revocations.lose(workload, member, now)
             case Outcome.REFUSED if member.state is MemberState.UNKNOWN:
                 self._steering.sweep_later(workload, now)
@@ -218,6 +220,9 @@ class Bindings:
     def _post_last(self, workload: Workload, uid: str, now: float) -> None:
         workload.release.wait_for(None)
         if not workload.members.started:
+            if not (workload.release.failed or workload.doubtful):
+                self._revocations.miss(workload, now)
+                return self.progress(workload, now)
             why = "none of the gang's Bindings was accepted"
             return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
         whole = workload.reached(Stage.BOUND) + 1 >= (workload.min_member or 0)

@@ -108,11 +108,8 @@ class Lifecycle:
             self._revocations.lose(workload, member, now)
         members.show(member)
         self._steering.settle(workload, member)
-        # A slot of an admitted job keeps its node for the next pod.
-        started = release.complete or workload.releasing or members.started
-        if placed and not (workload.admitted or started or workload.seated):
-            why = "a member was deleted before the gang could start"
-            self._revocations.revoke(workload, why, now, Cause.MEMBER_LOST)
+        if placed:
+            self._revocations.miss(workload, now)
 
     def expire(self, workload: Workload, now: float) -> None:
         """Look at every deadline; called when one may have passed."""
@@ -139,6 +136,7 @@ class Lifecycle:
             # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
             for member in over:
                 members.move(member, MemberState.ASSUMED if member.hold is None else MemberState.HELD)
+                workload.release.fail()
             self._bindings.progress(workload, now)
         if not late or not members.holds:
             return

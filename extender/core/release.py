@@ -9,14 +9,16 @@ from dataclasses import dataclass
 class Release:
     """``name``: the UID of the member that was to be bound last, which no other release can have. ``began``: when.
 
-    ``last``: the held member whose Binding is posted after all others, and says that the release is whole.
-    ``complete``: the workload has been whole once, and a replacement needs no new quorum. ``partial_since``: from when
-    the time counts in which a start that broke off has to be completed; ``partial_count``: slots that are bound then.
+    ``last``: the held member whose Binding is posted after all others, and says that the release is whole. ``failed``:
+    a Binding has failed whose pod is there. ``complete``: the workload has been whole once, and a replacement needs no
+    new quorum. ``partial_since``: from when the time counts in which a start that broke off has to be completed;
+    ``partial_count``: slots that are bound then.
     """
 
     name: str = ""
     began: float | None = None
     last: str | None = None
+    failed: bool = False
     complete: bool = False
     partial_since: float | None = None
     partial_count: int = 0
@@ -25,6 +27,11 @@ class Release:
         """A quorum is held. What completes an earlier release goes on with its name."""
         self.name = self.name or name
         self.began = now if self.began is None else self.began
+        self.failed = False
+
+    def fail(self) -> None:
+        """A Binding has failed for another reason than that its pod is gone."""
+        self.failed = True
 
     def wait_for(self, last: str | None) -> None:
         """That member's Binding is posted last; None: there is none to wait for any more."""

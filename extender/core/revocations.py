@@ -62,6 +62,14 @@ class Revocations:
         if claim is not None and started and not (workload.release.complete or workload.admitted):
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
 
+    def miss(self, workload: Workload, now: float) -> None:
+        """A member that was promised a node is gone: the gang may not be able to start."""
+        started = workload.release.complete or workload.releasing or workload.members.started
+        # A slot of an admitted job keeps its node for the next pod.
+        if not (workload.admitted or started or workload.seated):
+            why = "a member was deleted before the gang could start"
+            self.revoke(workload, why, now, Cause.MEMBER_LOST)
+
     def give_way(self, node: str, now: float) -> None:
         """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
         state = self._state

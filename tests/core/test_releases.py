@@ -98,6 +98,22 @@ def test_a_member_deleted_while_its_binding_is_under_way_makes_no_phantom_room()
         assert not script.core.state.workloads
 
 
+@pytest.mark.parametrize(("least", "goes_on"), [(2, True), (3, False)])
+def test_of_an_elastic_gang_enough_go_on_when_a_member_is_deleted_while_it_is_bound(least: int, goes_on: bool) -> None:
+    pods = gang("train", 3, min_member=least)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = script.bind_all(pods[:least])
+    for uid in list(script.bindings):
+        script.gone(script.pods[uid])
+        script.feed_outcome(uid, Outcome.REFUSED)
+    assert (calls[-1] not in script.answers) is goes_on
+    if goes_on:
+        script.run(pods[2:])
+        assert len(script.bound(pods)) == 2
+    else:
+        assert script.answers[calls[-1]] == "a member was deleted before the gang could start"
+
+
 def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice() -> None:
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)
