@@ -93,8 +93,9 @@ class Admissions:
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
-        for key, admission in self.of.items():
+        for admission in self.of.values():
             admission.note("the extender stood still")
+        for key in self.jobs:
             self.excused[key] = max(until, self.excused.get(key, 0.0))
 
     def _shrunk(self, node: Node) -> bool:

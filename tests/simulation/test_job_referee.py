@@ -224,6 +224,19 @@ def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_
     return None
 
 
+@pytest.mark.parametrize("stands_still", [True, False])
+def test_a_job_that_waits_is_not_late_while_the_extender_stands_still(*, stands_still: bool) -> None:
+    referee, job = Referee(Terms(calm=False)), batch(2)
+    seen: list[Event] = [NodeSeen(node) for node in cluster("a: 2x8")]
+    for event in (*seen, JobSeen(job.shown())):
+        referee._shown.watch(event)
+        referee._admissions.hear(event, 0.0)
+    if stands_still:
+        referee.extender_suspended(40.0)
+    late = [at for at in (3.0, 10.0, 38.0, 42.0, 48.0) if referee._fairness.look(at)]
+    assert late == ([48.0] if stands_still else [10.0, 38.0, 42.0, 48.0])
+
+
 def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:
     job = batch(2)
     world, plan = World(7, cluster("a: 2x8"), Engine), draw(1)
