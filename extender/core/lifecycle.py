@@ -72,7 +72,7 @@ class Lifecycle:
         members, release = workload.members, workload.release
         if not members.started and not workload.releasing:
             self._lapse(workload)
-        if not release.complete and workload.whole and not self._is_shared(workload):
+        if not release.complete and (workload.whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
             self._became_whole(workload, now)
         if members.holds or release.last is not None:
@@ -266,6 +266,12 @@ class Lifecycle:
             old = counted(len(members), "pod", "belongs", "belong")
             text = f"0 of {workload.min_member} members exist; {old} to an earlier PodGroup of this name"
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
+
+
+def _is_declared_whole(workload: Workload) -> bool:
+    """A bound member says so of this release: what was needed when it was posted counts, whatever is needed now."""
+    stamps = (member.pod.stamp for member in workload.members.confirmed.values())
+    return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
 
 
 def _too_few_held(workload: Workload) -> str:

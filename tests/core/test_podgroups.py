@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import GroupGone
+from extender.core.events import GroupGone, Outcome
 from policies.model import PodGroup
 from tests.builders import cluster, coscheduled, podgroup
-from tests.core.script import Script
+from tests.core.script import Script, stamp_of
 
 
 def test_a_gang_starts_with_min_member_of_its_podgroup() -> None:
@@ -66,6 +66,20 @@ def test_a_podgroup_deleted_in_the_middle_of_a_release_does_not_break_the_releas
         script.advance(300)
         assert len(script.bound(pods)) == 3
         assert not script.evicted
+
+
+def test_a_minimum_that_is_raised_before_the_last_binding_is_seen_does_not_break_the_release() -> None:
+    group, pods = coscheduled("train", 3, min_member=2)
+    script = Script(*cluster("a: 2x8"), group, *pods[:2])
+    script.bind_all(pods[:2])
+    script.post(script.pods[next(iter(script.bindings))])
+    (last,) = script.bindings
+    script.see(replace(group, min_member=3))
+    script.change(script.pods[last], node=script.bindings[last].node, stamp=stamp_of(script.bindings[last]))
+    script.feed_outcome(last, Outcome.DONE)
+    script.advance(300)
+    assert not script.evicted
+    assert script.reason("train") == "Running"
 
 
 def test_a_podgroup_made_anew_is_another_gang() -> None:

@@ -238,7 +238,9 @@ class Claims:
         sight = self._shown.sight(key) if key is not None else None
         if key is None or sight is None or not sight.bound:
             return
-        if sight.needed is not None and not sight.partial:
+        # What was needed when the last Binding was posted counts; its stamp is judged then.
+        declared = any(pod.stamp is not None and pod.stamp.complete for pod in sight.bound)
+        if declared or (sight.needed is not None and not sight.partial):
             self.whole[key] = None
             self._keep_no_longer(key)
 
