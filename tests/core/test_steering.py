@@ -131,6 +131,16 @@ def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
     assert {effect.uid: effect.pin for effect in ungates(script)} == {pod.uid: (script.planned(pod),) for pod in pods}
 
 
+def test_a_member_that_turns_out_to_be_pinned_elsewhere_is_planned_anew_at_once() -> None:
+    """Its gate came off with the pin of a plan that had been taken back meanwhile."""
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
+    first, second = (script.planned(pod) for pod in pods)
+    pin = Requirement("metadata.name", "In", (second,), is_field=True)
+    script.change(pods[0], gates=(), selection=Selection(affinity=((pin,),)))
+    assert [script.planned(pod) for pod in pods] == [second, first]
+
+
 def test_pinning_to_the_domain_names_every_node_of_the_clique_and_no_other() -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 3x8", "b: 1x8"), *pods, steering=SteeringMode.PIN_DOMAIN)
