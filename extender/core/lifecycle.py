@@ -192,7 +192,8 @@ class Lifecycle:
 
     def _lapse(self, workload: Workload) -> None:
         """Nothing of ours is known to be bound or on its way."""
-        workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
+        whole = workload.whole or bool(workload.members.bound)
+        workload.release.lapse(whole=whole, doubtful=workload.doubtful)
         if not workload.doubtful:
             self._state.unreserve_all(workload)
 

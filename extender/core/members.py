@@ -14,7 +14,7 @@ from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, 
 from extender.core.said import Said, words_of
 from extender.core.slots import Slots
 from extender.core.starts import Starts
-from policies.model import Pod, PodGroup, SlotKey
+from policies.model import Pod, PodGroup, PodSets, SlotKey
 
 _facts = attrgetter(
     "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
@@ -55,7 +55,7 @@ class Members:
         self._newest: Member | None = None
         self._done: dict[str, Member] = {}
         self._starts = Starts()
-        self._going_on: dict[str, None] = {}
+        self._going_on: dict[str, bool] = {}
 
     def __getitem__(self, uid: str) -> Member:
         return self._all[uid]
@@ -100,7 +100,7 @@ class Members:
     @property
     def continued(self) -> str:
         """The release that has lost slots, of which nobody is bound any more, and that new pods are to complete."""
-        return "" if self.started else next(iter(self._going_on), "")
+        return "" if self.started else next((release for release, lost in self._going_on.items() if lost), "")
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
@@ -116,6 +116,12 @@ class Members:
     def unplaced(self) -> list[Pod]:
         """One pod for each slot that has neither a node nor the promise of one, in rank order."""
         return sorted(map(self.stands_for, self.slots.lacking), key=lambda pod: pod.rank)
+
+    def expect(self, podsets: PodSets | None) -> None:
+        """Pods of these podsets will come, and no others that are not there."""
+        self.slots.expect(() if podsets is None else podsets.podsets)
+        for member in self._done.values():
+            self._stand_ended(member.pod)
 
     def put(self, pod: Pod) -> bool:
         """A member is new, or the API server shows something else of it. Its state is ``show``n later.
@@ -269,18 +275,24 @@ class Members:
             return False
         self._done[member.uid] = member
         self._starts.add(pod)
-        going_on = pod.stamp.release in self._going_on
-        self.slots.stand(pod.identity, member.uid, Stage.BOUND if going_on else Stage.ABSENT)
+        self._stand_ended(pod)
         return True
 
     def _judge_done(self) -> None:
         """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
         before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
         for release in {**before, **self._going_on}:
-            if (release in before) is not (release in self._going_on):
+            if before.get(release) is not self._going_on.get(release):
                 for pod in self._starts.pods(release):
-                    stage = Stage.BOUND if release in self._going_on else Stage.ABSENT
-                    self.slots.stand(pod.identity, pod.uid, stage)
+                    self._stand_ended(pod)
+
+    def _stand_ended(self, pod: Pod) -> None:
+        """What of a job is not expected was done before the job was started, and does not count for this start."""
+        counts = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
+        if self.slots.templates:
+            indexed = counts is not None and pod.identity[0] in self.slots.indexed
+            counts = pod.identity in self.slots.templates and (counts or indexed)
+        self.slots.stand(pod.identity, pod.uid, Stage.BOUND if counts else Stage.ABSENT)
 
 
 def _age(member: Member) -> tuple[float, str]:

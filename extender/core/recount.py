@@ -112,8 +112,10 @@ def _stage(member: Member) -> Stage:
 
 def finished_here(workload: Workload, pod: Pod) -> bool:
     """It succeeded in a start that goes on: a member of its release is bound, or, when nobody is, its release is the
-    last one, has lost a slot, and a controller of its members has made another pod."""
-    if pod.phase != "Succeeded" or pod.stamp is None:
+    last one, and a controller of its members has made another pod: for a slot that it has lost, or for others than the
+    indexes of a job that are done. Of a job, what is not expected does not count."""
+    templates = workload.members.slots.templates
+    if pod.phase != "Succeeded" or pod.stamp is None or (templates and pod.identity not in templates):
         return False
     ours = [member.pod for member in workload.members if _counts(workload, member.pod)]
     bound = {other.stamp.release for other in ours if other.live and other.stamp is not None}
@@ -124,7 +126,8 @@ def finished_here(workload: Workload, pod: Pod) -> bool:
     start = [(other, stamp) for other, stamp in done if stamp.release == last]
     lost = len({other.identity for other, _ in start}) < max(stamp.size for _, stamp in start)
     owners = {other.owner for other in ours if other.live and other.owner}
-    return pod.stamp.release == last and lost and any(other.owner in owners for other, _ in start)
+    final = bool(templates) and pod.identity[0] in workload.members.slots.indexed
+    return pod.stamp.release == last and (lost or final) and any(other.owner in owners for other, _ in start)
 
 
 def _odd(pod: Pod) -> bool:

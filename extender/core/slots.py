@@ -6,11 +6,11 @@ says which pods to expect: such a slot is planned by its template, and keeps its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from extender.core.member import Stage
-from policies.model import Pod, SlotKey
+from policies.model import Pod, PodSet, SlotKey
 
 _NOBODY = ""
 """Stands in a slot that is expected and has no pod."""
@@ -25,6 +25,8 @@ class Slots:
         self._counts = [0] * len(Stage)
         self.templates: dict[SlotKey, Pod] = {}
         """What the pod of each expected slot will ask for."""
+        self.indexed: frozenset[str] = frozenset()
+        """What expected slots begin with whose pods say by their index which is theirs."""
         self.planned: dict[SlotKey, str] = {}
         """The nodes of expected slots that no pod has come to."""
         self._vacant: dict[SlotKey, None] = {}
@@ -81,9 +83,10 @@ class Slots:
         """The template of the first slot that is expected."""
         return next(iter(self.templates.values()), None)
 
-    def expect(self, templates: Iterable[Pod]) -> None:
-        """Pods like these will come, and no others that are not there. Nothing is planned for them."""
-        before, self.templates = self.templates, {template.identity: template for template in templates}
+    def expect(self, podsets: Sequence[PodSet]) -> None:
+        """Pods of these will come, and no others that are not there. Nothing is planned for them."""
+        before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
+        self.indexed = frozenset(one.slot(0)[0] for one in podsets if one.indexed)
         for slot in before.keys() - self.templates.keys():
             self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)

@@ -30,16 +30,22 @@ class Start:
         self._slots.take(pod.identity)
         self._owners.take(pod.owner)
 
-    def lacks_one_of(self, owners: Collection[str]) -> bool:
-        """Whether a slot of it was lost before it had finished, and one of these controllers may fill it again."""
-        return len(self._slots) < self._size and any(owner in owners for owner in self._owners if owner)
+    @property
+    def lost(self) -> bool:
+        """Whether a slot of it was lost before it had finished."""
+        return len(self._slots) < self._size
+
+    def is_of(self, owners: Collection[str]) -> bool:
+        """Whether one of these controllers made members of it."""
+        return any(owner in owners for owner in self._owners if owner)
 
 
 class Starts:
     """Which finished members count as present: those of the starts that go on.
 
     A start goes on while one of its members is bound. When none is left it is over, unless it has lost a slot and the
-    controller of its members makes a new pod: that one completes the last start, and is no new one.
+    controller of its members makes a new pod: that one completes the last start, and is no new one. If it has lost
+    none, such a pod begins another start; only an index of a job that is done stays so.
     """
 
     def __init__(self) -> None:
@@ -66,13 +72,13 @@ class Starts:
         start = self._starts.get(release)
         return start.pods.values() if start is not None else ()
 
-    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, None]:
-        """The releases whose finished members count. ``bound``: the releases of all live members, "" of those that
-        are not bound; ``owners``: their controllers."""
+    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, bool]:
+        """The releases whose finished members count; False: only those with the index of a job. ``bound``: the releases
+        of all live members, "" of those that are not bound; ``owners``: their controllers."""
         if any(bound):
-            return {release: None for release in bound if release in self._starts}
+            return {release: True for release in bound if release in self._starts}
         last = self._latest()
-        return {last: None} if last is not None and self._starts[last].lacks_one_of(owners) else {}
+        return {last: self._starts[last].lost} if last is not None and self._starts[last].is_of(owners) else {}
 
     def _latest(self) -> str | None:
         if self._last is None and self._starts:

@@ -238,7 +238,7 @@ class Workload:
     def expect(self, podsets: PodSets | None) -> None:
         """Take over what pods will come; None: no others than those that are there."""
         self.podsets = podsets
-        self.members.slots.expect(() if podsets is None else (pod for one in podsets.podsets for pod in one.pods()))
+        self.members.expect(podsets)
         self.nudges += 1
 
     def seated_as(self, pod: Pod, old: Pod | None) -> Pod:

@@ -169,6 +169,25 @@ def test_what_has_succeeded_of_a_jobset_is_not_planned_again() -> None:
     assert script.reason("job") == "Running"
 
 
+def test_what_has_succeeded_of_a_jobset_does_not_count_for_its_next_start() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, replace(job(4), resumes=True))
+    pods = train.run()
+    for pod in pods[:2]:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    for pod in pods[2:]:
+        script.change(script.pods[pod.uid], deleting=True)
+        script.gone(script.pods[pod.uid])
+        del train.pods[pod.uid]
+    train.show(suspended=True, stopped=True)
+    third, last = (pod for pod in train.create() if pod.index in (2, 3))
+    script.bind(third)
+    assert not script.bindings
+    script.bind(last)
+    script.post_all()
+    assert len(script.bound([third, last])) == 2
+
+
 def test_a_jobset_that_goes_on_in_part_is_taken_over_after_a_restart() -> None:
     script, train = partly_done()
     later = Script(*cluster("a: 4x8"), *script.pods.values(), synced=False, now=script.now)
@@ -215,6 +234,19 @@ def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_
     script.see(single("foreign", gpus=8, node=train.starts[0].plan[""][0], scheduler="other"))
     train.wait(3)
     assert not train.stops
+
+
+def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait() -> None:
+    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
+    whole = job(2)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    first, second = train.create()
+    script.run([first])
+    script.change(script.pods[first.uid], phase="Succeeded")
+    train.wait(30)
+    assert not train.stops
+    assert script.planned(second) == "a-0"
 
 
 def test_why_a_job_is_started_over_is_told_when_its_pods_waited_for_others_to_go() -> None:

@@ -60,15 +60,21 @@ def look(
     live = tuple(pod for pod in ours if pod.live)
     going_on = dict.fromkeys(pod.stamp.release for pod in live if pod.stamp is not None)
     done = [(pod, pod.stamp) for pod in ours if pod.phase == "Succeeded" and pod.stamp is not None]
+    job = (jobs or {}).get(key) if key is not None else None
+    over = None
     if not going_on and done:
         # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost.
         last = max((stamp.at, stamp.release) for _, stamp in done)[1]
         start = [(pod, stamp) for pod, stamp in done if stamp.release == last]
         lost = len(dict.fromkeys(slot(pod) for pod, _ in start)) < max(stamp.size for _, stamp in start)
-        if lost and {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
-            going_on = {last: None}
-    finished = [pod for pod, stamp in done if stamp.release in going_on]
-    needed, job = group.min_member if group else _stated(live), (jobs or {}).get(key) if key is not None else None
+        if {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
+            going_on, over = ({last: None}, None) if lost else ({}, last)
+    # Of a job that goes on, an index that is done stays done.
+    indexed = [one.name for one in job.podsets if one.indexed] if job is not None else []
+    finished = [
+        pod for pod, stamp in done if stamp.release in going_on or (stamp.release == over and pod.series in indexed)
+    ]
+    needed = group.min_member if group else _stated(live)
     if job is not None:
         # It may have been edited since its pods were made.
         needed = job.first_wave if needed is None else min(needed, job.first_wave)
