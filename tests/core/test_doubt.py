@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import PostBinding
 from extender.core.events import Outcome
 from extender.core.limits import Limits
@@ -60,6 +62,16 @@ def test_the_last_binding_does_not_wait_for_a_lost_response_beyond_its_own_end()
         assert list(script.bindings) == [final.uid]
         assert RELEASE_COMPLETE not in script.bindings[final.uid].annotations, "nobody knows that it is whole"
         assert calls[final.uid] not in script.answers
+
+
+@pytest.mark.parametrize("listens_s", [10, 60])
+def test_nobody_is_held_beyond_the_doubt_about_the_only_other_binding(listens_s: int) -> None:
+    script = Script(*cluster("a: 2x8"), *gang("train", 2))
+    first, last = script.bind_all(gang("train", 2), expires_s=listens_s)
+    script.feed_outcome(next(iter(script.bindings)), Outcome.UNKNOWN)
+    script.advance(min(listens_s, 20) + 1)
+    assert not script.bindings
+    assert script.answers == {first: "the API server said no", last: "none of the gang's Bindings was accepted"}
 
 
 def test_a_release_whose_last_binding_is_in_doubt_has_not_broken_off() -> None:
