@@ -266,8 +266,10 @@ class Claims:
             self._keep_no_longer(key)
 
     def _under_way(self, key: GroupKey) -> bool:
-        # A pod that is gone is not bound any more.
-        sent = (one.group for uid, one in self.posting.items() if uid in self._shown.pods)
+        # A pod that is gone is not bound any more, nor is one that is seen to go before its answer comes.
+        pods = self._shown.pods
+        there = [uid for uid in self.posting if uid in pods and (pods[uid].live or not pods[uid].node)]
+        sent = [self.posting[uid].group for uid in there]
         return key in sent or self.doubts.of(key, self._now)
 
     def _keeps(self, key: GroupKey) -> bool:

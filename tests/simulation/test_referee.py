@@ -138,6 +138,16 @@ def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcom
     assert bool(life.claims.kept_for(key("train"))) is (outcome is Outcome.DONE)
 
 
+def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
+    lost, other = pods = gang("train", 2)
+    life = Life(*cluster("a: 2x8"), *pods)
+    life.tell(Tick(), nomination(lost, "a-0"), nomination(other, "a-1"))
+    life.bind(other, "a-1")
+    life.see(replace(other, node="a-1", deleting=True))
+    life.tell(PodGone(lost.uid))
+    assert not life.claims.kept_for(key("train"))
+
+
 def test_a_doubt_that_has_lasted_long_enough_is_a_promise_until_that_is_taken_back() -> None:
     pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
