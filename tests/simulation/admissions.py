@@ -280,7 +280,7 @@ class Admissions:
             lost = job.plan is None and not job.running
             return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
         self.of[key] = admission
-        late = self._missing(key) > 0 and now - admission.came_at >= self.creation_s
+        late = self._missing(key) > 0 and now >= admission.came_at + self.creation_s
         del self.of[key]
         waiting = [pod for pod in self._pods(key) if pod.live and not pod.node]
         slow = any(
