@@ -20,7 +20,9 @@ POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["ki
 
 
 def text(name: str) -> str:
-    return " ".join(one["expression"] for one in POLICIES[name]["validations"])
+    """What it judges by, besides whose request it is."""
+    spec = POLICIES[name]
+    return " ".join(one["expression"] for one in (*spec["matchConditions"][1:], *spec["validations"]))
 
 
 def test_every_policy_is_bound_refuses_and_fails_closed() -> None:
@@ -101,7 +103,7 @@ def test_the_names_are_those_of_the_code() -> None:
         *(stamps.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
     }
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, *ON_TEMPLATES}
-    assert f"object.reportingController == '{CONTROLLER}'" in text("muster-extender-events")
+    assert f"object.reportingController != '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
     selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]
     assert selector == {"matchLabels": {EVICTED_BY: "extender"}}
