@@ -200,11 +200,8 @@ class Apply:
             self._refusals.refused(workload, member, now)
         elif pod.live:
             workload.members.show(member)
-        changed = member.placed and old is not None and pod.selection != old.selection
-        if changed and not self._state.claims.admits(member.node, pod.selection):
-            # The pin of a plan that was taken back came late.
-            workload.unsettled[member.node] = None
-            self._state.touch(workload)
+        if member.placed and old is not None and pod.selection != old.selection:
+            self._revocations.recheck(workload, member)
         if pod.nominated_node and not pod.node and not member.placed and (old is None or not old.nominated_node):
             # An earlier life of ours may have asked for it, and the write came late: nobody else takes it back.
             self._steering.sweep_later(workload, now)

@@ -105,6 +105,12 @@ class Revocations:
                 self.revoke(workload, why, now, Cause.NODE_CHANGED)
         self.give_way(node, now)
 
+    def recheck(self, workload: Workload, member: Member) -> None:
+        """It asks for other nodes than when it was promised one: the pin of a plan that was taken back came late."""
+        if not self._state.claims.admits(member.node, member.pod.selection):
+            workload.unsettled[member.node] = None
+            self._state.touch(workload)
+
     def drop_broken(self, workload: Workload, now: float) -> None:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:
