@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from extender.core.effects import Effect
@@ -46,7 +46,8 @@ class Run:
         self.plan = plan
         self.recent: deque[Entry] = deque(maxlen=60)
         self._log = log
-        self._steps = self._begun = 0
+        self._steps = self._begun = self._reworded = 0
+        self._pods: dict[str, Pod] = {}
         self._instant = self._look_at = 0.0
         self._struck = 0
         self._healed = False
@@ -120,7 +121,14 @@ class Run:
         judge_rest(self.world, self.referee, self.plan)
 
     def _activity(self) -> tuple[int, int]:
-        return self.world.api.version, self.world.scheduler.cycles if self.world.scheduler else 0
+        """What was written, and how often kube-scheduler has tried a pod.
+
+        If it looks at a sample of the nodes, it counts other nodes each time, and its new words make it try again.
+        """
+        api, scheduler = self.world.api, self.world.scheduler
+        if not self.plan.profile.sees_all(len(api.nodes)):
+            return api.version - self._reworded, 0
+        return api.version, scheduler.cycles if scheduler else 0
 
     def _run(self, until: float) -> None:
         clock = self.world.clock
@@ -155,6 +163,10 @@ class Run:
                 self.world.clock.after(fault.at, partial(self._strike, fault.what))
 
     def _changed(self, change: Change) -> None:
+        if isinstance(pod := change.value, Pod) and not change.gone:
+            before = self._pods.get(change.uid)
+            self._pods[change.uid] = pod
+            self._reworded += before is not None and replace(before, refusal=pod.refusal) == pod
         self._note("gone" if change.gone else "api", change.value)
 
     def _note(self, who: str, what: object) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.simulation.campaign import play
+from policies.model import Taint
+from tests.builders import node, requests
+from tests.simulation.campaign import Run, play
+from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.plan import draw
 
 SEEDS, CHUNK = 320, 16
 
@@ -15,3 +21,21 @@ def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
     for seed in range(first, first + CHUNK):
         tally = play(seed, every=8)
         assert tally.events, f"nothing happened in seed {seed}"
+
+
+def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each_sample_of_the_nodes() -> None:
+    """The text of a refusal is written anew then, and the pod is tried again: nobody can end that."""
+    nodes = [node(f"n{number:03}") for number in range(150)]
+    nodes[:75:8] = [replace(one, taints=(Taint("dedicated", "others", "NoSchedule"),)) for one in nodes[:75:8]]
+    plan = draw(32)
+    jobs = ((0.0, JobSpec("lacking", (Role(1, requests(8)),), min_member=2)),)
+    profile = replace(plan.profile, score_all=False, cycle_s=1.0)
+    run = Run(replace(plan, nodes=tuple(nodes), jobs=jobs, profile=profile), every=0)
+    run.play()
+    assert run.world.scheduler is not None
+    cycles, before = run.world.scheduler.cycles, run._activity()
+    run._run(run.world.clock.now + 100)
+    assert run.world.scheduler.cycles > cycles, "it is tried still"
+    assert run._activity() == before
+    run.world.api.touch_pod(next(iter(run.world.api.pods)), nominated_node="n000", refusal="something else")
+    assert run._activity() != before

@@ -32,6 +32,10 @@ class Profile:
     bind_timeout_s: float = 30.0
     longest_backoff_s: float = 10.0
 
+    def sees_all(self, nodes: int) -> bool:
+        """Whether each cycle looks at all of so many nodes."""
+        return self.score_all or _sample(nodes) >= nodes
+
 
 @dataclass(slots=True, eq=False)
 class BindRequest:
