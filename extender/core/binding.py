@@ -163,7 +163,9 @@ class Bindings:
         """Go on with a release, or begin one if a quorum is held."""
         members, release = workload.members, workload.release
         if members.holds and (release.complete or (workload.releasing and self._can_complete(workload))):
-            if not release.complete and release.last is None and not members.started:
+            if release.complete:
+                release.begin(members.continued, now)
+            elif release.last is None and not members.started:
                 # The last one went away and is back, and nothing is bound yet: it is the last one again.
                 release.wait_for(self._last(workload))
             self._post_held(workload, complete=release.complete)

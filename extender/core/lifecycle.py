@@ -192,8 +192,9 @@ class Lifecycle:
 
     def _lapse(self, workload: Workload) -> None:
         """Nothing of ours is known to be bound or on its way."""
-        whole = workload.whole or bool(workload.members.bound)
-        workload.release.lapse(whole=whole, doubtful=workload.doubtful)
+        if workload.whole and workload.members.continued:
+            return  # what has finished of it makes it whole: it goes on
+        workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
         if not workload.doubtful:
             self._state.unreserve_all(workload)
 

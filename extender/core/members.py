@@ -99,8 +99,9 @@ class Members:
 
     @property
     def continued(self) -> str:
-        """The release that has lost slots, of which nobody is bound any more, and that new pods are to complete."""
-        return "" if self.started else next((release for release, lost in self._going_on.items() if lost), "")
+        """The release that new pods go on with, though nobody of it is bound: it has lost slots, or is a job's."""
+        last = next(iter(self._going_on.items()), ("", False))
+        return last[0] if not self.started and (last[1] or self.slots.indexed) else ""
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""

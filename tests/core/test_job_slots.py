@@ -236,17 +236,25 @@ def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_
     assert not train.stops
 
 
-def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait(restarted: bool) -> None:
     script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
-    whole = job(2)
+    whole = job(3)
     least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
     train = Controlled(script, replace(whole, podsets=least))
-    first, second = train.create()
-    script.run([first])
-    script.change(script.pods[first.uid], phase="Succeeded")
-    train.wait(30)
-    assert not train.stops
-    assert script.planned(second) == "a-0"
+    pods = train.create()
+    for pod in pods:
+        assert script.planned(pod) == "a-0"
+        script.run([pod])
+        script.change(script.pods[pod.uid], phase="Running")
+        train.wait(10)
+        script.change(script.pods[pod.uid], phase="Succeeded")
+        if restarted:
+            script = Script(*cluster("a: 1x8"), *script.pods.values(), synced=False, now=script.now)
+            train = Controlled(script, train.seen)
+            script.feed_synced()
+        train.wait(10)
+        assert not train.stops
 
 
 def test_why_a_job_is_started_over_is_told_when_its_pods_waited_for_others_to_go() -> None:
