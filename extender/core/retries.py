@@ -27,6 +27,11 @@ class Retries:
     words: str = ""
     version: int = 0
 
+    @property
+    def resting(self) -> bool:
+        """It is refused again and again, and rests between one try and the next."""
+        return self.refusals > _FREE_TRIES
+
     def fail(self, now: float, most_s: float) -> None:
         """It failed in a way that trying again at once would not mend."""
         self.failures += 1
@@ -54,10 +59,9 @@ class Retries:
     def rest(self, words: str, now: float, most_s: float) -> bool:
         """One that is refused again and again holds no room for a while. Returns whether it rests."""
         self.words = words or self.words
-        if self.refusals <= _FREE_TRIES:
-            return False
-        self.not_before = max(self.not_before, now + pause_s(self.refusals - _FREE_TRIES, 1.0, most_s))
-        return True
+        if self.resting:
+            self.not_before = max(self.not_before, now + pause_s(self.refusals - _FREE_TRIES, 1.0, most_s))
+        return self.resting
 
     def forgive(self, node: str, *, at_once: bool = False) -> None:
         """The node may be tried again; ``at_once``: so may the workload."""

@@ -276,9 +276,14 @@ class State:
         self.refusing.setdefault(node, {})[workload.key] = None
 
     def _try_again_on(self, node: str, *, at_once: bool) -> None:
-        """Who remembers a refusal by that node forgets it. Room that was only promised is no reason for haste."""
+        """Who remembers a refusal by that node forgets it. Room that was only promised is no reason for haste, and none
+        at all for those that are refused again and again: two of them would send each other back for ever.
+        """
         for key in self.refusing.pop(node, {}):
-            if (workload := self.workloads.get(key)) is not None:
+            workload = self.workloads.get(key)
+            if workload is not None and workload.retries.resting and not at_once:
+                self.remember_refusal(node, workload)
+            elif workload is not None:
                 workload.retries.forgive(node, at_once=at_once)
                 self.touch(workload)
 

@@ -112,6 +112,20 @@ def test_two_of_them_do_not_wake_each_other() -> None:
     assert len(nominated) < 120
 
 
+def test_a_node_that_refused_one_again_and_again_is_planned_around_whatever_another_was_promised_there() -> None:
+    one, two = gang("one", 1), gang("two", 1)
+    script = Cycles(*cluster("a: 1x8"), *one)
+    for _ in range(30):
+        script.refuse(one)
+        script.advance(1)
+    script.refuse(one)
+    script.see(two)
+    assert script.planned(two[0]) == "a-0"
+    script.refuse(two)
+    assert not script.planned(two[0])
+    assert "a-0" in script.gang("one").retries.nodes
+
+
 def test_its_own_renewal_of_a_nomination_is_no_refusal() -> None:
     pods = [replace(pod, refusal=WORDS) for pod in gang("train", 1)]
     script = Script(*cluster("a: 1x8"), *pods, nominates=False)
