@@ -45,15 +45,14 @@ def await_pods(state: State, record: JobRecord, now: float) -> None:
 
 
 def close_up(state: State, workload: Workload, record: JobRecord) -> None:
-    """A smaller job may have kept pods of any slots: those without an index take the slots of which no pods come."""
+    """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
+    not kept, or whose pods have ended well, none may come."""
     slots = workload.members.slots
     if not slots.surplus:
         return
-    for podset in record.seen.podsets.podsets:
+    for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
         name, made_of = podset.slot(0)[0], (podset.template.owner, podset.template.series)
         live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
-        if podset.indexed or len(live) < podset.size:
-            continue
         for member in [one for one in live if one.pod.identity not in slots.templates]:
             if (index := slots.vacant(name, None, {})) is None:
                 break

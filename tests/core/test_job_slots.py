@@ -236,6 +236,22 @@ def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_
     assert not train.stops
 
 
+def test_the_slot_of_a_pod_without_an_index_that_has_ended_well_goes_to_one_of_its_job_that_waits() -> None:
+    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
+    whole = job(3, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    for pod in train.create():
+        train.wait(3)
+        assert script.planned(pod) == "a-0"
+        script.run([pod])
+        train.wait(30)
+        assert script.bound([pod])
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    train.wait(30)
+    assert not train.stops
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait(restarted: bool) -> None:
     script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
