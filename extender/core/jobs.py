@@ -168,28 +168,32 @@ class Jobs:
         record = workload.job
         if record is None:
             return
+        if record.seen.finished:
+            self._dismiss(workload, record)  # whatever becomes of a write that is under way
         if record.writing is not None:
-            if record.plan is not None:
-                self._note_end(workload, record)  # its pods may come, and end, before the watch shows its start
+            self._note_end(workload, record)  # its pods may come, and end, before the watch shows its start
             if not record.written or now < record.until:
                 return
             record.end_write()
         if not record.rest_is_over(now):
             return
         if record.seen.finished:
-            record.dismiss()
-            expect(self._state, workload, None)
             self._clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
-                record.dismiss()
-                expect(self._state, workload, None)
+                self._dismiss(workload, record)
                 self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
             self._wait(workload, record, now)
         else:
             self._run(workload, record, now)
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         self._state.creation.wait_for(workload.key, vacant)
+
+    def _dismiss(self, workload: Workload, record: JobRecord) -> None:
+        """No more pods come of it."""
+        record.dismiss()
+        expect(self._state, workload, None)
+        self._state.creation.wait_for(workload.key, 0)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, why = record.seen, hindrance(self._state, workload, record)
@@ -249,6 +253,8 @@ class Jobs:
     def _note_end(workload: Workload, record: JobRecord) -> None:
         """It is over if its pods have ended well and none has come since: its controller is about to say so."""
         members = workload.members
+        if record.plan is None:
+            return
         record.ran |= workload.release.complete
         if members.live:
             record.end(over=False)

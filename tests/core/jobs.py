@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
-from extender.core.events import JobGone, JobSeen, JobWritten, Outcome, PodSeen
+from extender.core.events import JobGone, JobSeen, JobWritten, Outcome, PodSeen, Tick
 from policies.model import Controller, Dialect, GroupRef, Job, Pod, PodSet, PodSets, Topology
 from tests.builders import key, requests
 from tests.core.script import Script
@@ -125,3 +125,11 @@ class Controlled:
 def show_again(script: Script, pod: Pod) -> None:
     """The watch repeats what it has shown of the pod."""
     script.feed(PodSeen(script.pods[pod.uid]))
+
+
+def wakes_later(script: Script, seconds: float) -> bool:
+    """Whether a Tick after so long leaves nothing that is due."""
+    script.now += seconds
+    script.feed(Tick())
+    due = script.core.next_wake()
+    return due is None or due > script.now

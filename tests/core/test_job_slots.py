@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Report
-from extender.core.events import JobWritten, Outcome, PodGone, PodSeen, Tick
+from extender.core.events import Outcome
 from extender.core.limits import Limits
 from policies.model import Pod, PodSet
-from tests.builders import cluster, single
-from tests.core.jobs import Controlled, job, template
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job, template, wakes_later
 from tests.core.script import Script
 
 
@@ -67,38 +67,6 @@ def test_after_a_restart_no_pod_that_waits_takes_the_slot_of_one_that_runs() -> 
     again.settle()
     assert not again.stops
     assert [later.planned(pod) for pod in others] == ["", ""]
-
-
-def wakes_later(script: Script, seconds: float) -> bool:
-    """Whether a Tick after so long leaves nothing that is due."""
-    script.now += seconds
-    script.feed(Tick())
-    due = script.core.next_wake()
-    return due is None or due > script.now
-
-
-def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2))
-    one, other = train.run()
-    script.change(one, phase="Succeeded")
-    script.see(replace(single("other", gpus=8), node=script.core.state.pods[one.uid].node, phase="Running"))
-    script.change(other, phase="Succeeded")
-    train.settle()
-    assert not train.stops, "the job is about to be complete"
-    assert script.core.state.claims.fits(str(script.core.state.pods[other.uid].node), other.requests)
-
-
-def test_a_silent_node_is_not_waited_for_when_its_pods_have_ended_well() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2))
-    pods = train.run()
-    for node in list(script.core.state.claims.nodes.values()):
-        script.see(replace(node, ready=False))
-    for pod in pods:
-        script.change(pod, phase="Succeeded")
-    assert wakes_later(script, 65)
-    assert not train.stops
 
 
 def test_why_it_waits_is_told_again_after_a_restart() -> None:
@@ -205,72 +173,6 @@ def test_a_jobset_all_of_whose_pods_have_succeeded_is_planned_whole() -> None:
         script.change(pod, phase="Succeeded")
     train.show(suspended=True, stopped=True)
     assert [len(set(start.plan[""])) for start in train.starts] == [2, 2]
-
-
-def test_a_job_whose_pods_end_well_before_the_watch_shows_its_start_is_not_started_over() -> None:
-    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
-    train = Controlled(script, job(2), obeys=False)
-    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
-    for pod in train.run():
-        script.change(script.pods[pod.uid], phase="Succeeded")
-    script.advance(20)
-    train.show(suspended=False, stopped=False, marked=True, plan=train.starts[0].plan)
-    train.wait(3)
-    assert not train.stops
-
-
-def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_waited_beyond_its_plan_is_deleted() -> (
-    None
-):
-    script = Script(*cluster("a: 2x8"))
-    whole = job(3)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create()
-    script.run(pods[:2])
-    for pod in pods[:2]:
-        script.feed(PodSeen(replace(script.pods[pod.uid], phase="Succeeded")))
-    script.feed(PodGone(pods[2].uid))
-    script.see(single("foreign", gpus=8, node=train.starts[0].plan[""][0], scheduler="other"))
-    train.wait(3)
-    assert not train.stops
-
-
-def test_the_slot_of_a_pod_without_an_index_that_has_ended_well_goes_to_one_of_its_job_that_waits() -> None:
-    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
-    whole = job(3, indexed=False)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
-    train = Controlled(script, replace(whole, podsets=least))
-    for pod in train.create():
-        train.wait(3)
-        assert script.planned(pod) == "a-0"
-        script.run([pod])
-        train.wait(30)
-        assert script.bound([pod])
-        script.change(script.pods[pod.uid], phase="Succeeded")
-    train.wait(30)
-    assert not train.stops
-
-
-@pytest.mark.parametrize("restarted", [False, True])
-def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait(restarted: bool) -> None:
-    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
-    whole = job(3)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create()
-    for pod in pods:
-        assert script.planned(pod) == "a-0"
-        script.run([pod])
-        script.change(script.pods[pod.uid], phase="Running")
-        train.wait(10)
-        script.change(script.pods[pod.uid], phase="Succeeded")
-        if restarted:
-            script = Script(*cluster("a: 1x8"), *script.pods.values(), synced=False, now=script.now)
-            train = Controlled(script, train.seen)
-            script.feed_synced()
-        train.wait(10)
-        assert not train.stops
 
 
 def test_why_a_job_is_started_over_is_told_when_its_pods_waited_for_others_to_go() -> None:

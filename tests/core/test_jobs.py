@@ -294,15 +294,6 @@ def test_effects_name_the_job_as_it_was_seen() -> None:
     assert stop.job.uid == start.job.uid
 
 
-def test_what_was_written_on_it_is_taken_off_when_it_has_ended() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2))
-    train.run()
-    train.show(finished=True)
-    assert train.cleaned == 1
-    assert not train.seen.marked
-
-
 def test_pods_on_a_silent_node_that_nobody_has_told_to_go_are_waited_for() -> None:
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, job(2))

@@ -1,0 +1,125 @@
+"""A job, or pods of it, that have ended: what is still awaited of it, and whose its room is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import JobWritten, Outcome, PodGone, PodSeen
+from extender.core.limits import Limits
+from tests.builders import cluster, gang, single
+from tests.core.jobs import Controlled, job, wakes_later
+from tests.core.script import Script
+
+
+def test_what_was_written_on_it_is_taken_off_when_it_has_ended() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.show(finished=True)
+    assert train.cleaned == 1
+    assert not train.seen.marked
+
+
+def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    one, other = train.run()
+    script.change(one, phase="Succeeded")
+    script.see(replace(single("other", gpus=8), node=script.core.state.pods[one.uid].node, phase="Running"))
+    script.change(other, phase="Succeeded")
+    train.settle()
+    assert not train.stops, "the job is about to be complete"
+    assert script.core.state.claims.fits(str(script.core.state.pods[other.uid].node), other.requests)
+
+
+def test_a_silent_node_is_not_waited_for_when_its_pods_have_ended_well() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    for node in list(script.core.state.claims.nodes.values()):
+        script.see(replace(node, ready=False))
+    for pod in pods:
+        script.change(pod, phase="Succeeded")
+    assert wakes_later(script, 65)
+    assert not train.stops
+
+
+def test_a_job_whose_pods_end_well_before_the_watch_shows_its_start_is_not_started_over() -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
+    train = Controlled(script, job(2), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    for pod in train.run():
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    script.advance(20)
+    train.show(suspended=False, stopped=False, marked=True, plan=train.starts[0].plan)
+    train.wait(3)
+    assert not train.stops
+
+
+def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_waited_beyond_its_plan_is_deleted() -> (
+    None
+):
+    script = Script(*cluster("a: 2x8"))
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    script.run(pods[:2])
+    for pod in pods[:2]:
+        script.feed(PodSeen(replace(script.pods[pod.uid], phase="Succeeded")))
+    script.feed(PodGone(pods[2].uid))
+    script.see(single("foreign", gpus=8, node=train.starts[0].plan[""][0], scheduler="other"))
+    train.wait(3)
+    assert not train.stops
+
+
+def test_the_slot_of_a_pod_without_an_index_that_has_ended_well_goes_to_one_of_its_job_that_waits() -> None:
+    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
+    whole = job(3, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    for pod in train.create():
+        train.wait(3)
+        assert script.planned(pod) == "a-0"
+        script.run([pod])
+        train.wait(30)
+        assert script.bound([pod])
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    train.wait(30)
+    assert not train.stops
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_its_job_wait(restarted: bool) -> None:
+    script = Script(*cluster("a: 1x8"), limits=Limits(creation_s=8.0))
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    for pod in pods:
+        assert script.planned(pod) == "a-0"
+        script.run([pod])
+        script.change(script.pods[pod.uid], phase="Running")
+        train.wait(10)
+        script.change(script.pods[pod.uid], phase="Succeeded")
+        if restarted:
+            script = Script(*cluster("a: 1x8"), *script.pods.values(), synced=False, now=script.now)
+            train = Controlled(script, train.seen)
+            script.feed_synced()
+        train.wait(10)
+        assert not train.stops
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.UNKNOWN])
+def test_a_job_that_has_ended_keeps_no_room_while_nobody_knows_whether_it_was_started(outcome: Outcome | None) -> None:
+    script = Script(*cluster("a: 1x8"))
+    train = Controlled(script, job(1), obeys=False)
+    assert train.starts
+    train.show(finished=True)
+    if outcome is not None:
+        script.feed(JobWritten(train.seen.key, train.seen.uid, outcome))
+    (other,) = gang("other", 1)
+    script.see(other)
+    assert script.planned(other) == "a-0"
