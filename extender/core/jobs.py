@@ -143,7 +143,7 @@ class Jobs:
             workload.job.come(now)
             await_pods(self._state, workload.job, now)
 
-    def next_look(self, workload: Workload) -> Iterator[float]:
+    def next_look(self, workload: Workload, now: float) -> Iterator[float]:
         """Its deadlines."""
         record = workload.job
         if record is None:
@@ -157,8 +157,8 @@ class Jobs:
             return
         if record.coming_until:
             yield record.coming_until
-        for since in record.lost.values():
-            yield since + self._state.limits.node_loss_s
+        ends = (since + self._state.limits.node_loss_s for since in record.lost.values())
+        yield from (end for end in ends if end > now)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""

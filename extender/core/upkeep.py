@@ -65,7 +65,9 @@ class Upkeep:
                 return (
                     f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
                 )
-            record.regain(node)
+            # Who is being bound there is looked at when that has ended.
+            if not any(member.node == node for member in workload.members.placed.values()):
+                record.regain(node)
         if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
             total = len(workload.members.slots.templates)
             return (

@@ -40,18 +40,24 @@ def created(train: Controlled) -> None:
     train.create()
 
 
+def binding(train: Controlled) -> None:
+    """Bindings of all but the last are being written."""
+    train.script.bind_all(train.create())
+
+
 def running(train: Controlled) -> None:
     train.run()
 
 
 @pytest.mark.parametrize("lose", [silent, deleted])
-@pytest.mark.parametrize("reach", [planned, starting, created, running])
+@pytest.mark.parametrize("reach", [planned, starting, created, binding, running])
 def test_it_runs_again_elsewhere(reach: Callable[[Controlled], None], lose: Callable[[Script, str], None]) -> None:
     script = Script(*cluster("a: 4x8", "b: 5x8"), limits=Limits(node_loss_s=2))
     train = Controlled(script, job(SIZE, level="clique"))
     reach(train)
     lost = train.starts[0].plan[""][0]
     lose(script, lost)
+    script.post_all()
     train.wait(8)
     if train.pods:
         stop(train, lost if lose is silent else "")
@@ -65,6 +71,17 @@ def test_it_runs_again_elsewhere(reach: Callable[[Controlled], None], lose: Call
     pods = train.run()
     assert len(script.bound(pods)) == SIZE
     assert script.reason("job") == "Running"
+
+
+def test_a_node_that_is_lost_while_bindings_to_it_are_written_is_noticed_when_they_are() -> None:
+    script = Script(*cluster("a: 1x8"))
+    train = Controlled(script, job(4, gpus=2))
+    script.bind_all(train.create())
+    script.drop("a-0")
+    script.post_all()
+    train.wait(3)
+    assert len(train.stops) == 1
+    assert "a-0" in train.stops[0]
 
 
 def stop(train: Controlled, silent: str) -> None:
