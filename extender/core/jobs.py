@@ -157,8 +157,7 @@ class Jobs:
             return
         if record.coming_until:
             yield record.coming_until
-        ends = (since + self._state.limits.node_loss_s for since in record.lost.values())
-        yield from (end for end in ends if end > now)
+        yield from (end for since in record.lost.values() if (end := since + self._state.limits.node_loss_s) > now)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
@@ -171,7 +170,7 @@ class Jobs:
         if record.seen.finished:
             self._dismiss(workload, record)  # whatever becomes of a write that is under way
         if record.writing is not None:
-            self._note_end(workload, record)  # its pods may come, and end, before the watch shows its start
+            self._meanwhile(workload, record, now)
             if not record.written or now < record.until:
                 return
             record.end_write()
@@ -188,6 +187,12 @@ class Jobs:
             self._run(workload, record, now)
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         self._state.creation.wait_for(workload.key, vacant)
+
+    def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """Its pods may come, end and go before the watch shows its start."""
+        self._note_end(workload, record)
+        if record.writing is JobWrite.START:
+            self._upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
         """No more pods come of it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
+from extender.core.events import JobWritten, Outcome
 from policies.model import Job
-from tests.builders import cluster
+from tests.builders import cluster, gang
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -97,3 +98,14 @@ def test_a_job_whose_binds_end_before_its_pods_exist_is_tried_ever_less_often_an
     assert "httpTimeout" in train.stops[0]
     assert pauses == sorted(pauses)
     assert pauses[-1] > 250
+
+
+def test_a_pod_that_goes_before_the_watch_shows_the_start_of_its_job_leaves_its_room_to_its_slot() -> None:
+    script = Script(*cluster("a: 1x8"))
+    train = Controlled(script, job(1), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    (pod,) = train.create()
+    script.gone(script.pods[pod.uid])
+    (other,) = gang("other", 1)
+    script.see(other)
+    assert not script.planned(other)
