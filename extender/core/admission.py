@@ -13,12 +13,12 @@ from extender.core.planner import Changed, Plan, Planner
 from extender.core.problems import running
 from extender.core.reasons import Reason
 from extender.core.recovery import Recovery
-from extender.core.shape import Shape
+from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.state import State
 from extender.core.telling import explain, turned
 from extender.core.turns import Turn
-from extender.core.workload import Demand, Workload
+from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import GroupKey

@@ -50,10 +50,10 @@ class Advisory:
         binding = Binding(event.node, [event.call])
         if (found := state.member(pod.uid)) is not None:
             workload, member = found
-            binding.workload, needed = workload.key, workload.min_member
-            if not workload.release.complete and (needed is None or workload.reached(Stage.ARRIVED) + 1 < needed):
-                state.advised["would_hold"] += 1
+            binding.workload = workload.key
             workload.members.move(member, MemberState.BINDING, event.node)
+            if not (workload.release.complete or workload.has_quorum(Stage.ARRIVED)):
+                state.advised["would_hold"] += 1
             marks[RANK] = str(ranks_of(workload, [pod.uid])[pod.uid])
             if (nearest := next(state.claims.domains(event.node), None)) is not None:
                 marks[DOMAIN] = nearest[1]

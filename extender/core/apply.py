@@ -26,10 +26,11 @@ from extender.core.member import Member, MemberState
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins
 from extender.core.revocations import Revocations
+from extender.core.said import reads_groups
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
-from extender.core.workload import Workload, reads_groups
+from extender.core.workload import Workload
 from policies.model import Pod
 
 

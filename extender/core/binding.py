@@ -6,6 +6,7 @@ that broke off from a pod that was lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 
 from extender.core.bind_calls import Binding
@@ -179,15 +180,13 @@ class Bindings:
 
     def _can_complete(self, workload: Workload) -> bool:
         """Whether a release that is under way has its quorum still, counting those whose Binding may be written."""
-        unknown = sum(member.hold is None for member in workload.members.unknown.values())
-        needed = workload.min_member
-        return needed is not None and workload.reached(Stage.ARRIVED) + unknown >= needed
+        unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)
+        return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
 
     def _begin(self, workload: Workload, now: float) -> None:
-        needed, arrived = workload.min_member, workload.reached(Stage.ARRIVED)
         members, release = workload.members, workload.release
-        if needed is None or arrived < needed:
-            held = f"{arrived} of {needed} members reached bind"
+        if not workload.has_quorum(Stage.ARRIVED):
+            held = f"{workload.share(Stage.ARRIVED)} reached bind"
             return explain(self._state, workload, Reason("Holding", held, warning=False), now)
         if now >= self.deadline(workload):
             why = "the gang became complete too late to bind it in time"
@@ -227,7 +226,7 @@ class Bindings:
                 return self.progress(workload, now)
             why = "none of the gang's Bindings was accepted"
             return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
-        whole = workload.reached(Stage.BOUND) + 1 >= (workload.min_member or 0)
+        whole = workload.min_member is None or workload.has_quorum(Stage.BOUND, (workload.members[uid].pod.identity,))
         return self._post(workload, uid, ranks_of(workload, [uid])[uid], complete=whole)
 
     def _post_held(self, workload: Workload, *, complete: bool) -> None:
@@ -263,10 +262,10 @@ class Bindings:
 
     def recover(self, workload: Workload, now: float) -> None:
         """Read the release from the stamps. One that broke off is told by how many slots it has bound: fewer than its
-        quorum. What an earlier version stamped says no quorum: there it is whole unless the member that was to be bound
-        last, whose UID names it, is there.
+        quorum, or of a podset than that needs. What an earlier version stamped says no quorum: there it is whole unless
+        the member that was to be bound last, whose UID names it, is there.
         """
-        members = workload.members
+        members, podsets = workload.members, workload.podsets
         bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
         name = bound[0].release if bound else ""
         same = [
@@ -279,7 +278,10 @@ class Bindings:
         if quorum is None:
             whole = bool(same) and name not in members
         else:
-            whole = len({pod.identity for pod, _ in same}) >= quorum
+            slots = {pod.identity: f"{pod.owner}{pod.series}" for pod, _ in same}
+            of = Counter(slots.values())
+            short = podsets.short(lambda one: of[one.prefix], together=True) if podsets is not None else None
+            whole = len(slots) >= quorum and short is None
         complete = workload.whole or whole or any(stamp.complete for _, stamp in same)
         at = None if began is None else min(began + self._state.epoch, now)
         workload.release.recover(name, at, complete=complete)

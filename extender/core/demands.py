@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
-from extender.core.shape import Shape
+from extender.core.shape import Demand, Shape
 from extender.core.state import State
-from extender.core.workload import Demand, Workload
+from extender.core.workload import Workload
 from policies.model import Pod, Requests, Selection, Topology
 from policies.placement.request import Sibling
 from policies.placement.rules import is_bound_by_rules
@@ -65,7 +65,7 @@ def _minima(workload: Workload) -> tuple[object, ...] | None:
     """How many of each podset have to start together, where that is less than all and there are several."""
     job = workload.job
     podsets = workload.podsets.podsets if workload.podsets is not None and job is not None and job.plannable else ()
-    if len(podsets) < 2 or all(one.minimum >= one.size for one in podsets):
+    if len(podsets) < 2 or all(one.least == one.size for one in podsets):
         return None
     return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)
 
@@ -77,10 +77,9 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
     least: list[Pod] = []
     short = False
     for podset in workload.podsets.podsets:
-        slot = podset.slot(0)[0]
-        ours = [pod for pod in pods if pod.identity[0] == slot]
+        ours = [pod for pod in pods if pod.identity[0] == podset.prefix]
         least += ours[: podset.minimum]
-        short = short or sum(pod.uid in nodes for pod in ours) < min(podset.minimum, podset.size)
+        short = short or sum(pod.uid in nodes for pod in ours) < podset.least
     return least if short else []
 
 

@@ -51,7 +51,7 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
     if not slots.surplus:
         return
     for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
-        name, made_of = podset.slot(0)[0], (podset.template.owner, podset.template.series)
+        name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
         live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
         for member in [one for one in live if one.pod.identity not in slots.templates]:
             if (index := slots.vacant(name, None, {})) is None:

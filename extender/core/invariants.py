@@ -117,10 +117,10 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
     ours = all(pod.scheduler in state.schedulers for pod in workload.live)
     if not state.recovered or not ours or needed is None or release.complete or workload.releasing or workload.paused:
         return
-    broken = members.started and workload.reached(Stage.BOUND) < needed and not workload.doubtful
+    broken = members.started and not workload.whole and not workload.doubtful
     if broken and release.partial_since is None:
-        yield f"bound in part ({len(members.bound)} of {needed}), and nobody minds"
-    if members.holds and workload.reached(Stage.ARRIVED) >= needed:
+        yield f"bound in part ({workload.share(Stage.BOUND)}), and nobody minds"
+    if members.holds and workload.has_quorum(Stage.ARRIVED):
         yield "its quorum has arrived, and its binds are still held"
     if not members.started and not workload.doubtful and release.partial_since is not None:
         yield "marked as bound in part, but we have bound nothing of it"

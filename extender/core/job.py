@@ -50,6 +50,12 @@ class JobRecord:
         seen = self.seen
         return seen.managed and seen.suspended and seen.stopped and not (seen.finished or seen.marked or self.writing)
 
+    @property
+    def runs_by_plan(self) -> bool:
+        """It was started with the plan that is written on it."""
+        seen = self.seen
+        return seen.plan is not None and not (seen.suspended or seen.finished or self.taken)
+
     def see(self, job: Job) -> None:
         """The watch shows it."""
         before, self.seen = self.seen.podsets, job

@@ -6,6 +6,7 @@ taken off it, and it is planned anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -159,6 +160,12 @@ class Jobs:
             yield record.coming_until
         yield from (end for since in record.lost.values() if (end := since + self._state.limits.node_loss_s) > now)
 
+    def recover(self, workload: Workload, now: float) -> None:
+        """After a restart: what an earlier life of ours planned is known before its release is read."""
+        if workload.job is not None and workload.job.runs_by_plan:
+            self._adopt(workload, workload.job, now)
+            expect(self._state, workload, workload.job.planned)
+
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
         if workload.job is None or len(self._names.wanted_by(workload.key)) > 1:
@@ -277,7 +284,9 @@ class Jobs:
                 if node:
                     nodes[podset.slot(index)] = node
         record.admit(nodes)
-        if len(nodes) < to_come(workload, job).minimum and not workload.members.bound:
+        planned = Counter(slot[0] for slot in nodes)
+        short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
+        if short is not None and not workload.members.bound:
             record.take_back("the plan that is written on its job is not one for its podsets")
         for node in {pod.node for pod in workload.bound if pod.node}:
             self.node_changed(node, now)

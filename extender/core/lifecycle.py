@@ -85,8 +85,9 @@ class Lifecycle:
 
     def recover(self, workload: Workload, now: float) -> None:
         """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
+        self._jobs.recover(workload, now)
         self._bindings.recover(workload, now)
-        if workload.members.started and not workload.whole and not workload.release.complete:
+        if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
             limits = self._state.limits
@@ -232,13 +233,13 @@ class Lifecycle:
     def _became_partial(self, workload: Workload, since: float, now: float) -> None:
         if workload.min_member is None:
             return  # nobody says what whole is, so nobody is evicted for not being it
-        count, needed, release = workload.reached(Stage.BOUND), workload.min_member, workload.release
+        count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
             turned(self._state, workload, Turn.BROKEN, now)
         elif release.partial_count == count:
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)
-        message = f"its start broke off with {count} of {needed} members bound; replacements are placed first"
+        message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"
         explain(self._state, workload, Reason("Partial", message), now)
 
     def _evict_partial(self, workload: Workload, now: float) -> None:
@@ -279,8 +280,8 @@ def _is_declared_whole(workload: Workload) -> bool:
 def _too_few_held(workload: Workload) -> str:
     members = workload.members
     missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
-    held = f"only {len(members.holds)} of {workload.min_member} members"
-    return f"{held} reached bind before the deadline; missing: {', '.join(missing)}"
+    held = workload.share(Stage.ARRIVED)
+    return f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
 
 
 def _too_slow(workload: Workload, uncreated: int) -> str:

@@ -12,9 +12,9 @@ from extender.core.claims import SlotOf
 from extender.core.demands import left_short, siblings
 from extender.core.holders import Holders
 from extender.core.reasons import Reason
-from extender.core.shape import Shape
+from extender.core.shape import Demand, Shape
 from extender.core.state import State
-from extender.core.workload import Demand, Workload
+from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import Placement, Pod, SlotKey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from extender.core.member import PLACED, Member, MemberState, Stage
@@ -16,10 +17,11 @@ from policies.model import Pod, SlotKey
 def differences(workload: Workload) -> Iterator[str]:
     """Where the counts kept up to date disagree with a fresh count."""
     members, stages = workload.members, _stages(workload)
-    for stage in list(Stage)[1:]:
-        fresh = sum(reached >= stage for reached in stages.values())
-        if workload.reached(stage) != fresh:
-            yield f"{workload.reached(stage)} slots are counted as {stage.name}, but they are {fresh}: {stages}"
+    for podset, stage in product(("", *members.slots.of_podsets), list(Stage)[1:]):
+        counted = members.slots.reached(stage, podset)
+        fresh = sum(reached >= stage for slot, reached in stages.items() if podset in ("", slot[0]))
+        if counted != fresh:
+            yield f"{counted} slots of {podset!r} are counted as {stage.name}, but they are {fresh}: {stages}"
     live = [member for member in members if _counts(workload, member.pod) and member.pod.live]
     pods = [member.pod for member in live]
     held = [member for member in members if member.hold is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.core.tally import Tally
-from policies.model import Pod, Topology
+from policies.model import Dialect, Pod, Topology
 
 Words = tuple[Any, ...]
 
@@ -46,3 +46,8 @@ def words_of(pod: Pod | None) -> Words:
     dialect, size = (None, None) if pod.group is None else (pod.group.dialect, pod.group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
     return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release
+
+
+def reads_groups(pod: Pod) -> bool:
+    """Whether its gang is what a PodGroup object says."""
+    return pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING

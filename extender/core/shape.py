@@ -1,10 +1,11 @@
-"""What makes gangs alike to the planner: those of one shape fit or do not fit together."""
+"""What gangs ask of the planner, and what makes them alike to it: those of one shape fit or do not fit together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from policies.model import Requests, Selection, SlotKey, Topology
+from extender.core.reasons import Reason
+from policies.model import Pod, Requests, Selection, SlotKey, Topology
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,3 +24,17 @@ class Shape:
     kept: tuple[SlotKey, ...]
     tied: tuple[object, ...]
     __weakref__: object = field(init=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a workload asks of the planner: nodes for ``pods``, without a ``shape`` nothing. Right as of ``version``.
+
+    ``pods``: those that stand for the slots without a node, in rank order, with what the PodGroup asks for. ``trouble``
+    is what keeps it from being planned at all.
+    """
+
+    version: int
+    trouble: Reason | None = None
+    pods: tuple[Pod, ...] = ()
+    shape: Shape | None = None

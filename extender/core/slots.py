@@ -23,6 +23,8 @@ class Slots:
         self.lacking: dict[SlotKey, None] = {}
         self._stages: dict[SlotKey, dict[str, Stage]] = {}
         self._counts = [0] * len(Stage)
+        self.of_podsets: dict[str, list[int]] = {}
+        """The same for each podset of a job that has several, by what its slots begin with."""
         self.templates: dict[SlotKey, Pod] = {}
         """What the pod of each expected slot will ask for."""
         self.indexed: frozenset[str] = frozenset()
@@ -32,9 +34,10 @@ class Slots:
         self._vacant: dict[SlotKey, None] = {}
         """Expected slots that no pod has come to."""
 
-    def reached(self, stage: Stage) -> int:
-        """How many have come at least so far."""
-        return self._counts[Stage.BOUND] if stage is Stage.BOUND else sum(self._counts[stage:])
+    def reached(self, stage: Stage, podset: str = "") -> int:
+        """How many have come at least so far. ``podset``: of those that begin with it."""
+        counts = self.of_podsets[podset] if podset else self._counts
+        return counts[Stage.BOUND] if stage is Stage.BOUND else sum(counts[stage:])
 
     @property
     def surplus(self) -> bool:
@@ -86,7 +89,11 @@ class Slots:
     def expect(self, podsets: Sequence[PodSet]) -> None:
         """Pods of these will come, and no others that are not there. Nothing is planned for them."""
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
-        self.indexed = frozenset(one.slot(0)[0] for one in podsets if one.indexed)
+        self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
+        self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets} if len(podsets) > 1 else {}
+        for slot, pods in self._stages.items() if self.of_podsets else ():
+            if (counts := self.of_podsets.get(slot[0])) is not None:
+                counts[max(pods.values())] += 1
         for slot in before.keys() - self.templates.keys():
             self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)
@@ -112,6 +119,9 @@ class Slots:
             return
         self._counts[before] -= 1
         self._counts[after] += 1
+        if self.of_podsets and (counts := self.of_podsets.get(slot[0])) is not None:
+            counts[before] -= 1
+            counts[after] += 1
         if after is Stage.THERE:
             self.lacking[slot] = None
         else:

@@ -13,9 +13,10 @@ from extender.core.kept_out import KeptOut
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
+from extender.core.said import reads_groups
 from extender.core.timers import Timers
 from extender.core.waiting import Waiting
-from extender.core.workload import Workload, reads_groups
+from extender.core.workload import Workload
 from policies.model import GroupKey, Pod, PodGroup, SlotKey
 
 

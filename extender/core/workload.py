@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from extender.core.job import JobRecord
 from extender.core.member import Stage, Step
 from extender.core.members import Members
-from extender.core.reasons import Reason, Telling
+from extender.core.reasons import Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
-from extender.core.shape import Shape
-from policies.model import Dialect, GroupKey, Job, Pod, PodGroup, PodSets, SlotKey, Topology
+from extender.core.shape import Demand
+from policies.model import GroupKey, Job, Pod, PodGroup, PodSet, PodSets, SlotKey, Topology
 
 
 class Phase(Enum):
@@ -31,20 +32,6 @@ class Phase(Enum):
     PLACED = "placed"
     """Every slot has a node."""
     WAITING = "waiting"
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What it asks of the planner: nodes for ``pods``, without a ``shape`` nothing. Right as of ``version``.
-
-    ``pods``: those that stand for the slots without a node, in rank order, with what the PodGroup asks for. ``trouble``
-    is what keeps it from being planned at all.
-    """
-
-    version: int
-    trouble: Reason | None = None
-    pods: tuple[Pod, ...] = ()
-    shape: Shape | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -160,14 +147,12 @@ class Workload:
     @property
     def whole(self) -> bool:
         """Enough members are bound (or have finished) by now."""
-        needed = self.min_member
-        return needed is not None and self.members.slots.reached(Stage.BOUND) >= needed
+        return self.has_quorum(Stage.BOUND)
 
     @property
     def seated(self) -> bool:
         """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
-        needed = self.planned_minimum
-        return needed is not None and self.reached(Stage.PROMISED) >= needed
+        return self.has_quorum(Stage.PROMISED)
 
     @property
     def lacking(self) -> int:
@@ -223,6 +208,28 @@ class Workload:
         """How many of its slots have come at least so far; members that finished well count."""
         return self.members.slots.reached(stage)
 
+    def has_quorum(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> bool:
+        """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset of its job."""
+        needed = self.min_member if stage > Stage.PROMISED else self.planned_minimum
+        enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
+        return enough and (self.podsets is None or self._short(stage, more) is None)
+
+    def share(self, stage: Stage) -> str:
+        """How many have come so far, ``"2 of 4 members"``; where they are enough, of the podset that has too few."""
+        there, needed = self.reached(stage), self.min_member
+        short = self._short(stage) if needed is not None and there >= needed else None
+        if short is not None:
+            return f"{self.members.slots.reached(stage, short.prefix)} of {short.least} members of podset {short.title}"
+        return f"{there} of {needed} members"
+
+    def _short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> PodSet | None:
+        """The podset that has too few, where there are several. Nodes are planned for all waves together."""
+        podsets, reached = self.podsets, self.members.slots.reached
+        if podsets is None or len(podsets.podsets) < 2:
+            return None
+        also = Counter(slot[0] for slot in more)
+        return podsets.short(lambda one: reached(stage, one.prefix) + also[one.prefix], together=stage > Stage.PROMISED)
+
     def asking(self, pod: Pod) -> Pod:
         """The member, with what the PodGroup asks of the topology where it says nothing itself."""
         if self.group is None or self.group.topology == Topology():
@@ -273,9 +280,7 @@ class Workload:
             self.job.take_back(why)
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:
-        """Take over the job that its pods come from; another one starts from nothing. ``taken``: why another one has
-        the name of its gang.
-        """
+        """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
         if job is None:
             self.job = None
         elif self.job is None or self.job.seen.uid != job.uid:
@@ -293,8 +298,3 @@ class Workload:
         """No plan was found: only those who have a node keep what they were advised, for the comparison."""
         if self.advised:
             self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}
-
-
-def reads_groups(pod: Pod) -> bool:
-    """Whether its gang is what a PodGroup object says."""
-    return pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING

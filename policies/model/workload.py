@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from policies.model.group import GroupKey
@@ -34,12 +34,28 @@ class PodSet:
         return self.template.series
 
     @property
+    def title(self) -> str:
+        """Its name for people: a role, or the number of a Job, without what puts it in rank order."""
+        role = self.name.partition("-")[2] if self.name[:1].isdigit() else self.name
+        return role or f"Job {self.name.lstrip('0') or '0'}"
+
+    @property
     def size(self) -> int:
         """How many of its pods come."""
         return self.count - len(self.left_out)
 
+    @property
+    def least(self) -> int:
+        """How many of those have to start together."""
+        return min(self.minimum, self.size)
+
+    @property
+    def prefix(self) -> str:
+        """What its slots begin with."""
+        return f"{self.template.owner}{self.template.series}"
+
     def slot(self, index: int) -> SlotKey:
-        return f"{self.template.owner}{self.template.series}", index
+        return self.prefix, index
 
     def pods(self) -> Iterator[Pod]:
         """What will come, by slot. The UIDs are no pod's."""
@@ -61,10 +77,21 @@ class PodSets:
 
     def __post_init__(self) -> None:
         # These are looked at all the time.
-        needed = [(one.wave, min(one.minimum, one.size)) for one in self.podsets]
-        first = min((wave for wave, _ in needed), default=0)
-        object.__setattr__(self, "minimum", sum(pods for _, pods in needed))
-        object.__setattr__(self, "first_wave", sum(pods for wave, pods in needed if wave == first))
+        object.__setattr__(self, "minimum", sum(one.least for one in self.podsets))
+        object.__setattr__(self, "first_wave", sum(one.least for one in self.podsets if one.wave == self._first))
+
+    @property
+    def _first(self) -> int:
+        return min((one.wave for one in self.podsets if one.size), default=0)
+
+    def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
+        """The first that has fewer pods there than it needs. ``together``: of those alone that start together; when
+        pods of a later wave are there, they have started."""
+        first = self._first
+        if together and any(one.wave > first and there(one) for one in self.podsets):
+            return None
+        asked = (one for one in self.podsets if one.wave == first or not together)
+        return next((one for one in asked if there(one) < one.least), None)
 
     def without(self, done: Collection[SlotKey]) -> PodSets:
         """Those slots are left out; nothing is if no other would be left."""
