@@ -160,12 +160,6 @@ class Jobs:
             yield record.coming_until
         yield from (end for since in record.lost.values() if (end := since + self._state.limits.node_loss_s) > now)
 
-    def recover(self, workload: Workload, now: float) -> None:
-        """After a restart: what an earlier life of ours planned is known before its release is read."""
-        if workload.job is not None and workload.job.runs_by_plan:
-            self._adopt(workload, workload.job, now)
-            expect(self._state, workload, workload.job.planned)
-
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
         if workload.job is None or len(self._names.wanted_by(workload.key)) > 1:
@@ -238,13 +232,10 @@ class Jobs:
             self._state.out.append(CleanJob(record.seen))
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
-        job = record.seen
-        if record.plan is None and (job.plan is None or record.taken):
+        self.adopt(workload, now)
+        if record.plan is None:
             self._started_by_others(workload, record, now)
             return
-        if record.plan is None:
-            # An earlier life of ours has started it: what it planned is taken over where it can be.
-            self._adopt(workload, record, now)
         self._note_end(workload, record)
         if record.over:
             expect(self._state, workload, None)
@@ -273,7 +264,11 @@ class Jobs:
         elif record.ran and any(member.pod.phase == "Succeeded" for member in members):
             record.end(over=True)
 
-    def _adopt(self, workload: Workload, record: JobRecord, now: float) -> None:
+    def adopt(self, workload: Workload, now: float) -> None:
+        """If an earlier life of ours has started its job, what it planned is taken over where it can be."""
+        record = workload.job
+        if record is None or record.plan is not None or not record.runs_by_plan:
+            return
         job, plan = record.seen, record.seen.plan or {}
         nodes: dict[SlotKey, str] = {}
         for podset in job.podsets.podsets:
@@ -291,6 +286,7 @@ class Jobs:
         for node in {pod.node for pod in workload.bound if pod.node}:
             self.node_changed(node, now)
         await_pods(self._state, record, now)
+        expect(self._state, workload, record.planned)
 
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Nobody has planned it. What runs already is left alone."""

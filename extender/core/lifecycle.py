@@ -85,7 +85,7 @@ class Lifecycle:
 
     def recover(self, workload: Workload, now: float) -> None:
         """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
-        self._jobs.recover(workload, now)
+        self._jobs.adopt(workload, now)
         self._bindings.recover(workload, now)
         if workload.members.started and not workload.release.complete:
             began = workload.release.began

@@ -60,8 +60,8 @@ class Referee:
         self._terms = terms
         self._every = every
         self._gang_of, self._members = dict[str, GroupKey](), dict[GroupKey, dict[str, Pod]]()
-        self._released: dict[str, dict[object, None]] = {}
-        """Release -> the slots that were bound by it."""
+        self._released: dict[str, dict[object, str]] = {}
+        """Release -> the slots that were bound by it, and their series."""
         self._least: dict[GroupKey, int] = {}
         """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
         self._whole: dict[GroupKey, None] = {}
@@ -193,9 +193,11 @@ class Referee:
             return True
         open_calls = self._calls.keys() & self._extender.calls  # the same event may have answered others
         asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in open_calls)}
-        there = sight.count(pod for pod in sight.live if pod.uid in asking)
-        if sight.needed is None or there < sight.needed:
-            raise BrokenPromiseError(f"{uid} is to be bound when {there} of {sight.needed} members of {key} are there")
+        there = [pod for pod in sight.live if pod.uid in asking]
+        if sight.needed is None or not sight.enough(there):
+            count = f"{sight.count(there)} of {sight.needed} members"
+            short = sight.lacks(pod.series for pod in (*there, *sight.finished))
+            raise BrokenPromiseError(f"{uid} is to be bound when {count} of {key} are there{short and f', {short}'}")
         self._least[key] = sight.needed
         return False
 
@@ -253,7 +255,7 @@ class Referee:
         key, before = None if change.gone else pod.group_key, self._gang_of.get(uid)
         if pod.node:
             # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
-            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = None
+            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod.series
         if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
             self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
         if before is not None and before != key:
@@ -276,7 +278,7 @@ class Referee:
             self._whole.pop(key, None)
             self._no_longer_partial(key)
             return
-        together: dict[object, None] = {}
+        together: dict[object, str] = {}
         for pod in (*sight.bound, *sight.finished):
             together.update(self._released[pod.stamp.release if pod.stamp else ""])
         if sight.needed is not None:
@@ -285,8 +287,8 @@ class Referee:
                 self._whole[key] = None
         # If a member is lost between the first Binding and the last, whoever has not heard of it by then calls the gang
         # whole, and whoever has calls it broken: both are right. Without its PodGroup nobody says what whole is.
-        broken = sight.needed is not None and len(together) < self._least.get(key, 0)
-        if broken and key not in self._whole:
+        few = len(together) < self._least.get(key, 0) or sight.lacks(together.values())
+        if sight.needed is not None and few and key not in self._whole:
             self.partial.setdefault(key, self._world.clock.now)
         else:
             self._no_longer_partial(key)

@@ -131,7 +131,7 @@ def _wanted(sight: Sight, *, whole: bool) -> int | None:
     if whole:
         return 1
     gated = any(set(pod.gates) - {GANG_GATE} for pod in sight.live)
-    return None if gated else sight.needed - sight.count(sight.bound)
+    return None if gated else max(1, sight.needed - sight.count(sight.bound))
 
 
 def _crowd(world: World) -> int:

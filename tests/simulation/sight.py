@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, Taint
 
@@ -13,11 +14,16 @@ Room = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded."""
+    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded.
+
+    ``parts``: of a job of several podsets, how many of each start together, by series; ``later``: the other series.
+    """
 
     needed: int | None
     live: tuple[Pod, ...]
     finished: tuple[Pod, ...]
+    parts: Mapping[str, int] = field(default_factory=dict)
+    later: tuple[str, ...] = ()
 
     @property
     def bound(self) -> tuple[Pod, ...]:
@@ -34,9 +40,24 @@ class Sight:
         """How much of the quorum these pods make up, with the members that have finished."""
         return len(dict.fromkeys(slot(pod) for pod in (*pods, *self.finished)))
 
+    def enough(self, pods: Iterable[Pod]) -> bool:
+        """Whether these pods, with the members that have finished, make up the quorum."""
+        there = {slot(pod): pod.series for pod in (*pods, *self.finished)}
+        return self.needed is not None and len(there) >= self.needed and not self.lacks(there.values())
+
+    def lacks(self, series: Iterable[str]) -> str:
+        """What is said of a podset that has too few of these slots; nothing once pods of a later wave are there."""
+        there = Counter(series)
+        if any(there[one] for one in self.later):
+            return ""
+        short = (
+            f"{there[one]} of {least} of podset {one!r}" for one, least in self.parts.items() if there[one] < least
+        )
+        return next(short, "")
+
     @property
     def partial(self) -> bool:
-        return self.needed is not None and bool(self.bound) and self.count(self.bound) < self.needed
+        return self.needed is not None and bool(self.bound) and not self.enough(self.bound)
 
 
 def slot(pod: Pod) -> Hashable:
@@ -75,10 +96,16 @@ def look(
         pod for pod, stamp in done if stamp.release in going_on or (stamp.release == over and pod.series in indexed)
     ]
     needed = group.min_member if group else _stated(live)
-    if job is not None:
-        # It may have been edited since its pods were made.
-        needed = job.first_wave if needed is None else min(needed, job.first_wave)
-    return Sight(needed, live, tuple(finished))
+    if job is None:
+        return Sight(needed, live, tuple(finished))
+    # It may have been edited since its pods were made.
+    stated, first = needed, min(one.wave for one in job.podsets)
+    needed = job.first_wave if stated is None else min(stated, job.first_wave)
+    parts = {one.name: one.minimum for one in job.podsets if one.wave == first}
+    if len(job.podsets) < 2 or needed < sum(parts.values()):
+        parts = {}
+    later = tuple(one.name for one in job.podsets if one.wave > first)
+    return Sight(needed, live, tuple(finished), parts, later)
 
 
 def _stated(live: Iterable[Pod]) -> int | None:

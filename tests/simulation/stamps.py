@@ -15,13 +15,13 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
     if key is None or sight is None or pod is None or sight.needed is None:
         return None
     said = RELEASE_COMPLETE in effect.annotations
-    reached = sight.count((*sight.bound, pod))
-    if said and reached < sight.needed and claims.began(key) and key not in claims.whole:
+    reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
+    if said and not whole and claims.began(key) and key not in claims.whole:
         return f"{effect.uid} is stamped as the end of a whole release, and is number {reached} of {sight.needed}"
     others = any(one.group == key for one in claims.posting.values()) or any(
         uid != effect.uid and uid in shown.pods and shown.pods[uid].group_key == key for uid in claims.calls.values()
     )
-    if not said and reached >= sight.needed and not others:
+    if not said and whole and not others:
         return f"{effect.uid} makes its gang whole, is the last of the release, and is not stamped so"
     return None
 

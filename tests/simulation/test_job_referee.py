@@ -20,7 +20,7 @@ from extender.core.events import (
     PodSeen,
     Synced,
 )
-from policies.model import Dialect, GroupRef, Pod, PodSet, Topology
+from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Topology
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -30,7 +30,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import draw
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.shown import GANG_UID, Shown
-from tests.simulation.sight import left_over
+from tests.simulation.sight import left_over, look
 from tests.simulation.terms import Terms
 from tests.simulation.test_referee import posting
 
@@ -275,3 +275,18 @@ def test_a_job_whose_name_the_pods_of_others_have_waits_for_them_whatever_room_t
     room = left_over(world.api.nodes, world.api.pods.values())
     said = [one for one in judge_jobs(world, referee, room, plan) if "last that was reported" not in one]
     assert not said
+
+
+@pytest.mark.parametrize(
+    ("series", "enough"), [("aaa", False), ("ab", True), ("abb", True), ("a", False), ("ac", True)]
+)
+def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> None:
+    """One of a and one of b start together, and c comes when they run: by then what was there of b may have ended."""
+    made = {one: replace(batch(2).podsets[0].template, series=one) for one in "abc"}
+    sets = (PodSet(made["a"], 3, 1), PodSet(made["b"], 2, 1), PodSet(made["c"], 1, 1, wave=1))
+    pods = [replace(made[one], uid=str(at), node="a-0", index=at) for at, one in enumerate(series)]
+    sight = look(pods, {}, {key("job-train"): PodSets(key("job-train"), sets)})
+    assert (sight.enough(pods), sight.partial) == (enough, not enough)
+    edited = (replace(sets[0], minimum=2), *sets[1:])
+    sight = look(pods, {}, {key("job-train"): PodSets(key("job-train"), edited)})
+    assert sight.enough(pods) is (len(pods) > 1), "its pods ask for two, of whichever podset"

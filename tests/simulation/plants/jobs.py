@@ -13,7 +13,7 @@ from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import PodSet, Topology
+from policies.model import PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -130,3 +130,8 @@ def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
         self._start(Lane.OTHER, effect.job.key, procedure, lambda ending: None)
 
     patch.setattr(JobWrites, "write", write)
+
+
+def quorum_of_a_job_counted_as_a_total(patch: pytest.MonkeyPatch) -> None:
+    """Whatever podsets its pods are of."""
+    patch.setattr(PodSets, "short", lambda self, there, *, together: None)
