@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -118,6 +118,19 @@ class JobRecord:
     def leads(self, pod: Pod) -> bool:
         """Whether it was created led to its node, by the plan on the job, and nobody has refused it since."""
         return self.plan is not None and pod.identity in self.plan and not pod.gates and pod.refusal is None
+
+    def deadlines(self, node_loss_s: float, now: float) -> Iterator[float]:
+        """When it has to be looked at again."""
+        if self.writing is not None:
+            if self.written:
+                yield self.until
+            return
+        if self.not_before:
+            yield self.not_before
+            return
+        if self.coming_until:
+            yield self.coming_until
+        yield from (end for since in self.lost.values() if (end := since + node_loss_s) > now)
 
     def rest_is_over(self, now: float) -> bool:
         """Whether it may be written to."""

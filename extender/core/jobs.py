@@ -7,7 +7,6 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 from extender.core.backoff import pause_s
@@ -143,22 +142,6 @@ class Jobs:
             self._state.creation.came(now)
             workload.job.come(now)
             await_pods(self._state, workload.job, now)
-
-    def next_look(self, workload: Workload, now: float) -> Iterator[float]:
-        """Its deadlines."""
-        record = workload.job
-        if record is None:
-            return
-        if record.writing is not None:
-            if record.written:
-                yield record.until
-            return
-        if record.not_before:
-            yield record.not_before
-            return
-        if record.coming_until:
-            yield record.coming_until
-        yield from (end for since in record.lost.values() if (end := since + self._state.limits.node_loss_s) > now)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""

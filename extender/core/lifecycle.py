@@ -168,7 +168,7 @@ class Lifecycle:
         """Have it looked at again at the first of its deadlines."""
         state, members, release = self._state, workload.members, workload.release
         at = [workload.telling.when(state.limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
-        at += self._jobs.next_look(workload, now)
+        at += workload.job.deadlines(state.limits.node_loss_s, now) if workload.job is not None else ()
         if members.placed:
             awaited = self._awaits_plan(workload)
             if not awaited:
