@@ -84,7 +84,8 @@ class Commit:
         """Some of a gang that has yet to start are promised a node, and the others have lost theirs."""
         release = workload.release
         started = release.complete or workload.releasing or release.partial_since is not None
-        if workload.members.placed and not started and not workload.seated:
+        promised = workload.members.placed or (workload.members.slots.planned and not workload.admitted)
+        if promised and not started and not workload.seated:
             why = "the cluster or the gang changed while its members were given their nodes"
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
         self._state.touch(workload)

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.effects import StartJob
+from extender.core.events import JobSeen, PodSeen
 from policies.model import Job, Pod, PodSet
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
+from tests.core.test_slices import ONE, step
 
 
 def test_an_elastic_job_starts_with_what_fits_and_grows_pod_by_pod() -> None:
@@ -223,3 +226,25 @@ def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_boun
     later.gone(later.pods[pods[2].uid])
     again.wait(3)
     assert not again.stops
+
+
+@pytest.mark.parametrize(("least", "starts"), [(160, False), (50, True)])
+@pytest.mark.parametrize("roles", [1, 2])
+def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_gives_all_back_or_starts(
+    least: int, starts: bool, roles: int
+) -> None:
+    """A launcher is promised its node last: without it nothing starts."""
+    script = Script(*cluster("a: 21x8"), limits=ONE, checked=50)
+    waiting = job(160, *[PodSet(template(gpus=1, series="launcher"), 1, 1)][: roles - 1], gpus=1)
+    first, *others = waiting.podsets.podsets
+    podsets = replace(waiting.podsets, podsets=(replace(first, minimum=least), *others))
+    script.feed(JobSeen(replace(waiting, podsets=podsets)))
+    claims, planned = script.core.state.claims, script.gang("job").members.slots.planned
+    while not planned:
+        step(script)
+    for name in [name for name in claims.nodes if name not in claims.promised_nodes]:
+        script.feed(PodSeen(single(f"busy-{name}", gpus=8, node=name)))
+    script.advance(5)
+    started = [effect for effect in script.effects if isinstance(effect, StartJob)]
+    assert (len(started), bool(planned)) == ((1, True) if starts else (0, False))
+    assert all("" not in start.plan.get("launcher", ()) for start in started)
