@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -147,7 +146,9 @@ class Workload:
     @property
     def whole(self) -> bool:
         """Enough members are bound (or have finished) by now."""
-        return self.has_quorum(Stage.BOUND)
+        needed = self.min_member  # it is looked at all the time
+        enough = needed is not None and self.members.slots.reached(Stage.BOUND) >= needed
+        return enough and (self.podsets is None or self._short(Stage.BOUND) is None)
 
     @property
     def seated(self) -> bool:
@@ -210,7 +211,7 @@ class Workload:
 
     def has_quorum(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> bool:
         """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset of its job."""
-        needed = self.min_member if stage > Stage.PROMISED else self.planned_minimum
+        needed = self.planned_minimum if stage is Stage.PROMISED else self.min_member
         enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
         return enough and (self.podsets is None or self._short(stage, more) is None)
 
@@ -227,8 +228,8 @@ class Workload:
         podsets, reached = self.podsets, self.members.slots.reached
         if podsets is None or len(podsets.podsets) < 2:
             return None
-        also = Counter(slot[0] for slot in more)
-        return podsets.short(lambda one: reached(stage, one.prefix) + also[one.prefix], together=stage > Stage.PROMISED)
+        also, together = [slot[0] for slot in more], stage > Stage.PROMISED
+        return podsets.short(lambda one: reached(stage, one.prefix) + also.count(one.prefix), together=together)
 
     def asking(self, pod: Pod) -> Pod:
         """The member, with what the PodGroup asks of the topology where it says nothing itself."""
@@ -271,8 +272,7 @@ class Workload:
 
     def take_job_back(self, why: str) -> None:
         """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if
-        only pods beyond its plan, which are planned one by one, lose their nodes.
-        """
+        only pods beyond its plan, which are planned one by one, lose their nodes."""
         if self.job is None or self.job.plan is None:
             return
         promised = (*(member.pod.identity for member in self.members.placed.values()), *self.members.slots.planned)
