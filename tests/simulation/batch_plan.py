@@ -60,10 +60,12 @@ def has_jobs(seed: int) -> bool:
 
 def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPlan:
     dice, when = chance.stream("suspended jobs"), chance.stream("when for suspended jobs")
+    apart = chance.stream("jobs whose pods have work of their own")
     jobs = [
         (dice.choice((0.0, 0.0, 40 * dice.random())), _job(dice, f"batch{number}", tolerations, calm=calm))
         for number in range(dice.randint(1, 4))
     ]
+    jobs = [(at, replace(job, by_pod=_has_work_of_its_own(job, apart))) for at, job in jobs]
     faults = [_fault(when) for _ in range(0 if calm else when.choice((1, 2, 4, 8)))]
     rate = dice.choice((5.0, 20.0, 20.0, 100.0))
     return BatchPlan(tuple(jobs), tuple(faults), rate, calm or dice.random() < 0.7)
@@ -109,6 +111,11 @@ def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> Ba
         run_s=random.choice((float("inf"), 5 + 55 * random.random())),
         ttl_s=random.choice((0.0, 20.0, float("inf"))),
     )
+
+
+def _has_work_of_its_own(job: BatchJob, random: Random) -> bool:
+    """Whether each index of the job has to succeed."""
+    return random.random() < 0.4 and not job.remakes and all(one.indexed for one in job.podsets)
 
 
 def _fault(random: Random) -> tuple[str, float, str, int]:

@@ -60,6 +60,7 @@ def delete_batch_job(trouble: Trouble) -> None:
             podsets,
             pins=job.pins,
             remakes=job.remakes,
+            by_pod=job.by_pod,
             backoff_limit=job.backoff_limit,
             run_s=job.run_s,
             ttl_s=job.ttl_s,

@@ -14,7 +14,7 @@ def judge_plan(effect: StartJob, shown: Shown) -> str | None:
     for podset in effect.job.podsets.podsets:
         template = podset.template
         nodes = [node for node in effect.plan.get(podset.name, ()) if node]
-        if not podset.minimum <= len(nodes) <= podset.count:
+        if not min(podset.minimum, podset.size) <= len(nodes) <= podset.size:
             return f"{key} is to be started with {len(nodes)} nodes for {podset}"
         if shut := [node for node in nodes if node not in known or not lets_in(known[node], template.selection)]:
             return f"{key} is to be started on {shut}, which are closed to it"

@@ -49,15 +49,16 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
         yield from _reason(world, referee, beside_it, "")
         return
     yield from _reason(world, referee, key, "Held" if job.held else "")
-    pods = [pod for one in job.podsets for pod in islice(one.pods(), one.minimum)]
+    pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     if not job.held and seats(world.api.nodes, free, pods, ()) >= len(pods):
         yield f"{key} waits, and there is room for {len(pods)} of its pods"
 
 
 def _running(world: World, job: BatchJob) -> Iterator[str]:
-    pods = [pod for pod in world.controller.pods(job) if pod.live]
-    bound = [pod for pod in pods if pod.node]
+    pods = [pod for pod in world.controller.pods(job) if pod.live or pod.phase == "Succeeded"]
+    left_out = {one.name: one.left_out for one in job.shown().podsets.podsets}
+    bound = [pod for pod in pods if pod.node and pod.index not in left_out[pod.series]]
     if job.plan is None:
         if not job.ran:
             yield f"{job.key} is not suspended, has no plan, and does not run"

@@ -90,10 +90,13 @@ def look(
         lost = len(dict.fromkeys(slot(pod) for pod, _ in start)) < max(stamp.size for _, stamp in start)
         if {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
             going_on, over = ({last: None}, None) if lost else ({}, last)
-    # Of a job that goes on, an index that is done stays done.
-    indexed = [one.name for one in job.podsets if one.indexed] if job is not None else []
+    # Of a job that goes on, an index that is done stays done. What was done before it was started does not count.
+    indexed = {one.name: one.left_out for one in job.podsets if one.indexed} if job is not None else {}
     finished = [
-        pod for pod, stamp in done if stamp.release in going_on or (stamp.release == over and pod.series in indexed)
+        pod
+        for pod, stamp in done
+        if (stamp.release in going_on or (stamp.release == over and pod.series in indexed))
+        and pod.index not in indexed.get(pod.series, ())
     ]
     needed = group.min_member if group else _stated(live)
     if job is None:

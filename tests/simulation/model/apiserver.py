@@ -164,7 +164,7 @@ class ApiServer:
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
         """What the jobs ask for."""
-        return {key: PodSets(key, job.podsets) for key, job in self.jobs.items()}
+        return {key: job.shown().podsets for key, job in self.jobs.items()}
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""

@@ -32,10 +32,11 @@ class BatchJob:
     """One object. ``podsets``: as its user wrote them; the owner of their templates is this object.
 
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
-    ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then.
+    ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
+    indexes has to succeed; else the success of one pod completes it.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
-    and ``failed`` count pods, ``ran``: one of them runs or has run. ``ended``: how.
+    and ``failed`` count pods, ``ran``: one runs or has run, ``done``: indexes that have succeeded, ``ended``: how.
     """
 
     key: GroupKey
@@ -46,6 +47,7 @@ class BatchJob:
     held: bool = False
     pins: bool = False
     remakes: bool = False
+    by_pod: bool = False
     backoff_limit: int = 6
     run_s: float = float("inf")
     ttl_s: float = float("inf")
@@ -57,6 +59,7 @@ class BatchJob:
     active: int = 0
     failed: int = 0
     ran: bool = False
+    done: frozenset[SlotKey] = frozenset()
     ended: str = ""
 
     @property
@@ -84,7 +87,7 @@ class BatchJob:
     def shown(self) -> Job:
         """As the extender's watch reads it."""
         return Job(
-            PodSets(self.key, self.podsets),
+            PodSets(self.key, tuple(map(self._to_come, self.podsets))),
             Controller("batch/v1", "Job", self.key.name, self.uid),
             managed=self.managed,
             suspended=self.suspended,
@@ -95,6 +98,14 @@ class BatchJob:
             marked=self.marked,
             plan=self.plan,
         )
+
+    def _to_come(self, podset: PodSet) -> PodSet:
+        """What finishes while the job runs has a node in its plan, and keeps its slot."""
+        nodes = (self.plan or {}).get(podset.name, ())
+        over = (
+            at for at in range(podset.count) if podset.slot(at) in self.done and not (at < len(nodes) and nodes[at])
+        )
+        return replace(podset, left_out=frozenset(over))
 
     def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
         """What its controller makes for a slot, led as its template or the policy that pins by index has it."""

@@ -12,6 +12,8 @@ from tests.simulation.model.apiserver import ApiServer, Change, Kind
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.tasks import Process, spawn
 
+_APART_S = 10.0
+"""Between the ends of pods that have work of their own."""
 _LONGEST_PAUSE_S = 8.0
 """Between two attempts to create what is refused."""
 
@@ -31,7 +33,7 @@ class _Record:
 
 
 class JobController:
-    """The success of one pod completes a job, by the policy of all jobs here.
+    """The success of one pod completes a job, by its policy, or that of all its indexes.
 
     ``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
     ``blocked``: jobs of which no pod can be created, as a ResourceQuota does it.
@@ -63,10 +65,13 @@ class JobController:
         return [] if record is None else [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
 
     def finish(self, job: BatchJob) -> None:
-        """Its work is done: its pods succeed."""
-        for pod in self.pods(job):
-            if pod.phase == "Running" and not pod.deleting:
-                self._api.change_pod(pod.uid, phase="Succeeded")
+        """Its work is done: its pods succeed; where each has work of its own, half of them, and the others later."""
+        running = [pod for pod in self.pods(job) if pod.phase == "Running" and not pod.deleting]
+        ended = running[: (len(running) + 1) // 2] if job.by_pod else running
+        for pod in ended:
+            self._api.change_pod(pod.uid, phase="Succeeded")
+        if len(ended) < len(running):
+            self._clock.after(_APART_S, lambda: self.finish(job))
 
     def delete(self, job: BatchJob) -> None:
         """Its object goes, and its pods after it."""
@@ -146,11 +151,11 @@ class JobController:
         """One look at a job, as it was at the beginning: what it is told meanwhile it finds out the next time."""
         there = [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
         active = [pod for pod in there if pod.live]
-        done = {self._slot(record, pod) for pod in there if pod.phase == "Succeeded"}
+        done = {self._slot(record, pod) for pod in there if pod.phase == "Succeeded"} | job.done
         ended = job.ended
         if record.failed > job.backoff_limit:
             ended = ended or "Failed"
-        elif done:
+        elif done >= job.slots.keys() if job.by_pod else done:
             ended = ended or "Complete"
         if ended or job.suspended:
             yield from self._delete(active)
@@ -160,7 +165,9 @@ class JobController:
             wanted = job.slots
             surplus = [pod for pod in active if self._slot(record, pod) not in wanted]
             taken = {self._slot(record, pod) for pod in active} | done
-            running = sum(pod.phase == "Running" for pod in active)
+            running = sum(pod.phase == "Running" for pod in active) + sum(
+                slot in done for slot in self._of_wave(job, 0)
+            )
             runs = running >= sum(podset.minimum for podset in job.podsets if podset.wave == 0)
             waves = self._of_wave(job, 0) + (self._of_wave(job, 1) if runs else [])
             missing = [slot for slot in waves if slot not in taken]
@@ -219,6 +226,7 @@ class JobController:
                 failed=record.failed,
                 ran=record.failed > 0
                 or any(pod.phase in ("Running", "Succeeded") and not pod.deleting for pod in pods),
+                done=job.done | {self._slot(record, pod) for pod in pods if job.by_pod and pod.phase == "Succeeded"},
                 ended=job.ended or ended,
             )
         )
