@@ -154,13 +154,11 @@ def _within_reach(
     Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
     nobody can be spared, there is nothing to be found out.
     """
-    required = roles[0].rules.required
-    orders: Sequence[tuple[Role, ...]] = (roles,)
-    if all(role.rules == NONE_ASKED for role in roles):
-        orders = _orders(roles)
-    elif required is None or _count(roles) <= needed:
+    free = all(role.rules == NONE_ASKED for role in roles)
+    if not free and (roles[0].rules.required is None or _count(roles) <= needed):
         return roles
-    order, found = yield from _fullest(orders, snapshot, scoring)
+    order, found = yield from _fullest(_orders(roles), snapshot, scoring)
+    order = order if free else roles
     placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
     return tuple(role.cut(count) for role, count in placed if count)
 

@@ -213,7 +213,8 @@ def pinned(pod: Pod, name: str) -> Pod:
 
 
 @pytest.mark.parametrize("level", [None, "clique"])
-def test_pinned_members_and_others_that_have_room_together_are_placed(level: str | None) -> None:
+@pytest.mark.parametrize("spare", [0, 2])
+def test_pinned_members_and_others_that_have_room_together_are_placed(level: str | None, spare: int) -> None:
     """One that may go anywhere never takes the only node of a pinned one, however tight it is."""
     for seed in range(200):
         random = Random(seed)
@@ -221,7 +222,7 @@ def test_pinned_members_and_others_that_have_room_together_are_placed(level: str
         slots = [one.name for one in nodes for _ in range(dict(one.allocatable)[GPU] // 2)]
         random.shuffle(slots)
         size = random.randint(2, len(slots))
-        pods = [replace(pod, topology=Topology(required=level)) for pod in gang("train", size, gpus=2)]
+        pods = [replace(pod, topology=Topology(required=level)) for pod in gang("train", size + spare, gpus=2)]
         pods = [pinned(pod, name) if random.random() < 0.6 else pod for pod, name in zip(pods, slots, strict=False)]
         found = place(pods, size, snapshot(nodes))
         assert isinstance(found, Placed), (seed, found)

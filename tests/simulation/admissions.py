@@ -138,6 +138,7 @@ class Admissions:
         self.of[job.key].adopt(self._pods(job.key))
         nodes = [node for _, node, _ in self.of[job.key].slots()]
         self._look_at_nodes(*nodes)
+        self._look_for_others(*nodes)
         if len(nodes) < job.podsets.minimum:
             self.of[job.key].note("nobody can tell its plan from one that was never whole")
 
@@ -188,6 +189,15 @@ class Admissions:
                     short = any(left < 0 for left in room.values())
                     if taken or node is None or short or not lets_in(node, podset.template.selection):
                         admission.note(f"node {name} is gone, closed or full")
+
+    def _look_for_others(self, *names: str) -> None:
+        """An earlier life may have started a job in the room of another one whose suspension was never written."""
+        room = {name: self.known.free(name) for name in names}
+        self.take_slots(room, {}, surely=False)
+        full = {name for name, left in room.items() if any(amount < 0 for amount in left.values())}
+        for admission in self.of.values():
+            if any(node in full for _, node, _ in admission.slots()):
+                admission.note("an earlier life has given its room to two jobs")
 
     def _admit(self, job: Job, plan: PlannedNodes, now: float, *, shown: bool) -> None:
         pods = [pod for pod in self._pods(job.key) if pod.owner == job.uid and pod.phase == "Succeeded"]
