@@ -21,7 +21,7 @@ from extender.core.events import (
     PodSeen,
     Synced,
 )
-from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSets, Requests
+from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.job_plans import judge_plan
 from tests.simulation.shown import Shown
@@ -161,10 +161,9 @@ class Admissions:
         new = pod.uid not in self._seen_at
         self._seen_at.setdefault(pod.uid, now)
         admission = self._admitted(pod)
-        if admission is not None and pod.phase == "Succeeded" and pod.index not in _left_out(admission.podsets, pod):
-            admission.done[pod.uid] = pod.series, pod.node or ""
         if admission is None:
             return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
+        admission.finish(pod)
         if new:
             admission.came_at = now
         open_to = [name for name, node in self.known.nodes.items() if lets_in(node, pod.selection)]
@@ -200,10 +199,9 @@ class Admissions:
                 admission.note("an earlier life has given its room to two jobs")
 
     def _admit(self, job: Job, plan: PlannedNodes, now: float, *, shown: bool) -> None:
-        pods = [pod for pod in self._pods(job.key) if pod.owner == job.uid and pod.phase == "Succeeded"]
-        new = [pod for pod in pods if pod.index not in _left_out(job.podsets, pod)]
-        done = {pod.uid: (pod.series, pod.node or "") for pod in new}
-        self.of[job.key] = Admission(job.uid, job.podsets, plan, now, shown=shown, done=done)
+        self.of[job.key] = admission = Admission(job.uid, job.podsets, plan, now, shown=shown)
+        for pod in self._pods(job.key):
+            admission.finish(pod)
 
     def _end(self, key: GroupKey) -> None:
         self.of.pop(key, None)
@@ -306,8 +304,3 @@ class Admissions:
         ready = job.managed and job.suspended and job.stopped and not (job.marked or job.held or job.finished)
         idle = key not in self.writing and key not in self.of and now >= self.excused.get(key, 0.0)
         return ready and idle and not self.known.left_over(key) and not self.awaited
-
-
-def _left_out(podsets: PodSets, pod: Pod) -> frozenset[int]:
-    """Indexes of its podset that were done before the job was started."""
-    return next((one.left_out for one in podsets.podsets if one.name == pod.series), frozenset())

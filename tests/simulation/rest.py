@@ -101,8 +101,7 @@ def _gang_complaints(
     if gang is None:
         yield f"nobody knows the gang {key}"
         return
-    started = bool(sight.bound or sight.finished)
-    whole = sight.needed is not None and started and sight.count(sight.bound) >= sight.needed
+    whole = bool(sight.bound or sight.finished) and sight.enough(sight.bound)
     if not whole and not restless and (gang.telling.reason.code in _ON_ITS_WAY or not gang.telling.reason.message):
         yield f"{key} waits for no reason: {gang.telling.reason}\n{told(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:

@@ -102,9 +102,10 @@ def look(
     if job is None:
         return Sight(needed, live, tuple(finished))
     # It may have been edited since its pods were made.
-    stated, first = needed, min(one.wave for one in job.podsets)
+    sets = [one for one in job.podsets if one.size] or job.podsets
+    stated, first = needed, min(one.wave for one in sets)
     needed = job.first_wave if stated is None else min(stated, job.first_wave)
-    parts = {one.name: one.minimum for one in job.podsets if one.wave == first}
+    parts = {one.name: min(one.minimum, one.size) for one in sets if one.wave == first}
     if len(job.podsets) < 2 or needed < sum(parts.values()):
         parts = {}
     later = tuple(one.name for one in job.podsets if one.wave > first)
