@@ -256,6 +256,9 @@ class Referee:
         if pod.node:
             # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
             self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod.series
+            shown, claims = self._shown.pods.get(uid), self._claims
+            if uid not in claims.posting and claims.doubts.get(uid) is None and (shown is None or not shown.node):
+                self.disturbed[pod.node] = None  # by a Binding that an earlier life had sent, and this one had to miss
         if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
             self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
         if before is not None and before != key:

@@ -191,6 +191,18 @@ def test_a_member_in_doubt_may_go_elsewhere_when_kube_scheduler_has_written_that
         assert bool(judge_room(nomination(pod, "a-1"), Tick(), referee._shown, referee._claims)) is not waived
 
 
+def test_a_release_goes_on_where_a_binding_of_an_earlier_life_has_taken_the_room_meanwhile() -> None:
+    referee, (own, late), world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
+    referee.attach(world)
+    for pod in (own, late):
+        world.api.create_pod(pod)
+        referee._shown.watch(PodSeen(pod))
+    referee._claims.posting[own.uid] = posting(own, "a-0")
+    world.api.touch_pod(own.uid, node="a-0")
+    world.api.touch_pod(late.uid, node="a-1")
+    assert [*referee.disturbed] == ["a-1"]
+
+
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     """It is told its node last, with its gate."""
     first = gang("first", 1, gpus=8, priority=10, created=1)[0]
