@@ -161,6 +161,9 @@ class Admissions:
         new = pod.uid not in self._seen_at
         self._seen_at.setdefault(pod.uid, now)
         admission = self._admitted(pod)
+        for key, one in self.of.items():
+            if one.uid == pod.owner and pod.group_key != key:
+                one.note(f"{pod.uid} was given to another gang")
         if admission is None:
             return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
         admission.finish(pod)

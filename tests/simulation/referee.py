@@ -69,6 +69,7 @@ class Referee:
         self._calls: dict[int, BindArrived] = {}
         self.disturbed: dict[str, None] = {}
         """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
+        self.removed: dict[str, None] = {}
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -230,7 +231,8 @@ class Referee:
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
-        domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
+        here = [place for place in places if place in nodes and place not in self.removed] or [effect.node]
+        domains = {nodes[place].labels.get(CLIQUE) for place in here if place in nodes}
         if len(domains) > 1 or None in domains:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
 
