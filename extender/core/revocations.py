@@ -127,10 +127,11 @@ class Revocations:
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
         """The nodes that have changed."""
-        for member in workload.members.placed.values():
-            if member.node not in workload.unsettled or member.state is MemberState.UNKNOWN:
-                continue
-            if (unfit := self._state.unfit(member.pod, member.node)) is not None:
+        members, slots = workload.members, workload.members.slots
+        promised = [(one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN]
+        promised += [(slots.templates[slot], node) for slot, node in slots.planned.items()]
+        for pod, node in promised:
+            if node in workload.unsettled and (unfit := self._state.unfit(pod, node)) is not None:
                 return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)
         if not workload.doubtful:
             workload.unsettled.clear()

@@ -248,3 +248,18 @@ def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_g
     started = [effect for effect in script.effects if isinstance(effect, StartJob)]
     assert (len(started), bool(planned)) == ((1, True) if starts else (0, False))
     assert all("" not in start.plan.get("launcher", ()) for start in started)
+
+
+def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_promised_twice() -> None:
+    script = Script(*cluster("a: 3x8"))
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    (first,) = train.create(only=1)
+    script.run([first])
+    (second,) = train.create(only=1)
+    script.bind(second)
+    taken = train.starts[0].plan[""][2]
+    script.see(single("foreign", gpus=8, node=taken, scheduler="other"))
+    script.post_all()
+    assert not any(claim.promised for _, claim in script.core.state.claims.on(taken))
