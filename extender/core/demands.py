@@ -108,7 +108,7 @@ def siblings(workload: Workload) -> Steps[list[Sibling]]:
     if not (members.placed or members.bound or members.slots.planned):
         return []
     placed = [(member.pod, member.node) for member in members.placed.values()]
-    placed += [(members.slots.templates[slot], node) for slot, node in members.slots.planned.items()]
+    placed += members.slots.promises()
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]
     asked = yield from asking(workload, [pod for pod, _ in placed])
     return [(pod, node) for pod, (_, node) in zip(asked, placed, strict=True)]

@@ -127,9 +127,9 @@ class Revocations:
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
         """The nodes that have changed."""
-        members, slots = workload.members, workload.members.slots
+        members = workload.members
         promised = [(one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN]
-        promised += [(slots.templates[slot], node) for slot, node in slots.planned.items()]
+        promised += members.slots.promises()
         for pod, node in promised:
             if node in workload.unsettled and (unfit := self._state.unfit(pod, node)) is not None:
                 return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)

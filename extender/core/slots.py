@@ -44,6 +44,10 @@ class Slots:
         """Whether pods stand in slots that are not expected."""
         return len(self._stages) > len(self.templates)
 
+    def promises(self) -> list[tuple[Pod, str]]:
+        """What will ask for the room of each expected slot that no pod has come to, and its node."""
+        return [(self.templates[slot], node) for slot, node in self.planned.items()]
+
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else list(self._stages.get(slot, ()))

@@ -74,15 +74,15 @@ class PodSets:
     """How many pods have to have a node before any may start."""
     first_wave: int = field(init=False, repr=False, compare=False)
     """How many pods have to start together; those of later waves follow one by one, into room that they have."""
+    _first: int = field(init=False, repr=False, compare=False)
+    """The first wave of which pods are to come."""
 
     def __post_init__(self) -> None:
         # These are looked at all the time.
+        first = min((one.wave for one in self.podsets if one.size), default=0)
         object.__setattr__(self, "minimum", sum(one.least for one in self.podsets))
-        object.__setattr__(self, "first_wave", sum(one.least for one in self.podsets if one.wave == self._first))
-
-    @property
-    def _first(self) -> int:
-        return min((one.wave for one in self.podsets if one.size), default=0)
+        object.__setattr__(self, "first_wave", sum(one.least for one in self.podsets if one.wave == first))
+        object.__setattr__(self, "_first", first)
 
     def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
         """The first that has fewer pods there than it needs. ``together``: of those alone that start together; when

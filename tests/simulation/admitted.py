@@ -44,8 +44,9 @@ class Admission:
 
     def finish(self, pod: Pod) -> None:
         """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
-        left_out = [index for one in self.podsets.podsets if one.name == pod.series for index in one.left_out]
-        if pod.owner == self.uid and pod.phase == "Succeeded" and pod.index not in left_out:
+        if pod.owner != self.uid or pod.phase != "Succeeded":
+            return
+        if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):
             self.done[pod.uid] = pod.series, pod.node or ""
 
     def note(self, trouble: str) -> None:

@@ -268,9 +268,8 @@ class Claims:
     def _under_way(self, key: GroupKey) -> bool:
         # A pod that is gone is not bound any more, nor is one that is seen to go before its answer comes.
         pods = self._shown.pods
-        there = [uid for uid in self.posting if uid in pods and (pods[uid].live or not pods[uid].node)]
-        sent = [self.posting[uid].group for uid in there]
-        return key in sent or self.doubts.of(key, self._now)
+        there = (uid for uid in self.posting if uid in pods and (pods[uid].live or not pods[uid].node))
+        return key in (self.posting[uid].group for uid in there) or self.doubts.of(key, self._now)
 
     def _keeps(self, key: GroupKey) -> bool:
         """Whether a lost member's room is for its replacement: something of the release is bound, or may be soon."""

@@ -42,7 +42,7 @@ def remove_node(trouble: Trouble) -> None:
     if one is None:
         return
     api.remove_node(one.name)
-    trouble.referee.removed[one.name] = None  # what is planned while it is gone reckons without those who run there
+    trouble.referee.orphans |= {pod.uid: None for pod in api.pods.values() if pod.node == one.name}
 
     def rejoin() -> None:
         if one.name not in api.nodes:

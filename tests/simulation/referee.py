@@ -69,7 +69,8 @@ class Referee:
         self._calls: dict[int, BindArrived] = {}
         self.disturbed: dict[str, None] = {}
         """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
-        self.removed: dict[str, None] = {}
+        self.orphans: dict[str, None] = {}
+        """Pods whose node was removed: what is planned while it is gone reckons without them."""
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -227,12 +228,12 @@ class Referee:
         if asked.topology.required is None or asked.group_key is None:
             return
         fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
-        fellows = [one for one in fellows if one.live]  # what goes has left, even if its Binding is yet to be answered
+        # What goes has left, even if its Binding is yet to be answered.
+        fellows = [one for one in fellows if one.live and one.uid not in self.orphans]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
-        here = [place for place in places if place in nodes and place not in self.removed] or [effect.node]
-        domains = {nodes[place].labels.get(CLIQUE) for place in here if place in nodes}
+        domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
         if len(domains) > 1 or None in domains:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
 
