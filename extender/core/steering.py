@@ -157,9 +157,10 @@ class Steering:
     def stop(self, workload: Workload, member: Member) -> None:
         """The promise to this member ends: a nomination left behind would keep room from others."""
         pod, nominated = member.pod, member.nominated
+        # kube-scheduler clears the nomination of a failed bind itself, but not one that is written only afterwards.
+        left = member.hold is None or member.step is Step.NOMINATING
         workload.members.step(member, Step.NONE, "")
-        # kube-scheduler clears the nomination of a failed bind itself.
-        if nominated and pod.live and not pod.node and member.hold is None:
+        if nominated and left and pod.live and not pod.node:
             self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
 
     def sweep(self, workload: Workload, now: float) -> None:

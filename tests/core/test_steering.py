@@ -124,6 +124,18 @@ def test_a_nomination_that_kube_scheduler_leaves_on_a_failed_bind_is_taken_back(
     assert script.pods[first.uid].nominated_node is None
 
 
+def test_a_nomination_that_is_yet_to_be_written_is_taken_back_from_a_held_member_whose_gang_is_planned_anew() -> None:
+    """kube-scheduler clears that of a failed bind, but one that is written afterwards stays, and keeps room."""
+    first, second = pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods, nominates=False)
+    call = script.bind(first)
+    script.effects.clear()
+    script.drop(script.planned(second))
+    assert script.answers[call]
+    wishes = [effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.uid == first.uid]
+    assert wishes == [None]
+
+
 def test_pinning_to_the_node_is_one_write_and_no_nomination() -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.PIN_NODE)
