@@ -176,6 +176,7 @@ class Jobs:
         """Its pods may come, end and go before the watch shows its start."""
         self._note_end(workload, record)
         if record.writing is JobWrite.START:
+            expect(self._state, workload, None if record.over else record.planned)
             self._upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
@@ -220,10 +221,9 @@ class Jobs:
             self._started_by_others(workload, record, now)
             return
         self._note_end(workload, record)
+        expect(self._state, workload, None if record.over else record.planned)
         if record.over:
-            expect(self._state, workload, None)
             return
-        expect(self._state, workload, record.planned)
         close_up(self._state, workload, record)
         self._upkeep.keep(workload, record, now)
         if workload.release.complete or not workload.members.slots.planned:

@@ -58,6 +58,16 @@ def test_a_job_whose_pods_end_well_before_the_watch_shows_its_start_is_not_start
     assert not train.stops
 
 
+def test_the_slots_of_a_job_whose_pods_end_well_before_the_watch_shows_its_start_are_nobodys() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    pods = train.run()
+    for pod in pods:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    assert all(script.core.state.claims.fits(str(script.pods[pod.uid].node), pod.requests) for pod in pods)
+
+
 def test_a_job_whose_pods_have_ended_well_is_not_started_over_when_the_one_that_waited_beyond_its_plan_is_deleted() -> (
     None
 ):
