@@ -262,6 +262,8 @@ class Jobs:
                 if node:
                     nodes[podset.slot(index)] = node
         record.admit(nodes)
+        # No plan has a node for the slot of a pod that had ended well before.
+        record.ran = any(one.pod.phase == "Succeeded" and one.pod.identity in nodes for one in workload.members)
         planned = Counter(slot[0] for slot in nodes)
         short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
         if short is not None and not workload.members.bound:

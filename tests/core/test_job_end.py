@@ -122,6 +122,24 @@ def test_the_index_of_a_pod_that_has_ended_well_wants_no_room_while_others_of_it
         assert not train.stops
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_is_not_started_over_while_the_only_pod_that_has_not_ended_well_is_made_again(restarted: bool) -> None:
+    """Its controller may wait for minutes before it does."""
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
+    train = Controlled(script, job(2))
+    failed, ended = train.run()
+    script.change(script.pods[ended.uid], phase="Succeeded")
+    script.gone(script.pods[failed.uid])
+    if restarted:
+        script = Script(
+            *cluster("a: 2x8"), *script.pods.values(), synced=False, now=script.now, limits=Limits(creation_s=8.0)
+        )
+        train = Controlled(script, train.seen)
+        script.feed_synced()
+    train.wait(60)
+    assert not train.stops
+
+
 @pytest.mark.parametrize("outcome", [None, Outcome.UNKNOWN])
 def test_a_job_that_has_ended_keeps_no_room_while_nobody_knows_whether_it_was_started(outcome: Outcome | None) -> None:
     script = Script(*cluster("a: 1x8"))
