@@ -173,9 +173,11 @@ class Jobs:
         self._state.creation.wait_for(workload.key, vacant)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Its pods may come, end and go before the watch shows its start."""
+        """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
+        to be taken off it."""
+        self.adopt(workload, now)
         self._note_end(workload, record)
-        if record.writing is JobWrite.START:
+        if record.writing is not JobWrite.SUSPEND:
             expect(self._state, workload, None if record.over else record.planned)
             self._upkeep.keep(workload, record, now)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
 from extender.core.events import JobWritten, Outcome
 from policies.model import Job
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -109,3 +109,14 @@ def test_a_pod_that_goes_before_the_watch_shows_the_start_of_its_job_leaves_its_
     (other,) = gang("other", 1)
     script.see(other)
     assert not script.planned(other)
+
+
+def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_the_plan() -> None:
+    """The write that takes it off is refused then."""
+    script = Script(*cluster("a: 1x8"))
+    train = Controlled(script, job(1))
+    train.obeys = False
+    train.show(suspended=True, stopped=True)
+    assert train.cleaned == 1
+    train.show(suspended=False, stopped=False)
+    assert not script.filter(single("other", gpus=8))
