@@ -107,13 +107,13 @@ class Jobs:
         state, known = self._state, self._state.claims.nodes.get(node)
         for _, claim in state.claims.on(node):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
-            if workload is None or workload.job is None or not workload.admitted:
+            if workload is None or workload.job is None:
                 continue
             if known is not None and known.ready:
                 workload.job.regain(node)
-            else:
+            elif workload.admitted:
                 workload.job.lose(node, now - (state.limits.node_loss_s if known is None else 0.0))
-            state.touch(workload)
+            state.touch(workload)  # one that is not admitted may wait for pods of an earlier start to go from there
 
     def written(self, event: JobWritten, now: float) -> None:
         """A write to the job has ended. The watch shows what has become of it."""

@@ -93,3 +93,19 @@ def stop(train: Controlled, silent: str) -> None:
         del train.pods[uid]
     train.delete()
     train.show(stopped=True)
+
+
+@pytest.mark.parametrize("lose", [silent, deleted])
+def test_pods_of_an_earlier_start_on_a_node_that_is_lost_are_not_waited_for(
+    lose: Callable[[Script, str], None],
+) -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(1))
+    (pod,) = train.run()
+    train.show(suspended=True, stopped=True)
+    script.change(script.pods[pod.uid], deleting=True)
+    train.wait(60)
+    assert len(train.starts) == 1
+    lose(script, train.starts[0].plan[""][0])
+    train.wait(3)
+    assert len(train.starts) == 2
