@@ -44,7 +44,7 @@ class Admission:
 
     def finish(self, pod: Pod) -> None:
         """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
-        if pod.owner != self.uid or pod.phase != "Succeeded":
+        if pod.owner != self.uid or pod.phase != "Succeeded" or self._is_beyond(pod):
             return
         if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):
             self.done[pod.uid] = pod.series, pod.node or ""
@@ -90,7 +90,11 @@ class Admission:
         return bool(wanted - {"", *candidates})
 
     def _own(self, pods: Iterable[Pod]) -> list[Pod]:
-        return [pod for pod in pods if pod.owner == self.uid]
+        """Those that fill slots: one whose index has no node in the plan fills no other slot, wherever it is."""
+        return [pod for pod in pods if pod.owner == self.uid and not self._is_beyond(pod)]
+
+    def _is_beyond(self, pod: Pod) -> bool:
+        return pod.index is not None and not any(self.nodes.get(pod.series, ())[pod.index : pod.index + 1])
 
 
 def _kept_first(names: Sequence[str], kept: Counter[str | None]) -> tuple[str, ...]:

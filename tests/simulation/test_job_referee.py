@@ -101,6 +101,14 @@ def test_a_slot_wants_no_other_pod_when_its_pod_has_succeeded_and_its_object_is_
     assert life.gpus("a-1") == 0
 
 
+def test_a_pod_whose_index_has_no_node_in_the_plan_fills_no_slot_on_the_node_that_it_gets() -> None:
+    elastic = batch(2, gpus=1)
+    life = Life(replace(elastic, podsets=(replace(elastic.podsets[0], minimum=1),)), "a-0", "")
+    life.show()
+    life.pod(1, node="a-0")
+    assert life.gpus("a-0") == 6
+
+
 def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_index() -> None:
     for candidates, cause in ((("a-0", "a-1"), False), (("a-0",), True)):
         life = Life(batch(2), "a-0", "a-1")
