@@ -14,6 +14,7 @@ from extender.core.events import (
     BindingPosted,
     Event,
     FilterCalled,
+    NodeGone,
     NodeSeen,
     Nominated,
     Outcome,
@@ -119,6 +120,16 @@ def test_the_room_of_a_single_whose_binding_may_have_been_written_is_taken_for_a
     life.now += 21
     life.tell(Tick())
     assert life.gpus("a-0") == 8
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, gone: bool) -> None:
+    (member,), alone = gang("train", 1), single("alone", gpus=8)
+    life = Life(*cluster("a: 1x8"), member, alone)
+    life.tell(Tick(), nomination(member, "a-0"))
+    if gone:
+        life.tell(NodeGone("a-0"))
+    assert bool(life.tell(FilterCalled(1, alone, ("a-0",)), AnswerFilter(1, ("a-0",), (), ""))) is not gone
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.UNKNOWN, Outcome.REFUSED])
