@@ -244,6 +244,11 @@ class Admissions:
         """Whether pods of some job are yet to be made."""
         return any(self._missing(key) for key in self.of)
 
+    @property
+    def ending(self) -> bool:
+        """Whether some job is about to be over, or to make pods again."""
+        return any(one.is_ending(self._pods(key)) for key, one in self.of.items())
+
     def _missing(self, key: GroupKey) -> int:
         return self.of[key].missing(self._pods(key))
 

@@ -75,6 +75,12 @@ class Admission:
             else:
                 yield slot
 
+    def is_ending(self, pods: Iterable[Pod]) -> bool:
+        """Pods of it have ended well, others wait, and none runs: whether any comes for a slot that has become free
+        shows when its controller has said that it is over, or has made another pod."""
+        live = [pod for pod in self._own(pods) if pod.live]
+        return bool(self.done and live) and not any(pod.node for pod in live)
+
     def refuses(
         self, pod: Pod, candidates: Sequence[str], pods: Iterable[Pod], on_their_way: Mapping[str, str]
     ) -> bool:

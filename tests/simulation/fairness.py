@@ -114,8 +114,8 @@ class Fairness:
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
-        if self._claims.freed_at >= now:
-            return None  # a pass that was under way goes on with those behind
+        if self._claims.freed_at >= now or self._claims.admissions.ending:
+            return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
         if self._untold is not None and self._untold.any:
             return None
         mine = self._shown.sight(planned)

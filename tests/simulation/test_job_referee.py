@@ -109,6 +109,17 @@ def test_a_pod_whose_index_has_no_node_in_the_plan_fills_no_slot_on_the_node_tha
     assert life.gpus("a-0") == 6
 
 
+def test_a_job_is_about_to_end_while_pods_of_it_have_ended_well_and_the_others_wait() -> None:
+    life = Life(batch(2, indexed=False), "a-0", "a-1")
+    life.show()
+    for phase, ending in (("Running", False), ("Succeeded", True)):
+        life.pod(0, node="a-0", phase=phase)
+        life.pod(1)
+        assert life.admissions.ending is ending
+    life.pod(1, node="a-1")
+    assert not life.admissions.ending
+
+
 def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_index() -> None:
     for candidates, cause in ((("a-0", "a-1"), False), (("a-0",), True)):
         life = Life(batch(2), "a-0", "a-1")
