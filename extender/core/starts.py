@@ -9,12 +9,12 @@ from policies.model import Pod, SlotKey
 
 
 class Start:
-    """The finished members of one release. ``size``: how many slots it had bound, by what their Bindings said."""
+    """The finished members of one release, and how many slots it had bound, by what their Bindings said."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
         self.at = 0.0
-        self._size = 0
+        self._sizes: Tally[int] = Tally()
         self._slots: Tally[SlotKey] = Tally()
         self._owners: Tally[str] = Tally()
 
@@ -23,17 +23,20 @@ class Start:
         self._slots.add(pod.identity)
         self._owners.add(pod.owner)
         if pod.stamp is not None:
-            self._size, self.at = max(self._size, pod.stamp.size), max(self.at, pod.stamp.at)
+            self._sizes.add(pod.stamp.size)
+            self.at = max(self.at, pod.stamp.at)
 
     def drop(self, pod: Pod) -> None:
         del self.pods[pod.uid]
         self._slots.take(pod.identity)
         self._owners.take(pod.owner)
+        if pod.stamp is not None:
+            self._sizes.take(pod.stamp.size)
 
     @property
     def lost(self) -> bool:
         """Whether a slot of it was lost before it had finished."""
-        return len(self._slots) < self._size
+        return len(self._slots) < max(self._sizes, default=0)
 
     def is_of(self, owners: Collection[str]) -> bool:
         """Whether one of these controllers made members of it."""

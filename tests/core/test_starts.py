@@ -128,6 +128,22 @@ def test_two_that_were_lost_when_the_others_had_finished_start_together() -> Non
     assert len(script.bound([reborn(pods[1]), reborn(pods[2])])) == 2
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_member_that_is_gone_said_of_the_size_of_its_start_is_forgotten_with_it(again: bool) -> None:
+    """So that a restart changes nothing: only the members that are there can be read then."""
+    pods = job(3, 2)
+    script = Script(*cluster("a: 3x8"), *pods[:2])
+    script.run(pods[:2])
+    script.see(pods[2])
+    script.run(pods[2:])
+    finish(script, *pods)
+    script.gone(script.pods[pods[2].uid])
+    if again:
+        script = restarted(script, "a: 3x8")
+    script.see(reborn(pods[0]))
+    assert (script.reason("job"), script.message("job")) == ("MembersMissing", "1 of 2 members exist")
+
+
 def test_who_finishes_in_the_middle_of_a_release_counts_for_it() -> None:
     pods = gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods)

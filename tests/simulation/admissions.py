@@ -120,7 +120,10 @@ class Admissions:
         if job.suspended:
             return self._end(key) if admission is not None and admission.shown else None
         if admission is None:
-            return self._adopt(job, now)
+            self._adopt(job, now)
+            if key in self.of and before is not None and before.plan is None:
+                self.of[key].note("an earlier life has started it when this one had read the cluster")
+            return None
         if not admission.shown and key in self.writing:
             admission.came_at = now  # its controller knows of it, whenever the answer to the write comes
         admission.shown = True

@@ -109,6 +109,17 @@ def test_a_pod_whose_index_has_no_node_in_the_plan_fills_no_slot_on_the_node_tha
     assert life.gpus("a-0") == 6
 
 
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_job_that_an_earlier_life_has_started_late_may_be_suspended(*, read_before: bool) -> None:
+    earlier = Life(batch(1), "a-0")
+    life = Admissions(earlier.shown, calm=False, creation_s=30.0)
+    if read_before:
+        life.hear(JobSeen(batch(1).shown()), 101.0)
+    started = earlier.job.shown()
+    life.hear(JobSeen(started), 102.0)
+    assert (life.judge(SuspendJob(started, ""), [], 103.0) is None) is read_before
+
+
 def test_a_job_is_about_to_end_while_pods_of_it_have_ended_well_and_the_others_wait() -> None:
     life = Life(batch(2, indexed=False), "a-0", "a-1")
     life.show()
