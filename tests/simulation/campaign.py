@@ -23,6 +23,10 @@ from tests.simulation.trouble import Trouble
 
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
+"""When nothing has happened for so long nothing will."""
+_REFUSED_S = 310.0
+"""The same where kube-scheduler refuses nodes for reasons of its own: they are planned around for up to 300 s, and only
+then may those that are left be enough."""
 _LOOKS = 20
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
@@ -111,7 +115,7 @@ class Run:
         """Until nothing is written or tried any more; then everything must be in order."""
         for _ in range(_LOOKS):
             before = self._activity()
-            self._run(self.world.clock.now + _LOOK_EVERY_S)
+            self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred else _LOOK_EVERY_S))
             if self._activity() == before:
                 break
         else:
