@@ -239,8 +239,9 @@ class Admissions:
         return any(slot[:2] == (pod.series, node) for slot in self.unfilled(key, on_their_way))
 
     def nodes(self, on_their_way: Mapping[str, str]) -> set[str]:
-        """Where jobs have slots that wait for their pods."""
-        return {slot[1] for key in self.of for slot in self.unfilled(key, on_their_way)}
+        """Where jobs that have no cause to be stopped have slots that wait for their pods."""
+        of = [key for key, one in self.of.items() if not one.trouble]
+        return {slot[1] for key in of for slot in self.unfilled(key, on_their_way)}
 
     @property
     def awaited(self) -> bool:

@@ -120,6 +120,14 @@ def test_a_job_that_an_earlier_life_has_started_late_may_be_suspended(*, read_be
     assert (life.judge(SuspendJob(started, ""), [], 103.0) is None) is read_before
 
 
+def test_a_job_that_may_be_stopped_keeps_no_node_from_single_pods() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    assert life.admissions.nodes({}) == {"a-0", "a-1"}
+    life.show(podsets=batch(1).podsets)
+    assert not life.admissions.nodes({})
+
+
 def test_a_job_is_about_to_end_while_pods_of_it_have_ended_well_and_the_others_wait() -> None:
     life = Life(batch(2, indexed=False), "a-0", "a-1")
     life.show()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from policies.model import Topology
 from tests.builders import cluster, gang, node, single
-from tests.simulation.seating import seats
+from tests.simulation.seating import agree, seats
 from tests.simulation.sight import left_over
 
 CLIQUE = Topology(required="clique")
@@ -28,3 +28,9 @@ def test_members_that_require_a_clique_join_those_that_do_and_no_others() -> Non
         bound = [replace(pod, node="a-0") for pod in elsewhere]
         found = seats(nodes, left_over(nodes, bound), pods[1:], bound)
         assert found == (0 if elsewhere[0].topology == CLIQUE else 3)
+
+
+def test_members_that_say_different_minimums_do_not_agree() -> None:
+    pods, (other,) = gang("train", 2), gang("train", 1, min_member=1)
+    assert agree(pods)
+    assert not agree([*pods, other])
