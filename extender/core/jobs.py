@@ -254,6 +254,7 @@ class Jobs:
         record = workload.job
         if record is None or record.plan is not None or not record.runs_by_plan:
             return
+        expect(self._state, workload, None)  # and with it what was planned otherwise
         job, plan = record.seen, record.seen.plan or {}
         nodes: dict[SlotKey, str] = {}
         for podset in job.podsets.podsets:

@@ -120,3 +120,17 @@ def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_
     assert train.cleaned == 1
     train.show(suspended=False, stopped=False)
     assert not script.filter(single("other", gpus=8))
+
+
+def test_a_job_that_an_earlier_life_has_started_by_another_plan_runs_by_that_one() -> None:
+    """Its write was on its way while this life read the cluster and wrote its own, which is refused then."""
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(1), obeys=False)
+    ours = train.starts[0].plan[""][0]
+    (theirs,) = {"a-0", "a-1"} - {ours}
+    train.show(suspended=False, stopped=False, marked=True, plan={"": (theirs,)})
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED))
+    train.settle()
+    assert script.filter(single("other", gpus=8)) == (ours,)
+    train.wait(3)
+    assert not train.stops
