@@ -113,6 +113,7 @@ class Referee:
         if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
             _complain(judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
+        self.sends.hear(event)
         shown.watch(event)
         self._claims.hear(event, now)
         self._admissions.hear(event, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
-from extender.core.events import BindingPosted, Outcome
+from extender.core.events import BindingPosted, Event, Nominated, Outcome
 from extender.core.turns import Turn
 from extender.runtime.requests import Asked
 from policies.model import Pod
@@ -23,10 +23,17 @@ class Sends:
         """Pod UID -> the node of the nomination that the core asked for last."""
         self._sent: dict[str, str | None] = {}
         """And of the one that was sent last."""
+        self._failed: dict[str, None] = {}
+        """Pods whose last nomination could not be written, as the core was told."""
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Nominated) and event.detail and event.node == self._newest.get(event.uid, ""):
+            self._failed[event.uid] = None
 
     def ask(self, effect: Effect) -> None:
         if isinstance(effect, Nominate):
             self._newest[effect.uid] = effect.node
+            self._failed.pop(effect.uid, None)
 
     def begin(self, asked: Asked, waited_for: Container[int], now: float) -> str | None:
         """What is wrong with sending this now. ``waited_for``: bind calls whose answer somebody waits for."""
@@ -53,7 +60,8 @@ class Sends:
     def judge_rest(self, pods: Mapping[str, Pod]) -> Iterator[str]:
         """When nothing is on its way any more. ``pods``: those that there are."""
         for uid, node in self._newest.items():
-            if uid in pods and not pods[uid].node and self._sent.get(uid, "") != node:
+            waits = uid in pods and not pods[uid].node and uid not in self._failed
+            if waits and self._sent.get(uid, "") != node:
                 yield f"{uid} was to be nominated for {node}, and the last that was sent is {self._sent.get(uid)}"
 
     def judge_forgotten(self, uids: Iterable[str]) -> str | None:

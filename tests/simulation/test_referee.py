@@ -122,6 +122,17 @@ def test_the_room_of_a_single_whose_binding_may_have_been_written_is_taken_for_a
     assert life.gpus("a-0") == 8
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_nomination_that_could_not_be_written_is_not_missed_at_rest(*, failed: bool) -> None:
+    (member,) = gang("train", 1)
+    sends = Sends(64)
+    sends.ask(nomination(member, "a-0"))
+    sends.begin(nomination(member, None), (), 1.0)
+    if failed:
+        sends.hear(Nominated(member.uid, "a-0", "the API server gave no answer"))
+    assert bool(list(sends.judge_rest({member.uid: member}))) is not failed
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, gone: bool) -> None:
     (member,), alone = gang("train", 1), single("alone", gpus=8)
