@@ -178,7 +178,8 @@ class Jobs:
         self.adopt(workload, now)
         self._note_end(workload, record)
         if record.writing is not JobWrite.SUSPEND:
-            expect(self._state, workload, None if record.over else record.planned)
+            if record.over or workload.podsets is None:
+                expect(self._state, workload, None if record.over else record.planned)
             self._upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
