@@ -69,7 +69,7 @@ class JobRecord:
             JobWrite.SUSPEND: job.suspended,
             JobWrite.CLEAN: not job.marked,
         }
-        if self.writing is JobWrite.START and job.plan is not None and _by_slot(job) != self.plan:
+        if self.writing is JobWrite.START and job.plan is not None and job.podsets.by_slot(job.plan) != self.plan:
             self.dismiss()  # an earlier life of ours has started it by another plan: that one counts
         if self.writing is not None and shown[self.writing]:
             self.end_write()
@@ -171,10 +171,3 @@ class JobRecord:
 
     def regain(self, node: str) -> None:
         self.lost.pop(node, None)
-
-
-def _by_slot(job: Job) -> dict[SlotKey, str]:
-    """The plan that is written on it."""
-    nodes = job.plan or {}
-    named = ((one, nodes.get(one.name, ())[: one.count]) for one in job.podsets.podsets)
-    return {one.slot(at): node for one, names in named for at, node in enumerate(names) if node}

@@ -24,7 +24,7 @@ from extender.core.telling import explain
 from extender.core.turns import Cause
 from extender.core.upkeep import Upkeep
 from extender.core.workload import Workload
-from policies.model import GroupKey, Job, PodSets, SlotKey
+from policies.model import GroupKey, Job, PodSets
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -178,8 +178,8 @@ class Jobs:
         self.adopt(workload, now)
         self._note_end(workload, record)
         if record.writing is not JobWrite.SUSPEND:
-            if record.over or workload.podsets is None:
-                expect(self._state, workload, None if record.over else record.planned)
+            # What is being started stays as it was planned, even if the job was edited since.
+            expect(self._state, workload, None if record.over else workload.podsets or record.planned)
             self._upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
@@ -256,15 +256,11 @@ class Jobs:
         if record is None or record.plan is not None or not record.runs_by_plan:
             return
         expect(self._state, workload, None)  # and with it what was planned otherwise
-        job, plan = record.seen, record.seen.plan or {}
-        nodes: dict[SlotKey, str] = {}
-        for podset in job.podsets.podsets:
-            names = plan.get(podset.name, ())
-            if not podset.indexed:
-                names = there_first(names, (pod.node for pod in workload.bound if pod.series == podset.name))
-            for index, node in enumerate(names[: podset.count]):
-                if node:
-                    nodes[podset.slot(index)] = node
+        job, plan = record.seen, dict(record.seen.plan or {})
+        for name in (one.name for one in job.podsets.podsets if not one.indexed):
+            there = (pod.node for pod in workload.bound if pod.series == name)
+            plan[name] = there_first(plan.get(name, ()), there)
+        nodes = job.podsets.by_slot(plan)
         record.admit(nodes)
         # No plan has a node for the slot of a pod that had ended well before.
         record.ran = any(one.pod.phase == "Succeeded" and one.pod.identity in nodes for one in workload.members)

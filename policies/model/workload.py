@@ -93,6 +93,11 @@ class PodSets:
         asked = (one for one in self.podsets if one.wave == first or not together)
         return next((one for one in asked if there(one) < one.least), None)
 
+    def by_slot(self, plan: PlannedNodes) -> dict[SlotKey, str]:
+        """The nodes of those slots that the plan has one for."""
+        named = ((one, plan.get(one.name, ())[: one.count]) for one in self.podsets)
+        return {one.slot(at): node for one, names in named for at, node in enumerate(names) if node}
+
     def without(self, done: Collection[SlotKey]) -> PodSets:
         """Those slots are left out; nothing is if no other would be left."""
         left = tuple(
