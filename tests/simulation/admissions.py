@@ -120,11 +120,12 @@ class Admissions:
         if job.suspended:
             return self._end(key) if admission is not None and admission.shown else None
         if admission is None:
-            return self._adopt(job, now) if before is None or before.plan is not None else self._adopt_late(job, now)
+            return self._adopt(job, now, late=before is not None and before.plan is None)
+        if not admission.shown and job.plan not in (None, admission.plan):
+            self._end(key)
+            return self._adopt(job, now, late=True)
         if not admission.shown and key in self.writing:
             admission.came_at = now  # its controller knows of it, whenever the answer to the write comes
-        if not admission.shown and job.plan not in (None, admission.plan):
-            return self._adopt_late(job, now)
         admission.shown = True
         if job.plan != admission.plan:
             admission.note("its plan was taken off it")
@@ -132,8 +133,9 @@ class Admissions:
             admission.note("it asks for other pods")
         return None
 
-    def _adopt(self, job: Job, now: float) -> None:
-        """An earlier life has started it."""
+    def _adopt(self, job: Job, now: float, *, late: bool) -> None:
+        """An earlier life has started it. ``late``: when this one had read the cluster, so that the room of its plan
+        may be another's by then."""
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self._admit(job, job.plan, now, shown=True)
@@ -143,13 +145,8 @@ class Admissions:
         self._look_for_others(*nodes)
         if len(nodes) < job.podsets.minimum:
             self.of[job.key].note("nobody can tell its plan from one that was never whole")
-
-    def _adopt_late(self, job: Job, now: float) -> None:
-        """It has, when this one had read the cluster: the room of the plan may be another's by then."""
-        self._end(job.key)
-        self._adopt(job, now)
-        if (admission := self.of.get(job.key)) is not None:
-            admission.note("an earlier life has started it late")
+        if late:
+            self.of[job.key].note("an earlier life has started it late")
 
     def _written(self, key: GroupKey, uid: str, outcome: Outcome, now: float) -> None:
         write = self.writing.get(key)
@@ -158,9 +155,8 @@ class Admissions:
         del self.writing[key]
         if outcome is not Outcome.DONE:
             self.excused[key] = now + 61.0
-        admission = self.of.get(key)
-        if isinstance(write, StartJob) and admission is not None and admission.plan != write.plan:
-            return
+        if isinstance(write, StartJob) and key in self.of and self.of[key].plan != write.plan:
+            return  # it runs by the plan of an earlier life, whatever becomes of this one
         if isinstance(write, StartJob) and outcome is Outcome.REFUSED:
             self._end(key)
         elif isinstance(write, StartJob) and key in self.of:

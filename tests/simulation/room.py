@@ -25,10 +25,9 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             claimed = {
                 claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
             } | claims.admissions.nodes(claims.on_their_way)
+            claimed &= shown.nodes.keys()  # what was promised elsewhere has ended, whether that is written yet or not
             for node in passed:
-                # What was promised on a node that is gone has ended, whether that is written yet or not.
-                known = node in shown.nodes and node in claimed
-                if known and (short := _short(pod, node, shown, claims)):
+                if node in claimed and (short := _short(pod, node, shown, claims)):
                     return f"{pod.uid} may go to {node}, where {short}"
         case PostBinding(uid, node=node) if effect.group is None and uid in shown.pods:
             # Where nothing is promised, room is kube-scheduler's business: it may know of more.
