@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from extender.core.events import ClaimSeen
 from extender.core.stamps import stamp_of
+from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.numbering import index_of, series_of
@@ -30,7 +31,7 @@ from extender.kube.requests import amounts_of, requests_of
 from extender.kube.selections import TOO_CHOOSY, selection_of
 from extender.kube.topology import topology_of, topology_problem
 from extender.kube.unread_keys import hint_of
-from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Selection, Taint
+from policies.model import UNCONSTRAINED, Controller, GroupKey, Node, Pod, PodGroup, Selection, Taint
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -84,6 +85,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "controller": _controller(maker),
         "index": index_of(meta),
         "series": series_of(meta),
+        "labels": labels_of(meta),
         "topology": topology_of(meta),
         "group": group_of(meta if workload != "" else _given_back(meta)),
         "stamp": stamp_of(meta.annotations or {}),
@@ -92,21 +94,25 @@ def said_by(meta: Meta) -> dict[str, Any]:
 
 
 def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
-    """The fields of a Pod that its spec alone decides, whichever node it is bound to, and what is wrong with them."""
-    selection, gates = selection_of(spec), spec.scheduling_gates or ()
+    """The fields of a Pod that its spec decides, with the labels that its selectors may name, whichever node it is
+    bound to, and what is wrong with them.
+    """
+    selection, constraints, gates = selection_of(spec), constraints_of(meta, spec), spec.scheduling_gates or ()
     requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
     claims = tuple(_claims(meta.name or "", spec.volumes or ()))
     many = max(len(requests), len(claims), len(gates)) > MOST_NAMES
+    problems = (TOO_CHOOSY, selection is None), (TOO_ENTANGLED, constraints is None), (TOO_MANY_NAMES, many)
     return {
         "requests": requests[:MOST_NAMES],
         "scheduler": plain(spec.scheduler_name or ""),
         "priority": spec.priority or 0,
         "gates": tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
         "selection": selection or Selection(),
+        "constraints": UNCONSTRAINED if constraints is None else constraints,
         "native_group": spec.scheduling_group is not None,
         "device_claims": bool(spec.resource_claims),
         "claims": claims[:MOST_NAMES],
-        "problem": TOO_CHOOSY if selection is None else TOO_MANY_NAMES if many else None,
+        "problem": next((text for text, found in problems if found), None),
     }
 
 

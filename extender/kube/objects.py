@@ -67,9 +67,17 @@ class Resources(Struct):
     limits: Amounts | None = None
 
 
+class ContainerPort(Struct, rename="camel", gc=False):
+    container_port: int | None = None
+    host_port: int | None = None
+    host_ip: str | None = field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
 class Container(Struct, rename="camel"):
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
 
 
 class ClaimSource(Struct, rename="camel", gc=False):
@@ -108,8 +116,41 @@ class NodeAffinity(Struct):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
+class LabelSelector(Struct, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Expression] | None = None
+
+
+class AffinityTerm(Struct, rename="camel"):
+    topology_key: str | None = None
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAffinity(Struct):
+    """Affinity or anti-affinity."""
+
+    required: list[AffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
 class Affinity(Struct, rename="camel"):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(Struct, rename="camel"):
+    topology_key: str | None = None
+    when_unsatisfiable: str | None = None
+    max_skew: int | None = None
+    min_domains: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class PodSpec(Struct, rename="camel"):
@@ -128,6 +169,8 @@ class PodSpec(Struct, rename="camel"):
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Tolerates] | None = None
+    host_network: bool | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
 
 
 class PodStatus(Struct, rename="camel"):

@@ -54,8 +54,8 @@ def pod_again(obj: PodObject) -> Pod:
 
 def _look_at(obj: PodObject) -> _Seen:
     meta, spec = obj.metadata or Meta(), obj.spec or PodSpec()
-    # What a spec asks for can bear the name of the pod.
-    metadata, asks = _metadata(meta), (meta.name, meta.namespace, *_spec(spec))
+    # What a spec asks for can bear the name of the pod, and the values of its labels.
+    metadata, asks = _metadata(meta), (meta.name, meta.namespace, meta.labels, *_spec(spec))
     last = _seen.get(meta.uid or "")
     said = last.said if last is not None and last.metadata == metadata else said_by(meta)
     asked = last.asked if last is not None and last.spec == asks else asked_by(meta, spec)

@@ -3,6 +3,7 @@
 Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
 """
 
+from policies.model.constraints import UNCONSTRAINED, Constraints, HostPort, Labels, Selector, Spread, Term
 from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
@@ -13,11 +14,15 @@ __all__ = [
     "CLIQUE",
     "GANG_GATE",
     "NO_LEVEL",
+    "UNCONSTRAINED",
+    "Constraints",
     "Controller",
     "Dialect",
     "GroupKey",
     "GroupRef",
+    "HostPort",
     "Job",
+    "Labels",
     "Node",
     "Placement",
     "PlannedNodes",
@@ -28,9 +33,12 @@ __all__ = [
     "Requests",
     "Requirement",
     "Selection",
+    "Selector",
     "SlotKey",
+    "Spread",
     "Stamp",
     "Taint",
+    "Term",
     "Toleration",
     "Topology",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
 from policies.model.group import GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
 from policies.model.topology import SILENT, Topology
@@ -51,7 +52,8 @@ class Pod:
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
-    annotations nothing reads.
+    annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
+    be what others demand something of.
     """
 
     uid: str
@@ -71,6 +73,8 @@ class Pod:
     index: int | None = None
     series: str = ""
     selection: Selection = ANY_NODE
+    labels: Labels = ()
+    constraints: Constraints = UNCONSTRAINED
     topology: Topology = SILENT
     group: GroupRef | None = None
     refusal: str | None = None

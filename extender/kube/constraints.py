@@ -1,0 +1,124 @@
+"""What a pod demands with regard to other pods: host ports, pod (anti-)affinity and spread, read into Constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from weakref import WeakKeyDictionary, ref
+
+from extender.kube.objects import AffinityTerm, LabelSelector, Meta, PodAffinity, PodSpec, SpreadConstraint
+from extender.kube.plain import plain
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Requirement, Selector, Spread, Term
+from policies.model.constraints import ANY_ADDRESS
+
+MOST_TERMS = 16
+"""Of (anti-)affinity and of spread together that a pod may have: each costs a look at the pods that are there."""
+MOST_PORTS = 64
+MOST_VALUES = 256
+"""Requirements, values and namespaces in all its selectors together."""
+
+TOO_ENTANGLED = (
+    f"it has more than {MOST_TERMS} pod affinity terms and topology spread constraints, {MOST_VALUES} requirements "
+    f"and values in them, or {MOST_PORTS} host ports"
+)
+
+_shared: WeakKeyDictionary[Constraints, ref[Constraints]] = WeakKeyDictionary()
+"""Equal constraints are one object, as selections are."""
+
+
+def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
+    """None when it is too much to look at."""
+    ports = tuple(sorted(set(_ports(spec))))
+    affinity = spec.affinity
+    near = _required(affinity.pod_affinity if affinity else None)
+    apart = _required(affinity.pod_anti_affinity if affinity else None)
+    spread = [one for one in spec.topology_spread_constraints or () if one.when_unsatisfiable == "DoNotSchedule"]
+    if not (ports or near or apart or spread):
+        return UNCONSTRAINED
+    namespace, labels = meta.namespace or "", meta.labels or {}
+    found = Constraints(
+        ports[: MOST_PORTS + 1],
+        tuple(_term(one, namespace, labels) for one in near[: MOST_TERMS + 1]),
+        tuple(_term(one, namespace, labels) for one in apart[: MOST_TERMS + 1]),
+        tuple(_spread(one, labels) for one in spread[: MOST_TERMS + 1]),
+    )
+    terms = len(near) + len(apart) + len(spread)
+    if len(ports) > MOST_PORTS or terms > MOST_TERMS or _words(found) > MOST_VALUES:
+        return None
+    known = _shared.setdefault(found, ref(found))()
+    return found if known is None else known
+
+
+def labels_of(meta: Meta) -> Labels:
+    """Each pair is one object for all pods that have it."""
+    return tuple(sorted(map(_pair, (meta.labels or {}).items())))
+
+
+@lru_cache(maxsize=16384)
+def _pair(pair: tuple[str, str]) -> tuple[str, str]:
+    return pair
+
+
+def _ports(spec: PodSpec) -> Iterator[HostPort]:
+    """Of whatever runs as long as the pod does. On the host's network a port of the container is one of the host: the
+    API server writes that into pods, and not into the templates of jobs.
+    """
+    sidecars = [one for one in spec.init_containers or () if one.restart_policy == "Always"]
+    for port in (port for one in (*sidecars, *(spec.containers or ())) for port in one.ports or ()):
+        number = port.host_port or (port.container_port if spec.host_network else 0) or 0
+        if number > 0:
+            yield HostPort(number, plain(port.protocol or "TCP"), plain(port.host_ip or ANY_ADDRESS))
+
+
+def _required(affinity: PodAffinity | None) -> Sequence[AffinityTerm]:
+    return (affinity.required if affinity else None) or ()
+
+
+def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term:
+    """Its namespaces are the pod's own where it says nothing of them; an empty selector of namespaces means all."""
+    selector = _selector(term.label_selector)
+    selector = _merged(selector, term.match_label_keys or (), "In", labels)
+    selector = _merged(selector, term.mismatch_label_keys or (), "NotIn", labels)
+    said = tuple(sorted(set(term.namespaces or ())))
+    own = (namespace,) if not said and term.namespace_selector is None else said
+    return Term(term.topology_key or "", selector, own, _selector(term.namespace_selector))
+
+
+def _spread(one: SpreadConstraint, labels: Mapping[str, str]) -> Spread:
+    return Spread(
+        key=one.topology_key or "",
+        max_skew=one.max_skew or 0,
+        selector=_merged(_selector(one.label_selector), one.match_label_keys or (), "In", labels),
+        min_domains=1 if one.min_domains is None else one.min_domains,
+        honors_affinity=(one.node_affinity_policy or "Honor") == "Honor",
+        honors_taints=(one.node_taints_policy or "Ignore") == "Honor",
+    )
+
+
+def _selector(selector: LabelSelector | None) -> Selector:
+    """An absent selector selects nothing, an empty one everything."""
+    if selector is None:
+        return None
+    exact = [Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())]
+    said = [
+        Requirement(one.key or "", one.operator or "", tuple(one.values or ()))
+        for one in selector.match_expressions or ()
+    ]
+    return (*exact, *said)
+
+
+def _merged(selector: Selector, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> Selector:
+    """With the pod's own values of these labels. The API server has written them into pods, and not into templates."""
+    if selector is None:
+        return None
+    there = {one.key for one in selector}
+    more = [Requirement(key, operator, (labels[key],)) for key in keys if key in labels and key not in there]
+    return (*selector, *more)
+
+
+def _words(found: Constraints) -> int:
+    terms = (*found.affinity, *found.anti_affinity)
+    selectors = (*found.selectors(), *(term.elsewhere for term in terms))
+    return sum(1 + len(one.values) for selector in selectors for one in selector or ()) + sum(
+        len(term.namespaces) for term in terms
+    )

@@ -1,0 +1,125 @@
+"""What a pod demands of its node with regard to other pods: host ports, pod (anti-)affinity and topology spread.
+
+The semantics are those of kube-scheduler's NodePorts, InterPodAffinity and PodTopologySpread plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from policies.model.node import Requirement
+
+Labels = tuple[tuple[str, str], ...]
+"""The labels of a pod, sorted by key."""
+
+Selector = tuple[Requirement, ...] | None
+"""A label selector: all of these hold. An empty one selects every pod, None selects no pod."""
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - a value that pods ask for; nothing here listens
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that every namespace has."""
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a container takes for itself."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ANY_ADDRESS
+
+    def conflicts(self, other: HostPort) -> bool:
+        """The same port and protocol on one address; 0.0.0.0 is every address."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+
+
+class Term(NamedTuple):
+    """A pod affinity term: the pods that ``selector`` selects in these namespaces, in one domain of the label ``key``.
+
+    ``namespaces``: by name, the pod's own where the term names none. ``elsewhere``: also those whose labels it selects.
+    """
+
+    key: str
+    selector: Selector
+    namespaces: tuple[str, ...]
+    elsewhere: Selector = None
+
+    def matches(self, namespace: str, labels: Mapping[str, str], about: Mapping[str, str]) -> bool:
+        """Whether it means a pod with these labels. ``about``: the labels of the pod's namespace."""
+        known = namespace in self.namespaces or (self.elsewhere is not None and selects(self.elsewhere, about))
+        return known and selects(self.selector, labels)
+
+
+class Spread(NamedTuple):
+    """A topology spread constraint: no domain of the label ``key`` has more than ``max_skew`` selected pods more than
+    the domain with the fewest.
+
+    Only nodes that the pod's affinity (``honors_affinity``) or tolerations (``honors_taints``) let in count as domains.
+    With fewer domains than ``min_domains`` the fewest are taken for 0. Pods that are being deleted do not count.
+    """
+
+    key: str
+    max_skew: int
+    selector: Selector
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+    def counts(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the same namespace counts. kube-scheduler counts none for a selector that is empty."""
+        return bool(self.selector) and selects(self.selector, labels)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Constraints:
+    """All that must hold. Its hash is worked out once, as that of a Selection."""
+
+    ports: tuple[HostPort, ...] = ()
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.ports, self.affinity, self.anti_affinity, self.spread)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        return bool(self.ports or self.affinity or self.anti_affinity or self.spread)
+
+    def __reduce__(self) -> tuple[type[Constraints], tuple[object, ...]]:
+        """Another process hashes strings in another way."""
+        return Constraints, (self.ports, self.affinity, self.anti_affinity, self.spread)
+
+    def selectors(self) -> tuple[Selector, ...]:
+        """The selectors that decide which pods its demands are about."""
+        terms = (*self.affinity, *self.anti_affinity)
+        return (*(term.selector for term in terms), *(one.selector for one in self.spread))
+
+
+UNCONSTRAINED = Constraints()
+"""Demands nothing with regard to other pods."""
+
+
+def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether the labels satisfy the selector, as apimachinery's labels.Selector decides it."""
+    return selector is not None and all(_holds(one, labels.get(one.key)) for one in selector)
+
+
+def _holds(requirement: Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
