@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from extender.core.nesting import nested
 from policies.model import Node, Selection
 from policies.model.levels import ALL, LevelKey, detected
-from policies.placement.columns import Column, Fact, Label, Mask, ranked
-from policies.placement.matching import admits, eligible
+from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
+from policies.placement.matching import admits, eligible, wanted
 from policies.placement.snapshot import Level, Rows
 
 
@@ -92,6 +92,14 @@ class Facts:
             self._masks[selection] = np.packbits(mask)
             return mask
         return _unpacked(packed, count)
+
+    def wanted(self, selection: Selection) -> Mask:
+        """The nodes that the selector and the required affinity ask for."""
+        return wanted(selection, self._column, len(self.names))
+
+    def codes(self, key: str) -> Codes:
+        """The value of a label on each node, as a code; -1 where it has none."""
+        return self._column(Label(key)).codes(len(self.names))
 
     def validate(self) -> None:
         """Work everything out anew from the nodes; what was kept up to date must say the same."""

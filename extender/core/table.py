@@ -8,6 +8,7 @@ from extender.core.facts import Facts
 from policies.model import Node, Requests
 from policies.model.levels import LevelKey
 from policies.placement.snapshot import Level, Snapshot
+from policies.placement.tenants import Others, Tenants
 
 
 class Table:
@@ -17,10 +18,12 @@ class Table:
     """
 
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
+        self.tenants = Tenants()
         self.resources: dict[str, int] = {}
         self.allocatable = np.zeros((8, 16), dtype=np.int64)
         self.free = np.zeros((8, 16), dtype=np.int64)
         self._facts = Facts(levels)
+        self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
         self._amounts_lent = self._facts_lent = False
 
     @property
@@ -90,6 +93,7 @@ class Table:
             allocatable,
             facts.levels(),
             facts.eligible,
+            self._others,
         )
 
     def lend(self) -> None:
@@ -103,6 +107,7 @@ class Table:
     def validate(self) -> None:
         """Work everything out anew from the nodes; what was kept up to date must say the same."""
         self._facts.validate()
+        self.tenants.validate()
         view, nodes = self.snapshot(), [self.nodes[name] for name in self._facts.names]
         for name, line in self.resources.items():
             offered = [dict(node.allocatable).get(name, 0) for node in nodes]
@@ -112,6 +117,7 @@ class Table:
         self._own_amounts()
         if self._facts_lent:
             self._facts, self.resources = self._facts.copy(), dict(self.resources)
+            self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
             self._facts_lent = False
 
     def _own_amounts(self) -> None:

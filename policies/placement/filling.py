@@ -8,24 +8,31 @@ import numpy as np
 
 from policies.api import Choice, ScorePolicy
 from policies.model import Pod
-from policies.placement.columns import Codes
 from policies.placement.fewest import fewest
+from policies.placement.related import anchor, fill_related
 from policies.placement.request import Role
 from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot, slots
 from policies.steps import Steps
 
 
 def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
-    """Place one role after the other in the domains, as many members as fit: a node for each that got one."""
+    """Place one role after the other in the domains, as many members as fit: a node for each that got one.
+
+    What caps on the nodes cannot express is left to ``fill_related``.
+    """
+    if (relations := roles[0].relations) is not None and not (
+        relations.alone and len({role.part for role in roles}) == len(roles)
+    ):
+        return (yield from fill_related(roles, choice, snapshot, scoring, relations))
     nodes: dict[str, str] = {}
     left = snapshot.free.copy() if len(roles) > 1 else snapshot.free
-    anchor: int | None = None
+    home: int | None = None
     for role in roles:
         room = role.room.copy() if role is roles[0] else _room_left(role, left, snapshot)
         if role.rules.required is not None:
             codes = snapshot.levels[role.rules.required].codes
-            anchor = _anchor(codes, choice[0].rows, room) if anchor is None else anchor
-            room[codes != codes[anchor]] = 0
+            home = anchor(codes, choice[0].rows, room) if home is None else home
+            room[codes != codes[home]] = 0
         yield 5 + len(room) // 200
         pods = iter(role.pods)
         for rows, counts, looked_at in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
@@ -42,14 +49,6 @@ def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:
     """The role's room beside the roles of the same gang that were placed before it."""
     demand = snapshot.demand(role.requests)
     return role.room.copy() if demand is None else np.minimum(role.room, slots(left, demand))
-
-
-def _anchor(codes: Codes, rows: Rows, room: Counts) -> int:
-    """A node of the domain that has the most room among these nodes: those who require the level go there."""
-    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
-    rooms[:1] = -1
-    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
-    return int(rows[best[0]]) if len(best) else 0
 
 
 def _seats(

@@ -39,6 +39,12 @@ def eligible(selection: Selection, column: Callable[[Fact], Column], count: int)
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
+def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -> Mask:
+    """The nodes that the selector and the required affinity ask for, whether or not their taints are tolerated."""
+    everything = np.ones(count, dtype=np.bool_)
+    return _wants(selection, everything, lambda fact, holds: column(fact).where(holds, count))
+
+
 def cost(selection: Selection) -> int:
     """The cost of evaluating it for all nodes, in the units of ``policies.steps``."""
     terms = sum(map(len, selection.affinity or ()))
@@ -55,7 +61,10 @@ def pinned_to(selection: Selection) -> str | None:
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     """The rules, for one node or for all of them, as ``test`` has it."""
-    verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
+    return _wants(selection, test(Standing(), Holds(partial(_lets_in, selection.tolerations))), test)
+
+
+def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     for key, value in selection.node_selector:
         verdict = verdict & test(Label(key), OneOf((value,)))
     if selection.affinity is not None:

@@ -11,6 +11,7 @@ from policies.placement.matching import pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Sibling
 from policies.placement.rules import keeps
+from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
 from policies.steps import Steps
 
@@ -41,6 +42,8 @@ def placing_pinned(
         return Shortfall(
             0, needed, "the nodes that its members are pinned to do not have the topology that it requires"
         )
+    if not accepted([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):
+        return Shortfall(0, needed, "other pods keep its members off the nodes that they are pinned to")
     return Placed(nodes)
 
 

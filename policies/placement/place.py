@@ -15,7 +15,8 @@ from policies.placement.capacity import reach, rooms
 from policies.placement.filling import fill
 from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
-from policies.placement.shortfall import NearestDomain, explain, nearest_domain
+from policies.placement.seating import accepted
+from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Domain, Rows, Snapshot
 from policies.steps import Steps, finish, metered
 
@@ -105,9 +106,8 @@ def placing(
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
-    return Shortfall(
-        len(placed), needed, explain(stuck.pods[0], snapshot, refused), nearest_domain(stuck, want, snapshot)
-    )
+    why = explain(stuck.pods[0], snapshot, refused) + in_the_way(stuck, snapshot)
+    return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
 
 
 def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
@@ -131,7 +131,9 @@ def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) 
             here = taken.setdefault(line, Counter())
             for row, count in counts.items():
                 here[row] += amount * count
-    return all(snapshot.free[line].item(row) >= amount for line, here in taken.items() for row, amount in here.items())
+    if any(snapshot.free[line].item(row) < amount for line, here in taken.items() for row, amount in here.items()):
+        return False
+    return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
 
 
 def _count(roles: Sequence[Role]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from policies.model import Pod, Requests
 from policies.placement.matching import cost
+from policies.placement.relations import Relations, concerns, relations_of, telling
 from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.steps import Steps, grouped, ordered
@@ -25,13 +26,16 @@ class Role:
     """Members of one shape, in rank order. ``room``: how many of them each node could take, 0 where none may go.
 
     ``rules`` are what they ask of the topology; a sliced role consists of whole slices. ``home``: level and domain, by
-    index and code, that they have to join their siblings in.
+    index and code, that they have to join their siblings in. ``relations``: what the gang's roles demand of each other
+    and of other pods, in which this one has the number ``part``; None where nobody demands anything.
     """
 
     pods: tuple[Pod, ...]
     room: Counts
     rules: Rules = NONE_ASKED
     home: tuple[int, int] | None = None
+    relations: Relations | None = None
+    part: int = 0
 
     @property
     def count(self) -> int:
@@ -43,7 +47,7 @@ class Role:
 
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""
-        return self if count >= self.count else Role(self.pods[:count], self.room, self.rules, self.home)
+        return self if count >= self.count else replace(self, pods=self.pods[:count])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,24 +69,36 @@ def roles_of(
     siblings have made of it, forbids a member to go.
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
-    shapes = yield from grouped(ranked, lambda pod: (pod.requests, pod.selection, pod.topology))
+    related = concerns(ranked, snapshot)
+    shapes = yield from grouped(ranked, telling(ranked, snapshot) if related else _shape)
+    relations = None
+    if related:
+        relations = relations_of([pods[0] for pods in shapes.values()], snapshot)
+        yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
     closed = rows_of(refused, snapshot)
     found: list[tuple[bool, Role]] = []
-    for pods in shapes.values():
+    for part, pods in enumerate(shapes.values()):
         rules = rules_of(pods, snapshot)
         if isinstance(rules, Unclear):
             return rules
         room = snapshot.room(pods[0].requests, pods[0].selection)
         room[closed] = 0
+        if relations is not None:
+            room = relations.caps(part, room)
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
-            found += yield from _slices(Role(tuple(pods), room, rules, home), beside, snapshot)
+            sliced = Role(tuple(pods), room, rules, home, relations, part)
+            found += yield from _slices(sliced, beside, snapshot)
         else:
-            found.append((False, Role(tuple(pods), room, rules, home)))
+            found.append((False, Role(tuple(pods), room, rules, home, relations, part)))
         yield 10 + cost(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1])), reverse=True)
     return [role for _, role in found]
+
+
+def _shape(pod: Pod) -> tuple[object, ...]:
+    return pod.requests, pod.selection, pod.topology
 
 
 def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
@@ -121,14 +137,15 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
     cut = set(parts)
     found, whole = [], [pod for of, some in slices.items() if of not in cut for pod in some]
     if whole:
-        found.append((False, Role(tuple(whole), room, rules, sliced.home)))
+        found.append((False, replace(sliced, pods=tuple(whole))))
     for of in parts[:MOST_PARTS]:
         some = tuple(slices[of])
         if of in homes:
             home = rules.slice_level, homes[of]
-            found.append((True, Role(some, np.where(codes == home[1], room, 0), rules.sliced_by(0), home)))
+            inside = np.where(codes == home[1], room, 0)
+            found.append((True, replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=home)))
         else:
-            found.append((False, Role(some, room, rules.sliced_by(len(some)), sliced.home)))
+            found.append((False, replace(sliced, pods=some, rules=rules.sliced_by(len(some)))))
     return found
 
 

@@ -45,6 +45,32 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
     return "; ".join(parts)
 
 
+def in_the_way(role: Role, snapshot: Snapshot) -> str:
+    """What of other pods is in the way of the role, by nodes that have room for one member; empty if nothing is."""
+    if role.relations is None:
+        return ""
+    pod, relation = role.pods[0], role.relations.of[role.part]
+    roomy = snapshot.room(pod.requests, pod.selection) > 0
+    found = [(int((one.rows & roomy).sum()), one.text) for one in relation.hindrances]
+    if (near := relation.near) is not None and (near.some or not near.itself):
+        found.append((int((~near.within(near.counts) & roomy).sum()), "no pod near that its affinity asks for"))
+    for even in relation.evenly:
+        skewed = roomy & (even.codes >= 0) & ~even.within(even.counts)
+        found.append((int(skewed.sum()), f"spread would exceed maxSkew {even.spread.max_skew} by {even.spread.key}"))
+    counts = sorted(((count, text) for count, text in found if count), key=lambda one: (-one[0], one[1]))
+    said = [f"{many(count, 'node') if not at else count}: {text}" for at, (count, text) in enumerate(counts)]
+    among = dict.fromkeys(one.text for one in relation.exclusions)
+    among |= dict.fromkeys(
+        f"maxSkew {even.spread.max_skew} among its members by {even.spread.key}" for even in relation.evenly
+    )
+    if relation.near is not None and relation.near.itself:
+        among |= dict.fromkeys(f"affinity among its members by {term.key}" for term in pod.constraints.affinity)
+    left = int((roomy & ~relation.closed).sum())
+    if among and left:
+        said.append(f"{left} left for {role.count} members with {listed(among)}")
+    return f"; {listed(said, 8)}" if said else ""
+
+
 def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     """What keeps the pod off every node that it may use even if that were empty; nothing where it would fit."""
     if not eligible.any():

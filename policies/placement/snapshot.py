@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from policies.model import Requests, Selection
 from policies.placement.columns import Codes, Mask
+from policies.placement.tenants import Others
 
 Amounts = NDArray[np.int64]
 """Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
@@ -99,7 +100,8 @@ class Snapshot:
     It is a view, valid during one decision: it follows whatever is charged or changed afterwards.
     ``rank[row]`` is the place of the node's name among all names, ``resources`` maps a resource to its line in
     ``free`` and ``allocatable``, ``levels`` are the configured ones, nearest first.
-    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart.
+    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart. ``others``: the pods that are there,
+    for whoever demands something of them; they are as of now, whenever the snapshot was made.
     """
 
     names: Sequence[str]
@@ -110,6 +112,7 @@ class Snapshot:
     allocatable: Amounts
     levels: tuple[Level, ...]
     eligible: Callable[[Selection], Mask]
+    others: Others
 
     def level_called(self, name: str) -> int | None:
         """The index of the level with that short name or label key; None when there is none."""

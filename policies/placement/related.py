@@ -1,0 +1,238 @@
+"""Filling domains with a gang whose members demand something of each other or of the pods that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.api import Choice, ScorePolicy
+from policies.placement.columns import Codes, Mask
+from policies.placement.relations import Relations
+from policies.placement.request import Role
+from policies.placement.seating import Seating
+from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.steps import Steps
+
+_HOMES = 16
+"""Domains that are tried for members which have to be together and whose first one may go anywhere."""
+_SMALL = 20_000
+"""More orders than one are tried where the members, times the nodes, are no more. Each costs a copy of all arrays."""
+_TRIES = 1500
+"""So many members are seated in that search; then the best that was found counts."""
+_ROW, _ROOM, _CROWD, _PLACE = 0, 31, 40, 52
+"""Where each part of a preference begins, in bits: the lowest one counts least."""
+
+Seats = list[tuple[int, int]]
+"""Which role has a member on which row, in an order in which kube-scheduler lets one in after the other."""
+
+
+def fill_related(
+    roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
+) -> Steps[dict[str, str]]:
+    """A node for as many members as are found room for, in an order in which kube-scheduler accepts them one by one.
+
+    A role goes on until none of its members can be let in, then the next one tries, and it comes back. Of the nodes
+    that are open those of the first domain are taken, of them those whose domains have the fewest pods that count for a
+    spread, then the nodes in use by the role, then the roomiest, then the best by score. That holds all whenever it is
+    possible where one constraint of one role is at work; in small cases other orders are tried, too. ``most`` of a
+    domain is not kept to.
+    """
+    table = _Table(roles, choice, snapshot, scoring, relations)
+    yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
+    best: Seats = []
+    for start in table.starts():
+        seats = yield from table.greedy(start)
+        best = max(best, seats, key=len)
+        if len(best) == table.count:
+            break
+    if len(best) < table.count and table.count * len(snapshot.names) <= _SMALL:
+        seats = yield from table.search()
+        best = max(best, seats, key=len)
+    return table.named(best)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Where the gang stands: who sits where, and the domain of the slice that each role has begun."""
+
+    seating: Seating
+    seats: Seats = field(default_factory=list)
+    seated: list[int] = field(default_factory=list)
+    used: list[Mask] = field(default_factory=list)
+    slices: list[int] = field(default_factory=list)
+
+    def copy(self) -> _Progress:
+        used = [one.copy() for one in self.used]
+        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), used, list(self.slices))
+
+
+class _Table:
+    """The roles and what never changes while they are seated."""
+
+    def __init__(
+        self, roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
+    ) -> None:
+        self._roles, self._snapshot, self._relations = roles, snapshot, relations
+        self.count = sum(role.count for role in roles)
+        place = np.full(len(snapshot.names), -1, dtype=np.int64)
+        for at, domain in reversed(list(enumerate(choice))):
+            place[domain.rows] = min(at, (1 << 10) - 1)
+        self._place = place
+        anchored: int | None = None
+        self._open: list[Mask] = []
+        self._preference: list[NDArray[np.int64]] = []
+        everywhere = np.arange(len(snapshot.names))
+        for role in roles:
+            inside = (role.room > 0) & (place >= 0)
+            if role.rules.required is not None:
+                codes = snapshot.levels[role.rules.required].codes
+                anchored = anchor(codes, choice[0].rows, role.room) if anchored is None else anchored
+                inside &= codes == codes[anchored]
+            self._open.append(inside)
+            poor = 100 - scoring.score(role.pods[0], everywhere, snapshot)
+            alike = np.minimum(poor, 100) * len(snapshot.names) + snapshot.rank
+            self._preference.append(
+                (np.maximum(place, 0) << _PLACE) + ((255 - np.minimum(role.room, 255)) << _ROOM) + (alike << _ROW)
+            )
+
+    def starts(self) -> Iterator[_Progress]:
+        """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest."""
+        for number, role in enumerate(self._roles):
+            near = self._relations.of[role.part].near
+            if near is not None and near.itself and not near.some:
+                yield from (self._start(number, home) for home in _homes(near.codes, self._room(number), role.count))
+                return
+        yield self._start()
+
+    def greedy(self, now: _Progress) -> Steps[Seats]:
+        """Each member on the node that is best at that moment."""
+        while (option := next(self._options(now, 1), None)) is not None:
+            self._seat(now, *option)
+            yield 10 + len(self._place) // 100
+        return self._whole(now)
+
+    def search(self) -> Steps[Seats]:
+        """The first way to seat all, else the one that seats the most of those that were tried."""
+        best: Seats = []
+        seen: set[bytes] = set()
+        stack = [(start, self._options(start, len(self._place))) for start in [self._start()]]
+        for _ in range(_TRIES):
+            while stack and (option := next(stack[-1][1], None)) is None:
+                stack.pop()
+            if not stack:
+                break
+            now = stack[-1][0].copy()
+            self._seat(now, *option)  # type: ignore[misc]
+            yield 10 + len(self._place) // 100
+            if (known := self._key(now)) in seen:
+                continue
+            seen.add(known)
+            best = max(best, self._whole(now), key=len)
+            if len(best) == self.count:
+                break
+            stack.append((now, self._options(now, len(self._place))))
+        return best
+
+    def named(self, seats: Seats) -> dict[str, str]:
+        """A node for each member. Where any order is as good, members that follow each other sit side by side."""
+        if all(one.near is None and not one.evenly for one in self._relations.of):
+            seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._snapshot.rank[one[1]]))
+        pods = [iter(role.pods) for role in self._roles]
+        return {next(pods[number]).uid: self._snapshot.names[row] for number, row in seats}
+
+    def _start(self, number: int = -1, home: Mask | None = None) -> _Progress:
+        """Nobody sits. ``home``: where the members of that role have to go."""
+        count, rooms = len(self._snapshot.names), self._rooms()
+        used = [np.zeros(count, dtype=np.bool_) for _ in self._roles]
+        if home is not None:
+            rooms[self._roles[number].part] = np.where(home, self._room(number), 0)
+        seating = Seating(self._relations, rooms, self._snapshot)
+        return _Progress(seating, [], [0] * len(self._roles), used, [-1] * len(self._roles))
+
+    def _rooms(self) -> list[Counts | None]:
+        """By the numbers of the relations; None for a role that is not to be placed."""
+        rooms: list[Counts | None] = [None] * len(self._relations.of)
+        for number, role in enumerate(self._roles):
+            here, known = self._room(number), rooms[role.part]
+            rooms[role.part] = here if known is None else np.maximum(known, here)
+        return rooms
+
+    def _room(self, number: int) -> Counts:
+        return np.where(self._open[number], self._roles[number].room, 0)
+
+    def _options(self, now: _Progress, most: int) -> Iterator[tuple[int, int]]:
+        """Who may be seated next and where, the best first; so many nodes for each role."""
+        for number, role in enumerate(self._roles):
+            if now.seated[number] == role.count:
+                continue
+            mask = now.seating.allowed(role.part) & self._open[number]
+            if role.rules.slice_size:
+                mask &= self._for_slice(now, number, mask)
+            rows = mask.nonzero()[0]
+            if not len(rows):
+                continue
+            keys = np.where(now.used[number], 0, self._preference[number])[rows]
+            keys += (np.maximum(self._place[rows], 0) << _PLACE) * now.used[number][rows]
+            if (crowd := now.seating.crowd(role.part)) is not None:
+                keys += np.minimum(crowd[rows], (1 << 11) - 1) << _CROWD
+            if most == 1:
+                yield number, int(rows[keys.argmin()])
+            else:
+                yield from ((number, row) for row in rows[np.argsort(keys)[:most]].tolist())
+
+    def _for_slice(self, now: _Progress, number: int, mask: Mask) -> Mask:
+        """The domain of the slice that is begun, else those that have room for a whole one."""
+        role = self._roles[number]
+        level = self._snapshot.levels[role.rules.slice_level]
+        if now.slices[number] >= 0:
+            return np.asarray(level.codes == now.slices[number], dtype=np.bool_)
+        enough = level.tally(np.where(mask, role.room, 0))[0] >= role.rules.slice_size
+        return np.append(enough, False)[level.codes]
+
+    def _seat(self, now: _Progress, number: int, row: int) -> None:
+        role = self._roles[number]
+        now.seating.seat(role.part, row)
+        now.seats.append((number, row))
+        now.used[number][row] = True
+        now.seated[number] += 1
+        if (size := role.rules.slice_size) > 0:
+            begun = now.seated[number] % size
+            now.slices[number] = int(self._snapshot.levels[role.rules.slice_level].codes[row]) if begun else -1
+
+    def _whole(self, now: _Progress) -> Seats:
+        """What is seated before the first slice that is not whole was begun: so much kube-scheduler lets in."""
+        begun = [seated % (role.rules.slice_size or 1) for role, seated in zip(self._roles, now.seated, strict=True)]
+        seats = list(now.seats)
+        while any(begun):
+            number, _ = seats.pop()
+            size = self._roles[number].rules.slice_size
+            begun[number] = (begun[number] - 1) % size if size else 0
+        return seats
+
+    def _key(self, now: _Progress) -> bytes:
+        """The same for the same members on the same nodes, whatever the order."""
+        where = np.sort(np.array([number * len(self._place) + row for number, row in now.seats], dtype=np.int64))
+        return where.tobytes() + bytes(str(now.slices), "ascii")
+
+
+def anchor(codes: Codes, rows: Rows, room: Counts) -> int:
+    """A node of the domain that has the most room among these nodes: those who require the level go there."""
+    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
+    rooms[:1] = -1
+    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
+    return int(rows[best[0]]) if len(best) else 0
+
+
+def _homes(codes: Sequence[Codes], room: Counts, want: int) -> list[Mask]:
+    """Masks of the places that are in one domain of each of these columns: those that hold so many, the tightest first,
+    then the roomiest.
+    """
+    stacked = np.stack(codes)
+    _, combined = np.unique(stacked, axis=1, return_inverse=True)
+    combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
+    sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
+    order = np.lexsort((np.where(sums >= want, sums, -sums), sums < want))
+    return [combined == place for place in order[:_HOMES].tolist() if sums[place]]

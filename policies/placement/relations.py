@@ -1,0 +1,271 @@
+"""What the roles of a gang demand of each other and of the pods that are there, over arrays of all nodes.
+
+A gang of which no pod demands anything, and that no pod keeps away, has no relations: nothing here is done for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.model import UNCONSTRAINED, Pod, Selector, Spread, Term
+from policies.model.constraints import selects
+from policies.placement.columns import Codes, Mask
+from policies.placement.snapshot import Counts, Snapshot
+from policies.placement.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hindrance:
+    """Nodes that are closed to a role by what is there already, and what it is: ``"port 80 in use"``."""
+
+    text: str
+    rows: Mask
+
+
+class Exclusion(NamedTuple):
+    """A member of this role and one of the role ``other`` cannot be in one domain; ``codes`` are the domains."""
+
+    other: int
+    codes: Codes
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Near:
+    """The required pod affinity of a role: in the domain of each term there is a pod that all of its terms mean.
+
+    ``counts``: for each term how many such pods are in each domain. ``feeds``: which roles are such pods. ``some``:
+    whether there is any in the cluster; a role that means itself (``itself``) may go anywhere while there is none.
+    """
+
+    codes: tuple[Codes, ...]
+    counts: tuple[Counts, ...]
+    feeds: tuple[bool, ...]
+    some: bool
+    itself: bool
+
+    def within(self, counts: Sequence[Counts]) -> Mask:
+        """The nodes in a domain of each term that has such a pod."""
+        found = np.ones(len(self.codes[0]), dtype=np.bool_)
+        for codes, here in zip(self.codes, counts, strict=True):
+            found &= (here > 0)[codes]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evenly:
+    """A topology spread constraint of a role. ``counts``: how many pods count in each domain, ``counted``: the nodes
+    whose pods do, ``domains``: the codes of their domains, ``itself``: 1 if the selector selects the role.
+    """
+
+    spread: Spread
+    codes: Codes
+    counts: Counts
+    counted: Mask
+    domains: NDArray[np.intp]
+    itself: int
+    feeds: tuple[bool, ...]
+
+    def least(self, counts: Counts) -> int:
+        """How many pods the domain with the fewest has, as kube-scheduler takes it."""
+        if not len(self.domains) or len(self.domains) < self.spread.min_domains:
+            return 0
+        return int(counts[self.domains].min())
+
+    def within(self, counts: Counts) -> Mask:
+        """The nodes in a domain that may have one more member."""
+        most = self.spread.max_skew + self.least(counts) - self.itself
+        return np.asarray((counts <= most)[self.codes], dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """All of it for one role. ``closed``: where none of its members may go, whatever the others do."""
+
+    closed: Mask
+    hindrances: tuple[Hindrance, ...]
+    exclusions: tuple[Exclusion, ...]
+    near: Near | None
+    evenly: tuple[Evenly, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relations:
+    """A relation for each role, by its number, and a pod of each. ``alone``: what they demand of each other comes to no
+    more than a cap on each node."""
+
+    pods: tuple[Pod, ...]
+    of: tuple[Relation, ...]
+    alone: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alone", all(_alone(number, one) for number, one in enumerate(self.of)))
+
+    def caps(self, number: int, room: Counts) -> Counts:
+        """The room of a role, as its own demands alone leave it: an upper bound."""
+        one = self.of[number]
+        room = np.where(one.closed, 0, room)
+        for exclusion in one.exclusions:
+            if exclusion.other == number:
+                room = np.where(exclusion.codes >= 0, np.minimum(room, 1), room)
+        for even in one.evenly:
+            if even.itself and sum(even.feeds) == 1:
+                room = np.minimum(room, _evened(even, room)[even.codes])
+        return room
+
+
+def concerns(pods: Iterable[Pod], snapshot: Snapshot) -> bool:
+    """Whether any of these pods of one gang has relations, or may have."""
+    first = True
+    for pod in pods:
+        # The pods that demand nothing share one object.
+        if pod.constraints is not UNCONSTRAINED or (first and snapshot.others.tenants.repels(pod.namespace)):
+            return True
+        first = False
+    return False
+
+
+def telling(pods: Sequence[Pod], snapshot: Snapshot) -> Callable[[Pod], tuple[object, ...]]:
+    """What tells roles apart where pods demand something of others: those demands, and the labels they are about."""
+    keys = _keys(pods, snapshot)
+
+    def tell(pod: Pod) -> tuple[object, ...]:
+        labels = tuple(one for one in pod.labels if one[0] in keys)
+        return pod.requests, pod.selection, pod.topology, pod.constraints, labels
+
+    return tell
+
+
+def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
+    """Of the roles that these pods stand for, one each."""
+    return Relations(tuple(pods), tuple(_relation(number, pods, snapshot) for number in range(len(pods))))
+
+
+def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
+    """Of the labels that anybody asks about who demands something of pods of the gang."""
+    asked = dict.fromkeys(pod.constraints for pod in pods)
+    selectors: list[Selector] = [one for constraints in asked for one in constraints.selectors()]
+    selectors += snapshot.others.tenants.averse_to(pods[0].namespace)
+    return frozenset(one.key for selector in selectors for one in selector or ())
+
+
+def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Relation:
+    pod = pods[number]
+    near = _near(number, pods, snapshot)
+    evenly = tuple(_evenly(spread, number, pods, snapshot) for spread in pod.constraints.spread)
+    hindrances = [one for one in _hindrances(pod, snapshot) if one.rows.any()]
+    closed = np.zeros(len(snapshot.names), dtype=np.bool_)
+    for one in hindrances:
+        closed |= one.rows
+    return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot)), near, evenly)
+
+
+def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
+    """By ports that are taken, by the anti-affinity of the pod and towards it, and by labels that nodes lack."""
+    others, asked = snapshot.others, pod.constraints
+    for port in asked.ports:
+        rows = np.zeros(len(snapshot.names), dtype=np.bool_)
+        rows[_rows(others.tenants.taking(port), snapshot)] = True
+        yield Hindrance(f"port {port.port} in use", rows)
+    for term in asked.anti_affinity:
+        there = others.tenants.meant((term,))
+        yield Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot))
+    for term, there in others.tenants.repelling(pod):
+        yield Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot))
+    for key in dict.fromkeys((*(one.key for one in asked.affinity), *(one.key for one in asked.spread))):
+        yield Hindrance(f"no label {key}", others.column(key) < 0)
+
+
+def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Iterable[Exclusion]:
+    """Anti-affinity counts in both directions."""
+    others, asked = snapshot.others, pods[number].constraints
+    for other, pod in enumerate(pods):
+        mine = [term for term in asked.anti_affinity if others.tenants.means(term, pod)]
+        theirs = [term for term in pod.constraints.anti_affinity if others.tenants.means(term, pods[number])]
+        for key in dict.fromkeys(term.key for term in (*mine, *theirs)):
+            yield Exclusion(other, others.column(key), f"anti-affinity among its members by {key}")
+        taken = [port for port in asked.ports if any(map(port.conflicts, pod.constraints.ports))]
+        if taken:
+            codes = np.arange(len(snapshot.names))
+            yield Exclusion(other, codes, f"port {taken[0].port} is taken by each of its members")
+
+
+def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
+    terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
+    if not terms:
+        return None
+    rows = _rows(tenants.meant(terms), snapshot)
+    codes = tuple(snapshot.others.column(term.key) for term in terms)
+    counts = tuple(_tally(one, rows) for one in codes)
+    feeds = tuple(all(tenants.means(term, pod) for term in terms) for pod in pods)
+    return Near(codes, counts, feeds, any(bool(one.any()) for one in counts), feeds[number])
+
+
+def _evenly(spread: Spread, number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
+    pod, others = pods[number], snapshot.others
+    counted = np.ones(len(snapshot.names), dtype=np.bool_)
+    for one in pod.constraints.spread:
+        counted &= others.column(one.key) >= 0
+    if spread.honors_affinity:
+        counted &= others.wanted(pod.selection)
+    if spread.honors_taints:
+        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None))
+    codes = others.column(spread.key)
+    rows = _rows(others.tenants.counted(spread, pod.namespace), snapshot)
+    feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)
+    return Evenly(
+        spread,
+        codes,
+        _tally(codes, rows[counted[rows]]),
+        counted,
+        np.unique(codes[counted]),
+        int(selects(spread.selector, dict(pod.labels))),
+        feeds,
+    )
+
+
+def _evened(even: Evenly, room: Counts) -> Counts:
+    """How many members each domain can take at most: the fewest are where a domain is full."""
+    inside = np.bincount(even.codes + 1, np.where(even.counted, room, 0), len(even.counts) + 1)[1:].astype(np.int64)
+    return np.maximum(even.spread.max_skew + even.least(even.counts + inside) - even.counts, 0)
+
+
+def _tally(codes: Codes, rows: NDArray[np.intp]) -> Counts:
+    """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
+    here = codes[rows]
+    return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
+
+
+def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
+    """The nodes of the domains that these are in."""
+    codes = snapshot.others.column(term.key)
+    taken = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.bool_)
+    taken[codes[_rows(tenants, snapshot)]] = True
+    taken[-1] = False  # where the code -1 finds it: nodes without the label
+    return np.asarray(taken[codes], dtype=np.bool_)
+
+
+def _rows(tenants: Iterable[Tenant], snapshot: Snapshot) -> NDArray[np.intp]:
+    found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
+    return np.array([row for row in found if row >= 0], dtype=np.intp)
+
+
+def _named(tenants: Sequence[Tenant]) -> str:
+    """One of them, and how many others there are."""
+    names = sorted(map(str, tenants))
+    return "" if not names else names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _alone(number: int, one: Relation) -> bool:
+    only = all(other.other == number and _tells_nodes_apart(other.codes) for other in one.exclusions)
+    return one.near is None and not one.evenly and only
+
+
+def _tells_nodes_apart(codes: Codes) -> bool:
+    known = codes[codes >= 0]
+    return len(np.unique(known)) == len(known)

@@ -1,0 +1,135 @@
+"""Members placed one after the other where kube-scheduler would let each of them in, beside those placed before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.model import Pod
+from policies.placement.columns import Mask
+from policies.placement.relations import Relation, Relations, concerns, relations_of, telling
+from policies.placement.snapshot import Amounts, Counts, Snapshot
+
+
+@dataclass(slots=True)
+class _Standing:
+    """How one role stands: where it has room, where it is shut out, and what counts for its affinity and spread."""
+
+    relation: Relation
+    demand: Sequence[tuple[int, int]]
+    open: Mask
+    near: list[Counts]
+    some: bool
+    evenly: list[Counts]
+
+    def copy(self) -> _Standing:
+        near, evenly = [one.copy() for one in self.near], [one.copy() for one in self.evenly]
+        return _Standing(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
+
+    def allowed(self) -> Mask:
+        """The nodes where kube-scheduler's filters would let in a member now."""
+        found = self.open
+        if (near := self.relation.near) is not None and (self.some or not near.itself):
+            found = found & near.within(self.near)
+        for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
+            found = found & even.within(counts)
+        return found
+
+    def crowd(self) -> Counts | None:
+        """For each node how many pods count in its domains: the fewest are to be filled first."""
+        total: Counts | None = None
+        for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
+            here = counts[even.codes]
+            total = here if total is None else total + here
+        return total
+
+    def meet(self, role: int, row: int, room: bool) -> None:
+        """A member of that role has been placed there; ``room``: whether one of this role still fits beside it."""
+        if not room:
+            self.open[row] = False
+        for exclusion in self.relation.exclusions:
+            if exclusion.other == role and (code := exclusion.codes[row]) >= 0:
+                self.open &= exclusion.codes != code
+        if (near := self.relation.near) is not None and near.feeds[role]:
+            for codes, counts in zip(near.codes, self.near, strict=True):
+                if codes[row] >= 0:
+                    counts[codes[row]] += 1
+                    self.some = True
+        for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
+            if even.feeds[role] and even.counted[row]:
+                counts[even.codes[row]] += 1
+
+
+class Seating:
+    """The roles beside each other on all nodes. ``room``: for each role where its members may go as far as it matters
+    how many there are: a node without room is closed to it.
+    """
+
+    def __init__(self, relations: Relations, rooms: Sequence[Counts | None], snapshot: Snapshot) -> None:
+        self._left: Amounts = snapshot.free.copy()
+        self._roles: list[_Standing | None] = []
+        for relation, pod, room in zip(relations.of, relations.pods, rooms, strict=True):
+            demand = snapshot.demand(pod.requests)
+            if room is None or demand is None:
+                self._roles.append(None)
+                continue
+            near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
+            some = relation.near is not None and relation.near.some
+            evenly = [one.counts.copy() for one in relation.evenly]
+            self._roles.append(_Standing(relation, demand, (room > 0) & ~relation.closed, near, some, evenly))
+
+    def copy(self) -> Seating:
+        other = Seating.__new__(Seating)
+        other._left = self._left.copy()
+        other._roles = [None if one is None else one.copy() for one in self._roles]
+        return other
+
+    def allowed(self, role: int) -> Mask:
+        """Where one more member of the role may go."""
+        one = self._roles[role]
+        return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
+
+    def crowd(self, role: int) -> NDArray[np.int64] | None:
+        one = self._roles[role]
+        return None if one is None else one.crowd()
+
+    def seat(self, role: int, row: int) -> None:
+        """One more member of the role is there."""
+        placed = self._roles[role]
+        if placed is not None:
+            for line, amount in placed.demand:
+                self._left[line, row] -= amount
+        for one in self._roles:
+            if one is not None:
+                one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
+
+
+def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
+    """Whether kube-scheduler would let in these members of one gang on these nodes, one after the other, as far as it
+    depends on other pods. An order is looked for from the one given: whoever cannot be let in yet is tried again.
+    """
+    if not concerns((pod for pod, _ in seated), snapshot):
+        return True
+    tell = telling([pod for pod, _ in seated], snapshot)
+    parts: dict[object, int] = {}
+    pods: list[Pod] = []
+    for pod, _ in seated:
+        if parts.setdefault(tell(pod), len(pods)) == len(pods):
+            pods.append(pod)
+    everywhere = np.ones(len(snapshot.names), dtype=np.int64)
+    seating = Seating(relations_of(pods, snapshot), [everywhere] * len(pods), snapshot)
+    rest = [(parts[tell(pod)], snapshot.rows.get(node, -1)) for pod, node in seated]
+    while rest:
+        refused = []
+        for part, row in rest:
+            if row >= 0 and seating.allowed(part)[row]:
+                seating.seat(part, row)
+            else:
+                refused.append((part, row))
+        if len(refused) == len(rest):
+            return False
+        rest = refused
+    return True

@@ -1,0 +1,212 @@
+"""The pods that are on nodes or are promised one, by what other pods may demand of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from policies.model import Constraints, HostPort, Labels, Pod, Selection, Selector, Spread, Term
+from policies.model.constraints import NAMESPACE_NAME, selects
+from policies.placement.columns import Codes, Mask
+
+K = TypeVar("K", bound=Hashable)
+
+_ELSEWHERE = ""
+"""Stands for the namespaces that a term selects by their labels."""
+
+
+class Tenant(NamedTuple):
+    """A pod on a node. ``leaving``: it is being deleted."""
+
+    node: str
+    namespace: str
+    name: str
+    labels: Labels
+    constraints: Constraints
+    leaving: bool
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+Those = dict[Hashable, Tenant]
+"""Some tenants, by whose room it is."""
+
+
+class Tenants:
+    """Nothing is worked out before somebody asks: a pod that comes costs a few entries in dictionaries.
+
+    Selectors are answered from an index by label, made when the label's key is first asked for in a namespace. It is
+    kept up to date from then on, and forgotten with the last pod of the namespace.
+    """
+
+    def __init__(self) -> None:
+        self._all: Those = {}
+        self._in: dict[str, Those] = {}
+        self._taking: dict[Constraints, Those] = {}
+        self._averse: dict[str, dict[Constraints, Those]] = {}
+        self._indexes: dict[str, dict[str, dict[str, Those]]] = {}
+        self._about: dict[str, Mapping[str, str]] = {}
+
+    def put(self, owner: Hashable, pod: Pod, node: str) -> None:
+        """It is on that node now, in place of wherever it was."""
+        new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting)
+        if self._all.get(owner) == new:
+            return
+        self.drop(owner)
+        self._all[owner] = new
+        self._in.setdefault(new.namespace, {})[owner] = new
+        self._note(owner, new)
+        for key, index in self._indexes.get(new.namespace, {}).items():
+            for said, value in new.labels:
+                if said == key:
+                    index.setdefault(value, {})[owner] = new
+
+    def drop(self, owner: Hashable) -> None:
+        """It is on no node any more."""
+        old = self._all.pop(owner, None)
+        if old is None:
+            return
+        _forget(self._in, old.namespace, owner)
+        if old.constraints.ports:
+            _forget(self._taking, old.constraints, owner)
+        for namespace in _averse_in(old.constraints):
+            _forget(self._averse[namespace], old.constraints, owner)
+            if not self._averse[namespace]:
+                del self._averse[namespace]
+        if old.namespace not in self._in:
+            self._indexes.pop(old.namespace, None)
+        for key, index in self._indexes.get(old.namespace, {}).items():
+            for said, value in old.labels:
+                if said == key:
+                    _forget(index, value, owner)
+
+    def describe(self, namespace: str, labels: Mapping[str, str]) -> None:
+        """The labels of a namespace, beside the one that bears its name."""
+        self._about[namespace] = dict(labels)
+
+    def __iter__(self) -> Iterator[tuple[Hashable, Tenant]]:
+        return iter(self._all.items())
+
+    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
+        """Those that all of the terms mean."""
+        if not terms:
+            return []
+        first, *others = terms
+        names = [name for name in self._in if name in first.namespaces or self._selected(first.elsewhere, name)]
+        found = [tenant for name in names for tenant in self._labelled(name, first.selector)]
+        return [tenant for tenant in found if all(self.means(term, tenant) for term in others)]
+
+    def means(self, term: Term, pod: Pod | Tenant) -> bool:
+        return term.matches(pod.namespace, dict(pod.labels), self._labels_of(pod.namespace))
+
+    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
+        """Those that count for a topology spread constraint of a pod in that namespace."""
+        selected = self._labelled(namespace, spread.selector) if spread.selector else []
+        return [tenant for tenant in selected if not tenant.leaving]
+
+    def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
+        """The anti-affinity terms that mean the pod, and whose they are."""
+        labels, about = dict(pod.labels), self._labels_of(pod.namespace)
+        demanding = self._averse.get(pod.namespace, {}) | self._averse.get(_ELSEWHERE, {})
+        for constraints, those in demanding.items():
+            for term in constraints.anti_affinity:
+                if term.matches(pod.namespace, labels, about):
+                    yield term, list(those.values())
+
+    def repels(self, namespace: str) -> bool:
+        """Whether some of them may demand that a pod of the namespace stays away, whatever that pod says."""
+        return namespace in self._averse or _ELSEWHERE in self._averse
+
+    def averse_to(self, namespace: str) -> list[Selector]:
+        """What pods of the namespace may be kept away by."""
+        demanding = self._averse.get(namespace, {}) | self._averse.get(_ELSEWHERE, {})
+        return [term.selector for constraints in demanding for term in constraints.anti_affinity]
+
+    def taking(self, port: HostPort) -> list[Tenant]:
+        """Those that take a port which conflicts with this one."""
+        return [
+            tenant
+            for constraints, those in self._taking.items()
+            if any(port.conflicts(taken) for taken in constraints.ports)
+            for tenant in those.values()
+        ]
+
+    def validate(self) -> None:
+        """Make all indexes anew: those that were kept up to date must say the same."""
+        fresh = Tenants()
+        for owner, tenant in self._all.items():
+            fresh._in.setdefault(tenant.namespace, {})[owner] = tenant
+            fresh._note(owner, tenant)
+        kept, found = (self._in, self._taking, self._averse), (fresh._in, fresh._taking, fresh._averse)
+        assert kept == found, "the tenants are mixed up"  # noqa: S101
+        for name, indexes in self._indexes.items():
+            for key, index in indexes.items():
+                assert index == fresh._index(name, key), f"the index of {key} in {name} is stale"  # noqa: S101
+
+    def _note(self, owner: Hashable, tenant: Tenant) -> None:
+        if tenant.constraints.ports:
+            self._taking.setdefault(tenant.constraints, {})[owner] = tenant
+        for namespace in _averse_in(tenant.constraints):
+            self._averse.setdefault(namespace, {}).setdefault(tenant.constraints, {})[owner] = tenant
+
+    def _labelled(self, namespace: str, selector: Selector) -> list[Tenant]:
+        """Those of a namespace that the selector selects."""
+        if selector is None:
+            return []
+        those: Those = self._in.get(namespace, {})
+        one = next((one for one in selector if one.operator == "In"), None)
+        if one is not None:
+            index = self._index(namespace, one.key)
+            those = {owner: tenant for value in one.values for owner, tenant in index.get(value, {}).items()}
+        return [tenant for tenant in those.values() if selects(selector, dict(tenant.labels))]
+
+    def _index(self, namespace: str, key: str) -> dict[str, Those]:
+        """By the value of that label."""
+        known = self._indexes.get(namespace, {}).get(key)
+        if known is not None:
+            return known
+        index: dict[str, Those] = {}
+        there = self._in.get(namespace, {})
+        for owner, tenant in there.items():
+            for said, value in tenant.labels:
+                if said == key:
+                    index.setdefault(value, {})[owner] = tenant
+        if index:
+            # Anybody can write such keys into a pod, without end: nothing is kept of those that no pod has.
+            self._indexes.setdefault(namespace, {})[key] = index
+        return index
+
+    def _selected(self, elsewhere: Selector, namespace: str) -> bool:
+        return elsewhere is not None and selects(elsewhere, self._labels_of(namespace))
+
+    def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        return {NAMESPACE_NAME: namespace, **self._about.get(namespace, {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What a snapshot knows of the pods that are there, and of the nodes in their terms.
+
+    ``column(key)``: for each row the code of the label's value, -1 where the node has none. ``wanted(selection)``: the
+    nodes that the selector and the required affinity ask for, whatever their taints.
+    """
+
+    tenants: Tenants
+    column: Callable[[str], Codes]
+    wanted: Callable[[Selection], Mask]
+
+
+def _averse_in(constraints: Constraints) -> dict[str, None]:
+    """The namespaces of the pods that they may keep away."""
+    names = dict.fromkeys(name for term in constraints.anti_affinity for name in term.namespaces)
+    return names | dict.fromkeys(_ELSEWHERE for term in constraints.anti_affinity if term.elsewhere is not None)
+
+
+def _forget(index: dict[K, Those], key: K, owner: Hashable) -> None:
+    those = index.get(key)
+    if those is not None:
+        those.pop(owner, None)
+        if not those:
+            del index[key]

@@ -1,0 +1,131 @@
+"""kube-scheduler's filters for one pod and one node, read off its source, and a search through all orders and nodes.
+
+It shares nothing with the planner but the nouns: no arrays, no indexes, no counts that are kept up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from policies.model import Node, Pod, Requirement, Selector, Spread, Term
+from policies.placement.matching import admits
+
+There = list[tuple[Pod, Node]]
+"""The pods that are on nodes."""
+
+
+def lets_in(pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
+    """Whether kube-scheduler would find the node feasible for the pod beside those that are there."""
+    free = dict(node.allocatable)
+    for other, where in there:
+        if where.name == node.name:
+            for name, amount in other.requests:
+                free[name] = free.get(name, 0) - amount
+    return (
+        all(free.get(name, 0) >= amount for name, amount in pod.requests)
+        and admits(node, pod.selection)
+        and _has_free_ports(pod, node, there)
+        and _stays_apart(pod, node, there)
+        and _is_near(pod, node, there)
+        and all(_keeps_even(one, pod, node, nodes, there) for one in pod.constraints.spread)
+    )
+
+
+def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
+    """Whether there is any order and any choice of nodes in which all of them are let in."""
+    seen: set[frozenset[tuple[str, str]]] = set()
+
+    def go_on(rest: tuple[Pod, ...], now: There) -> bool:
+        known = frozenset((pod.uid, node.name) for pod, node in now)
+        if known in seen:
+            return False
+        seen.add(known)
+        if not rest:
+            return True
+        tried: list[Pod] = []
+        for at, pod in enumerate(rest):
+            if any(_alike(pod, other) for other in tried):
+                continue
+            tried.append(pod)
+            others = rest[:at] + rest[at + 1 :]
+            if any(lets_in(pod, node, nodes, now) and go_on(others, [*now, (pod, node)]) for node in nodes):
+                return True
+        return False
+
+    return go_on(tuple(pods), there)
+
+
+def _alike(pod: Pod, other: Pod) -> bool:
+    def what(one: Pod) -> object:
+        return one.requests, one.selection, one.labels, one.constraints
+
+    return what(pod) == what(other)
+
+
+def _has_free_ports(pod: Pod, node: Node, there: There) -> bool:
+    taken = [port for other, where in there if where.name == node.name for port in other.constraints.ports]
+    for port in pod.constraints.ports:
+        for other in taken:
+            same = (port.port, port.protocol) == (other.port, other.protocol)
+            if same and (port.address == other.address or "0.0.0.0" in (port.address, other.address)):  # noqa: S104
+                return False
+    return True
+
+
+def _stays_apart(pod: Pod, node: Node, there: There) -> bool:
+    for other, where in there:
+        mine = [term.key for term in pod.constraints.anti_affinity if _means(term, other)]
+        theirs = [term.key for term in other.constraints.anti_affinity if _means(term, pod)]
+        for key in mine + theirs:
+            if key in node.labels and node.labels[key] == where.labels.get(key):
+                return False
+    return True
+
+
+def _is_near(pod: Pod, node: Node, there: There) -> bool:
+    terms = pod.constraints.affinity
+    if any(term.key not in node.labels for term in terms):
+        return False
+    meant = [where for other, where in there if terms and all(_means(term, other) for term in terms)]
+    pairs = {(term.key, where.labels[term.key]) for where in meant for term in terms if term.key in where.labels}
+    if all((term.key, node.labels[term.key]) in pairs for term in terms):
+        return True
+    return not pairs and all(_means(term, pod) for term in terms)
+
+
+def _keeps_even(one: Spread, pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
+    if one.key not in node.labels:
+        return False
+    counts: dict[str, int] = {}
+    for where in nodes:
+        if any(other.key not in where.labels for other in pod.constraints.spread):
+            continue
+        if one.honors_affinity and not _is_asked_for(where, pod):
+            continue
+        if one.honors_taints and where.taints and not admits(where, pod.selection) and _is_asked_for(where, pod):
+            continue
+        counts.setdefault(where.labels[one.key], 0)
+        for other, place in there:
+            counting = bool(one.selector) and not other.deleting and other.namespace == pod.namespace
+            if place.name == where.name and counting and _selected(one.selector, other):
+                counts[where.labels[one.key]] += 1
+    least = min(counts.values()) if counts and len(counts) >= one.min_domains else 0
+    return counts.get(node.labels[one.key], 0) + _selected(one.selector, pod) - least <= one.max_skew
+
+
+def _is_asked_for(node: Node, pod: Pod) -> bool:
+    assert pod.selection.affinity is None
+    return all(node.labels.get(key) == value for key, value in pod.selection.node_selector)
+
+
+def _means(term: Term, pod: Pod) -> bool:
+    return pod.namespace in term.namespaces and _selected(term.selector, pod)
+
+
+def _selected(selector: Selector, pod: Pod) -> bool:
+    return selector is not None and all(_holds(one, dict(pod.labels)) for one in selector)
+
+
+def _holds(one: Requirement, labels: dict[str, str]) -> bool:
+    assert one.operator in ("In", "NotIn")
+    return (labels.get(one.key) in one.values) == (one.operator == "In")

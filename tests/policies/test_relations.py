@@ -1,0 +1,259 @@
+"""Gangs that demand something of each other or of the pods that are there: every plan is one that kube-scheduler lets
+in, pod by pod, and none is missed that an exhaustive search finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from policies.model import (
+    CLIQUE,
+    Constraints,
+    HostPort,
+    Node,
+    Pod,
+    Requirement,
+    Selection,
+    Selector,
+    Spread,
+    Taint,
+    Term,
+    Topology,
+)
+from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.snapshot import Snapshot
+from tests.builders import cluster, gang, node, single, snapshot
+from tests.policies.filters import can_start, lets_in
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+TRAIN: Selector = (Requirement("app", "In", ("train",)),)
+DATA: Selector = (Requirement("app", "In", ("data",)),)
+
+
+def term(key: str, selector: Selector = TRAIN) -> Term:
+    return Term(key, selector, ("default",))
+
+
+def members(size: int, *, gpus: int = 1, app: str = "train", **asked: Any) -> list[Pod]:
+    return gang(app, size, gpus=gpus, labels=(("app", app),), constraints=Constraints(**asked))
+
+
+def zones(text: str, gpus: int = 8) -> list[Node]:
+    """``zones("aab")``: three nodes, two in zone a and one in zone b; ``-`` for none."""
+    return [node(f"n{at}", gpus, labels={} if zone == "-" else {ZONE: zone}) for at, zone in enumerate(text)]
+
+
+def placed(pods: list[Pod], view: Snapshot, needed: int | None = None) -> list[str]:
+    found = place(pods, len(pods) if needed is None else needed, view)
+    assert isinstance(found, Placed), found
+    assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], view)
+    return list(found.nodes.values())
+
+
+def refused(pods: list[Pod], view: Snapshot) -> str:
+    found = place(pods, len(pods), view)
+    assert isinstance(found, Shortfall)
+    return found.explanation
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ports": (HostPort(29500),)},
+        {"anti_affinity": (term(HOST),)},
+        {"spread": (Spread(HOST, 1, TRAIN),)},
+    ],
+)
+def test_members_that_cannot_share_a_node_get_one_each(asked: dict[str, Any]) -> None:
+    view = snapshot(cluster("a: 4x8"))
+    assert sorted(placed(members(4, **asked), view)) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_a_spread_of_two_for_each_node_comes_in_rounds() -> None:
+    nodes = placed(members(8, spread=(Spread(HOST, 1, TRAIN),)), snapshot(cluster("a: 4x8")))
+    assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_a_port_that_a_pod_takes_closes_its_node() -> None:
+    view = snapshot(cluster("a: 3x8"), single("web", node="a-1", constraints=Constraints((HostPort(80),))))
+    assert sorted(placed(members(2, ports=(HostPort(80),)), view)) == ["a-0", "a-2"]
+    why = refused(members(3, ports=(HostPort(80),)), view)
+    assert "1 node: port 80 in use" in why
+    assert "2 left for 3 members with port 80 is taken by each of its members" in why
+
+
+def test_two_roles_with_one_port_share_no_node() -> None:
+    view = snapshot(cluster("a: 3x8"))
+    launcher = members(1, gpus=0, app="launcher", ports=(HostPort(80, "TCP", "10.0.0.1"),))
+    workers = members(2, ports=(HostPort(80),))
+    assert len(set(placed(launcher + workers, view))) == 3
+
+
+def test_anti_affinity_by_clique_puts_one_member_in_each() -> None:
+    view = snapshot(cluster("a: 2x8", "b: 2x8", "c: 1x8"))
+    nodes = placed(members(3, anti_affinity=(term(CLIQUE),)), view)
+    assert sorted(name[0] for name in nodes) == ["a", "b", "c"]
+    assert "anti-affinity among its members by nvidia.com/gpu.clique" in refused(
+        members(4, anti_affinity=(term(CLIQUE),)), view
+    )
+
+
+def test_anti_affinity_towards_pods_that_are_there_and_theirs() -> None:
+    data = single("db-0", node="n0", labels=(("app", "data"),))
+    assert set(placed(members(2, anti_affinity=(term(ZONE, DATA),)), snapshot(zones("aab"), data))) == {"n2"}
+    shy = replace(data, constraints=Constraints(anti_affinity=(term(ZONE),)))
+    assert set(placed(members(2), snapshot(zones("aab"), shy))) == {"n2"}
+    assert "2 nodes: anti-affinity of default/db-0" in refused(members(9, gpus=8), snapshot(zones("aab", 64), shy))
+
+
+def test_affinity_to_a_pod_that_is_there() -> None:
+    data = single("db-0", node="n2", labels=(("app", "data"),))
+    near = members(3, gpus=4, affinity=(term(ZONE, DATA),))
+    assert set(placed(near, snapshot(zones("aabb"), data))) == {"n2", "n3"}
+    assert "4 nodes: no pod near that its affinity asks for" in refused(near, snapshot(zones("aabb")))
+
+
+def test_members_with_affinity_to_each_other_find_the_domain_that_holds_them() -> None:
+    pods = members(3, gpus=8, affinity=(term(ZONE),))
+    assert set(placed(pods, snapshot(zones("aabbb")))) == {"n2", "n3", "n4"}
+    assert "affinity among its members by topology.kubernetes.io/zone" in refused(pods, snapshot(zones("aabb")))
+
+
+def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
+    launcher = members(1, gpus=0, app="launcher", affinity=(term(HOST),))
+    found = placed(launcher + members(2, gpus=8), snapshot(zones("ab")))
+    assert found[-1] in found[:-1]
+
+
+def test_a_spread_counts_domains_that_are_full() -> None:
+    busy = [single("busy", gpus=8, node="n2")]
+    pods = members(3, spread=(Spread(ZONE, 1, TRAIN),))
+    assert "maxSkew 1 among its members by topology.kubernetes.io/zone" in refused(pods, snapshot(zones("aab"), *busy))
+    assert len(placed(pods, snapshot(zones("aab")))) == 3
+
+
+def test_fewer_domains_than_min_domains_count_as_empty() -> None:
+    pods = members(3, spread=(Spread(ZONE, 1, TRAIN, min_domains=3),))
+    assert refused(pods, snapshot(zones("aabb")))
+    assert len(placed(pods, snapshot(zones("aabbc")))) == 3
+
+
+def test_a_tainted_domain_counts_unless_taints_are_honoured() -> None:
+    nodes = zones("ab")
+    nodes[1] = replace(nodes[1], taints=(Taint("dedicated", "x", "NoSchedule"),))
+    assert refused(members(2, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(nodes))
+    assert placed(members(2, spread=(Spread(ZONE, 1, TRAIN, honors_taints=True),)), snapshot(nodes)) == ["n0", "n0"]
+
+
+def test_a_domain_that_the_selector_leaves_out_counts_only_if_affinity_is_ignored() -> None:
+    picky = Selection(node_selector=((ZONE, "a"),))
+
+    def pods(*, honors: bool) -> list[Pod]:
+        asked = members(2, spread=(Spread(ZONE, 1, TRAIN, honors_affinity=honors),))
+        return [replace(pod, selection=picky) for pod in asked]
+
+    assert placed(pods(honors=True), snapshot(zones("ab"))) == ["n0", "n0"]
+    assert refused(pods(honors=False), snapshot(zones("ab")))
+
+
+def test_pods_that_are_being_deleted_count_for_no_spread() -> None:
+    leaving = single("old", node="n0", labels=(("app", "train"),), deleting=True)
+    pods = members(1, spread=(Spread(ZONE, 1, TRAIN),))
+    there = replace(leaving, deleting=False)
+    assert placed(pods, snapshot(zones("a-"), leaving)) == ["n0"]
+    assert placed(pods, snapshot(zones("ab"), there)) == ["n1"]
+
+
+def test_the_nearest_clique_holds_members_with_a_port_each() -> None:
+    view = snapshot(cluster("a: 2x8", "b: 4x8", "c: 8x8"))
+    assert sorted(placed(members(4, ports=(HostPort(80),)), view)) == ["b-0", "b-1", "b-2", "b-3"]
+
+
+def test_a_required_level_and_anti_affinity_hold_together() -> None:
+    pods = [replace(pod, topology=Topology("clique")) for pod in members(3, anti_affinity=(term(HOST),))]
+    assert sorted(placed(pods, snapshot(cluster("a: 2x64", "b: 3x8")))) == ["b-0", "b-1", "b-2"]
+    assert refused(pods, snapshot(cluster("a: 2x64", "b: 2x8")))
+
+
+def test_slices_and_ports_hold_together() -> None:
+    sliced = Topology(slice_size=2, slice_level="clique")
+    pods = [replace(pod, topology=sliced) for pod in members(4, ports=(HostPort(80),))]
+    nodes = placed(pods, snapshot(cluster("a: 3x8", "b: 3x8")))
+    assert [nodes[0][0], nodes[2][0]] == [nodes[1][0], nodes[3][0]]
+    assert len(set(nodes)) == 4
+
+
+def test_an_elastic_gang_gets_as_many_as_its_constraints_let_in() -> None:
+    assert len(placed(members(6, ports=(HostPort(80),)), snapshot(cluster("a: 4x8")), needed=2)) == 4
+    assert len(placed(members(9, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(zones("ab", 3)), needed=2)) == 6
+
+
+def test_a_plan_that_another_pod_has_overtaken_fits_no_more() -> None:
+    pods = members(2, ports=(HostPort(80),))
+    plan = {pods[0].uid: "a-0", pods[1].uid: "a-1"}
+    nodes = cluster("a: 2x8")
+    assert fits(plan, pods, snapshot(nodes))
+    assert not fits(plan, pods, snapshot(nodes, single("web", node="a-1", constraints=pods[0].constraints)))
+    assert not fits({pod.uid: "a-0" for pod in pods}, pods, snapshot(nodes))
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
+    chance = Random(seed)
+    nodes, there = _nodes(chance), list[tuple[Pod, Node]]()
+    for number in range(chance.randint(0, 3)):
+        pod, where = _pod(chance, f"there-{number}"), chance.choice(nodes)
+        if lets_in(pod, where, nodes, there):
+            there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
+    shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 1, 2]))]
+    pods = [
+        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, owner=shape.name)
+        for shape in shapes
+        for at in range(chance.randint(1, 4 // len(shapes)))
+    ]
+    found = place(pods, len(pods), snapshot(nodes, *(pod for pod, _ in there)))
+    if isinstance(found, Shortfall):
+        assert not can_start(pods, nodes, there), found.explanation
+        return
+    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
+    assert set(found.nodes) == set(by_uid)
+    for uid, name in found.nodes.items():
+        assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
+        there.append((by_uid[uid], by_name[name]))
+
+
+def _nodes(chance: Random) -> list[Node]:
+    nodes = []
+    for number in range(chance.randint(1, 5)):
+        labels = {ZONE: chance.choice("abc")} if chance.random() < 0.9 else {}
+        taints = (Taint("dedicated", "x", "NoSchedule"),) if chance.random() < 0.15 else ()
+        nodes.append(node(f"n{number}", chance.choice([1, 2, 4]), labels=labels, taints=taints))
+    return nodes
+
+
+def _pod(chance: Random, name: str) -> Pod:
+    labels = (("app", chance.choice(["train", "data"])),)
+    selection = Selection(node_selector=((ZONE, chance.choice("ab")),)) if chance.random() < 0.15 else Selection()
+    return single(name, gpus=chance.choice([0, 1, 2]), labels=labels, selection=selection, constraints=_asked(chance))
+
+
+def _asked(chance: Random) -> Constraints:
+    def some(likely: float) -> bool:
+        return chance.random() < likely
+
+    def selector() -> Selector:
+        return chance.choice([TRAIN, DATA, TRAIN, DATA, (Requirement("app", "NotIn", ("data",)),), (), None])
+
+    def terms(likely: float) -> tuple[Term, ...]:
+        return tuple(term(key, selector()) for key in (HOST, ZONE) if some(likely))
+
+    spread = tuple(
+        Spread(key, chance.choice([1, 1, 2]), selector(), chance.choice([1, 1, 2, 3]), some(0.7), some(0.3))
+        for key in (HOST, ZONE)
+        if some(0.2)
+    )
+    ports = tuple(HostPort(80, "TCP", chance.choice(["0.0.0.0", "10.0.0.1"])) for _ in range(some(0.15)))  # noqa: S104
+    return Constraints(ports, terms(0.15), terms(0.15), spread)
