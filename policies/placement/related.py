@@ -22,8 +22,9 @@ _SMALL = 20_000
 """More orders than one are tried where the members, times the nodes, are no more. Each costs a copy of all arrays."""
 _TRIES = 1500
 """So many members are seated in that search; then the best that was found counts."""
-_ROW, _ROOM, _CROWD, _PLACE = 0, 31, 40, 52
-"""Where each part of a preference begins, in bits: the lowest one counts least."""
+_ROOM, _CROWD, _PLACE = 31, 40, 52
+"""Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
+_CLOSED = np.iinfo(np.int64).max
 
 Seats = list[tuple[int, int]]
 """Which role has a member on which row, in an order in which kube-scheduler lets one in after the other."""
@@ -56,17 +57,19 @@ def fill_related(
 
 @dataclass(slots=True)
 class _Progress:
-    """Where the gang stands: who sits where, and the domain of the slice that each role has begun."""
+    """Where the gang stands: who sits where, which nodes each role prefers now, and the domain of the slice that it has
+    begun.
+    """
 
     seating: Seating
     seats: Seats = field(default_factory=list)
     seated: list[int] = field(default_factory=list)
-    used: list[Mask] = field(default_factory=list)
+    keys: list[NDArray[np.int64]] = field(default_factory=list)
     slices: list[int] = field(default_factory=list)
 
     def copy(self) -> _Progress:
-        used = [one.copy() for one in self.used]
-        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), used, list(self.slices))
+        keys = [one.copy() for one in self.keys]
+        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, list(self.slices))
 
 
 class _Table:
@@ -75,50 +78,55 @@ class _Table:
     def __init__(
         self, roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
     ) -> None:
-        self._roles, self._snapshot, self._relations = roles, snapshot, relations
+        self._roles = roles
         self.count = sum(role.count for role in roles)
         place = np.full(len(snapshot.names), -1, dtype=np.int64)
         for at, domain in reversed(list(enumerate(choice))):
             place[domain.rows] = min(at, (1 << 10) - 1)
-        self._place = place
-        anchored: int | None = None
-        self._open: list[Mask] = []
-        self._preference: list[NDArray[np.int64]] = []
-        everywhere = np.arange(len(snapshot.names))
-        for role in roles:
-            inside = (role.room > 0) & (place >= 0)
+        inside = [(role.room > 0) & (place >= 0) for role in roles]
+        home: int | None = None
+        for role, mask in zip(roles, inside, strict=True):
             if role.rules.required is not None:
                 codes = snapshot.levels[role.rules.required].codes
-                anchored = anchor(codes, choice[0].rows, role.room) if anchored is None else anchored
-                inside &= codes == codes[anchored]
-            self._open.append(inside)
-            poor = 100 - scoring.score(role.pods[0], everywhere, snapshot)
-            alike = np.minimum(poor, 100) * len(snapshot.names) + snapshot.rank
-            self._preference.append(
-                (np.maximum(place, 0) << _PLACE) + ((255 - np.minimum(role.room, 255)) << _ROOM) + (alike << _ROW)
-            )
+                home = anchor(codes, choice[0].rows, role.room) if home is None else home
+                mask &= codes == codes[home]
+        # From here on only the nodes count that are open to any of them.
+        rows = np.logical_or.reduce(inside).nonzero()[0]
+        self._names = [snapshot.names[row] for row in rows.tolist()]
+        self._place, self._rank = place[rows], snapshot.rank[rows]
+        self._relations, self._free = relations.on(rows), snapshot.free[:, rows]
+        self._rooms = [np.where(mask, role.room, 0)[rows] for role, mask in zip(roles, inside, strict=True)]
+        self._open = [room > 0 for room in self._rooms]
+        self._slices = [snapshot.levels[role.rules.slice_level].codes[rows] for role in roles]
+        self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
+        self._preference: list[NDArray[np.int64]] = []
+        for role in roles:
+            poor = 100 - scoring.score(role.pods[0], rows, snapshot)
+            alike = np.minimum(poor, 100) * len(snapshot.names) + self._rank
+            spare = 255 - np.minimum(role.room[rows], 255)
+            self._preference.append((self._place << _PLACE) + (spare << _ROOM) + alike)
 
     def starts(self) -> Iterator[_Progress]:
         """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest."""
         for number, role in enumerate(self._roles):
             near = self._relations.of[role.part].near
             if near is not None and near.itself and not near.some:
-                yield from (self._start(number, home) for home in _homes(near.codes, self._room(number), role.count))
+                yield from (self._start(number, home) for home in _homes(near.codes, self._rooms[number], role.count))
                 return
         yield self._start()
 
     def greedy(self, now: _Progress) -> Steps[Seats]:
         """Each member on the node that is best at that moment."""
-        while (option := next(self._options(now, 1), None)) is not None:
+        while (option := next(self._options(now, best=True), None)) is not None:
             self._seat(now, *option)
-            yield 10 + len(self._place) // 100
+            yield 10 + len(self._names) // 100
         return self._whole(now)
 
     def search(self) -> Steps[Seats]:
         """The first way to seat all, else the one that seats the most of those that were tried."""
         best: Seats = []
         seen: set[bytes] = set()
-        stack = [(start, self._options(start, len(self._place))) for start in [self._start()]]
+        stack = [(start, self._options(start)) for start in [self._start()]]
         for _ in range(_TRIES):
             while stack and (option := next(stack[-1][1], None)) is None:
                 stack.pop()
@@ -126,81 +134,69 @@ class _Table:
                 break
             now = stack[-1][0].copy()
             self._seat(now, *option)  # type: ignore[misc]
-            yield 10 + len(self._place) // 100
+            yield 10 + len(self._names) // 100
             if (known := self._key(now)) in seen:
                 continue
             seen.add(known)
             best = max(best, self._whole(now), key=len)
             if len(best) == self.count:
                 break
-            stack.append((now, self._options(now, len(self._place))))
+            stack.append((now, self._options(now)))
         return best
 
     def named(self, seats: Seats) -> dict[str, str]:
         """A node for each member. Where any order is as good, members that follow each other sit side by side."""
         if all(one.near is None and not one.evenly for one in self._relations.of):
-            seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._snapshot.rank[one[1]]))
+            seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
         pods = [iter(role.pods) for role in self._roles]
-        return {next(pods[number]).uid: self._snapshot.names[row] for number, row in seats}
+        return {next(pods[number]).uid: self._names[row] for number, row in seats}
 
     def _start(self, number: int = -1, home: Mask | None = None) -> _Progress:
         """Nobody sits. ``home``: where the members of that role have to go."""
-        count, rooms = len(self._snapshot.names), self._rooms()
-        used = [np.zeros(count, dtype=np.bool_) for _ in self._roles]
-        if home is not None:
-            rooms[self._roles[number].part] = np.where(home, self._room(number), 0)
-        seating = Seating(self._relations, rooms, self._snapshot)
-        return _Progress(seating, [], [0] * len(self._roles), used, [-1] * len(self._roles))
-
-    def _rooms(self) -> list[Counts | None]:
-        """By the numbers of the relations; None for a role that is not to be placed."""
         rooms: list[Counts | None] = [None] * len(self._relations.of)
-        for number, role in enumerate(self._roles):
-            here, known = self._room(number), rooms[role.part]
+        for role, here in zip(self._roles, self._rooms, strict=True):
+            known = rooms[role.part]
             rooms[role.part] = here if known is None else np.maximum(known, here)
-        return rooms
+        if home is not None:
+            rooms[self._roles[number].part] = np.where(home, self._rooms[number], 0)
+        keys = [one.copy() for one in self._preference]
+        seating = Seating(self._relations, rooms, self._free, self._demands)
+        return _Progress(seating, [], [0] * len(self._roles), keys, [-1] * len(self._roles))
 
-    def _room(self, number: int) -> Counts:
-        return np.where(self._open[number], self._roles[number].room, 0)
-
-    def _options(self, now: _Progress, most: int) -> Iterator[tuple[int, int]]:
-        """Who may be seated next and where, the best first; so many nodes for each role."""
+    def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
+        """Who may be seated next and where, the best first; or only the best one for each role."""
         for number, role in enumerate(self._roles):
             if now.seated[number] == role.count:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
             if role.rules.slice_size:
                 mask &= self._for_slice(now, number, mask)
-            rows = mask.nonzero()[0]
-            if not len(rows):
-                continue
-            keys = np.where(now.used[number], 0, self._preference[number])[rows]
-            keys += (np.maximum(self._place[rows], 0) << _PLACE) * now.used[number][rows]
-            if (crowd := now.seating.crowd(role.part)) is not None:
-                keys += np.minimum(crowd[rows], (1 << 11) - 1) << _CROWD
-            if most == 1:
-                yield number, int(rows[keys.argmin()])
+            keys, crowd = now.keys[number], now.seating.crowd(role.part)
+            keys = np.where(mask, keys if crowd is None else keys + (crowd << _CROWD), _CLOSED)
+            if best:
+                row = int(keys.argmin())
+                yield from [(number, row)] if mask[row] else ()
             else:
-                yield from ((number, row) for row in rows[np.argsort(keys)[:most]].tolist())
+                yield from ((number, row) for row in np.argsort(keys)[: int(mask.sum())].tolist())
 
     def _for_slice(self, now: _Progress, number: int, mask: Mask) -> Mask:
         """The domain of the slice that is begun, else those that have room for a whole one."""
-        role = self._roles[number]
-        level = self._snapshot.levels[role.rules.slice_level]
+        codes = self._slices[number]
         if now.slices[number] >= 0:
-            return np.asarray(level.codes == now.slices[number], dtype=np.bool_)
-        enough = level.tally(np.where(mask, role.room, 0))[0] >= role.rules.slice_size
-        return np.append(enough, False)[level.codes]
+            return np.asarray(codes == now.slices[number], dtype=np.bool_)
+        sums = np.bincount(codes + 1, np.where(mask, self._rooms[number], 0))
+        sums[0] = 0
+        return np.asarray((sums >= self._roles[number].rules.slice_size)[codes + 1], dtype=np.bool_)
 
     def _seat(self, now: _Progress, number: int, row: int) -> None:
         role = self._roles[number]
         now.seating.seat(role.part, row)
         now.seats.append((number, row))
-        now.used[number][row] = True
+        now.keys[number][row] = self._place[row] << _PLACE
         now.seated[number] += 1
         if (size := role.rules.slice_size) > 0:
             begun = now.seated[number] % size
-            now.slices[number] = int(self._snapshot.levels[role.rules.slice_level].codes[row]) if begun else -1
+            now.slices[number] = int(self._slices[number][row]) if begun else -1
 
     def _whole(self, now: _Progress) -> Seats:
         """What is seated before the first slice that is not whole was begun: so much kube-scheduler lets in."""
@@ -214,7 +210,7 @@ class _Table:
 
     def _key(self, now: _Progress) -> bytes:
         """The same for the same members on the same nodes, whatever the order."""
-        where = np.sort(np.array([number * len(self._place) + row for number, row in now.seats], dtype=np.int64))
+        where = np.sort(np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64))
         return where.tobytes() + bytes(str(now.slices), "ascii")
 
 

@@ -6,16 +6,15 @@ A gang of which no pod demands anything, and that no pod keeps away, has no rela
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policies.model import UNCONSTRAINED, Pod, Selector, Spread, Term
 from policies.model.constraints import selects
 from policies.placement.columns import Codes, Mask
-from policies.placement.snapshot import Counts, Snapshot
+from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.tenants import Tenant
 
 
@@ -49,6 +48,9 @@ class Near:
     some: bool
     itself: bool
 
+    def on(self, rows: Rows) -> Near:
+        return replace(self, codes=tuple(codes[rows] for codes in self.codes))
+
     def within(self, counts: Sequence[Counts]) -> Mask:
         """The nodes in a domain of each term that has such a pod."""
         found = np.ones(len(self.codes[0]), dtype=np.bool_)
@@ -67,9 +69,12 @@ class Evenly:
     codes: Codes
     counts: Counts
     counted: Mask
-    domains: NDArray[np.intp]
+    domains: Rows
     itself: int
     feeds: tuple[bool, ...]
+
+    def on(self, rows: Rows) -> Evenly:
+        return replace(self, codes=self.codes[rows], counted=self.counted[rows])
 
     def least(self, counts: Counts) -> int:
         """How many pods the domain with the fewest has, as kube-scheduler takes it."""
@@ -93,6 +98,12 @@ class Relation:
     near: Near | None
     evenly: tuple[Evenly, ...]
 
+    def on(self, rows: Rows) -> Relation:
+        near = None if self.near is None else self.near.on(rows)
+        exclusions = tuple(one._replace(codes=one.codes[rows]) for one in self.exclusions)
+        evenly = tuple(one.on(rows) for one in self.evenly)
+        return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=evenly)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
@@ -101,13 +112,14 @@ class Relations:
 
     pods: tuple[Pod, ...]
     of: tuple[Relation, ...]
-    alone: bool = field(init=False)
+    alone: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alone", all(_alone(number, one) for number, one in enumerate(self.of)))
+    def on(self, rows: Rows) -> Relations:
+        """The same over some of the nodes; the counts of domains stay those of all."""
+        return replace(self, of=tuple(one.on(rows) for one in self.of))
 
-    def caps(self, number: int, room: Counts) -> Counts:
-        """The room of a role, as its own demands alone leave it: an upper bound."""
+    def caps(self, number: int, room: Counts, count: int) -> Counts:
+        """The room for so many members of a role, as its own demands alone leave it: an upper bound."""
         one = self.of[number]
         room = np.where(one.closed, 0, room)
         for exclusion in one.exclusions:
@@ -115,7 +127,7 @@ class Relations:
                 room = np.where(exclusion.codes >= 0, np.minimum(room, 1), room)
         for even in one.evenly:
             if even.itself and sum(even.feeds) == 1:
-                room = np.minimum(room, _evened(even, room)[even.codes])
+                room = np.minimum(room, _evened(even, room, count)[even.codes])
         return room
 
 
@@ -143,7 +155,8 @@ def telling(pods: Sequence[Pod], snapshot: Snapshot) -> Callable[[Pod], tuple[ob
 
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     """Of the roles that these pods stand for, one each."""
-    return Relations(tuple(pods), tuple(_relation(number, pods, snapshot) for number in range(len(pods))))
+    found = tuple(_relation(number, pods, snapshot) for number in range(len(pods)))
+    return Relations(tuple(pods), found, all(_alone(number, one) for number, one in enumerate(found)))
 
 
 def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
@@ -223,19 +236,25 @@ def _evenly(spread: Spread, number: int, pods: Sequence[Pod], snapshot: Snapshot
         codes,
         _tally(codes, rows[counted[rows]]),
         counted,
-        np.unique(codes[counted]),
+        _tally(codes, counted.nonzero()[0]).nonzero()[0],
         int(selects(spread.selector, dict(pod.labels))),
         feeds,
     )
 
 
-def _evened(even: Evenly, room: Counts) -> Counts:
-    """How many members each domain can take at most: the fewest are where a domain is full."""
+def _evened(even: Evenly, room: Counts, count: int) -> Counts:
+    """How many of so many members each domain can take at most: the fewest are where a domain is full, or where all
+    members stand evenly.
+    """
     inside = np.bincount(even.codes + 1, np.where(even.counted, room, 0), len(even.counts) + 1)[1:].astype(np.int64)
-    return np.maximum(even.spread.max_skew + even.least(even.counts + inside) - even.counts, 0)
+    least = even.least(even.counts + inside)
+    if len(even.domains):
+        lowest = np.cumsum(np.sort(even.counts[even.domains]))
+        least = min(least, int(((lowest + count) // np.arange(1, len(lowest) + 1)).min()))
+    return np.maximum(even.spread.max_skew + least - even.counts, 0)
 
 
-def _tally(codes: Codes, rows: NDArray[np.intp]) -> Counts:
+def _tally(codes: Codes, rows: Rows) -> Counts:
     """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
     here = codes[rows]
     return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
@@ -250,7 +269,7 @@ def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
     return np.asarray(taken[codes], dtype=np.bool_)
 
 
-def _rows(tenants: Iterable[Tenant], snapshot: Snapshot) -> NDArray[np.intp]:
+def _rows(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
     found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
     return np.array([row for row in found if row >= 0], dtype=np.intp)
 
@@ -267,5 +286,4 @@ def _alone(number: int, one: Relation) -> bool:
 
 
 def _tells_nodes_apart(codes: Codes) -> bool:
-    known = codes[codes >= 0]
-    return len(np.unique(known)) == len(known)
+    return int(_tally(codes, np.arange(len(codes))).max(initial=0)) <= 1

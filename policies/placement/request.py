@@ -84,7 +84,7 @@ def roles_of(
         room = snapshot.room(pods[0].requests, pods[0].selection)
         room[closed] = 0
         if relations is not None:
-            room = relations.caps(part, room)
+            room = relations.caps(part, room, len(pods))
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
             sliced = Role(tuple(pods), room, rules, home, relations, part)

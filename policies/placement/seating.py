@@ -13,13 +13,19 @@ from policies.placement.columns import Mask
 from policies.placement.relations import Relation, Relations, concerns, relations_of, telling
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 
+_CROWDED = 127
+"""More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
+
+Demand = Sequence[tuple[int, int]]
+"""Lines of the amounts, and how much of each one member takes."""
+
 
 @dataclass(slots=True)
 class _Standing:
     """How one role stands: where it has room, where it is shut out, and what counts for its affinity and spread."""
 
     relation: Relation
-    demand: Sequence[tuple[int, int]]
+    demand: Demand
     open: Mask
     near: list[Counts]
     some: bool
@@ -42,7 +48,7 @@ class _Standing:
         """For each node how many pods count in its domains: the fewest are to be filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            here = counts[even.codes]
+            here = np.minimum(counts, _CROWDED)[even.codes]
             total = here if total is None else total + here
         return total
 
@@ -64,15 +70,16 @@ class _Standing:
 
 
 class Seating:
-    """The roles beside each other on all nodes. ``room``: for each role where its members may go as far as it matters
-    how many there are: a node without room is closed to it.
+    """The roles beside each other on some nodes, of which ``free`` has the amounts. A node without any of a role's room
+    is closed to it; None for a role that is not to be seated.
     """
 
-    def __init__(self, relations: Relations, rooms: Sequence[Counts | None], snapshot: Snapshot) -> None:
-        self._left: Amounts = snapshot.free.copy()
+    def __init__(
+        self, relations: Relations, rooms: Sequence[Counts | None], free: Amounts, demands: Sequence[Demand | None]
+    ) -> None:
+        self._left: Amounts = free.copy()
         self._roles: list[_Standing | None] = []
-        for relation, pod, room in zip(relations.of, relations.pods, rooms, strict=True):
-            demand = snapshot.demand(pod.requests)
+        for relation, demand, room in zip(relations.of, demands, rooms, strict=True):
             if room is None or demand is None:
                 self._roles.append(None)
                 continue
@@ -120,7 +127,8 @@ def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
         if parts.setdefault(tell(pod), len(pods)) == len(pods):
             pods.append(pod)
     everywhere = np.ones(len(snapshot.names), dtype=np.int64)
-    seating = Seating(relations_of(pods, snapshot), [everywhere] * len(pods), snapshot)
+    demands = [snapshot.demand(pod.requests) for pod in pods]
+    seating = Seating(relations_of(pods, snapshot), [everywhere] * len(pods), snapshot.free, demands)
     rest = [(parts[tell(pod)], snapshot.rows.get(node, -1)) for pod, node in seated]
     while rest:
         refused = []
