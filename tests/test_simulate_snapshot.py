@@ -159,6 +159,24 @@ def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path)
     assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
 
 
+def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack", **{"corp.example/row": f"row{number // 2}"}) for number in range(4)]
+    near = {"topologyKey": "corp.example/row", "labelSelector": {"matchLabels": {"corp.example/app": "vision"}}}
+    near["namespaces"] = ["team-vision"]
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    pods = [pod("data", 0, 1, gpus=1, node="gpu-2"), pod("train", 0, 1, gpus=8, affinity=affinity)]
+    pods[0]["metadata"]["labels"]["corp.example/app"] = "vision"
+    pods[1]["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80, "hostIP": "10.1.2.3"}]
+    file = taken(nodes, pods)
+    _, (named,) = simulate(tmp_path, file)
+    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-3"}
+    file = anonymise(file)
+    for word in ("corp", "vision", "row", "10.1.2.3", "hush"):
+        assert word not in encode(file).decode(), word
+    _, (nameless,) = simulate(tmp_path, file)
+    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-4"]]
+
+
 def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
     nodes = [node(f"gpu-{number}", f"clique-{number}", **{"corp.example/row": "one"}) for number in range(2)]
     pods = [pod("wide", index, 2) for index in range(2)]

@@ -54,6 +54,20 @@ def labels_of(meta: Meta) -> Labels:
     return tuple(sorted(map(_pair, (meta.labels or {}).items())))
 
 
+def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
+    """The keys of the labels by which these pods select others."""
+    keys: set[str] = set()
+    for spec in specs:
+        affinity = spec.affinity
+        terms = (*_required(affinity.pod_affinity if affinity else None),)
+        terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
+        said = [one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ()))]
+        keys |= {one.key for selector in said for one in _selector(selector) or ()}
+        keys.update(key for one in spec.topology_spread_constraints or () for key in one.match_label_keys or ())
+        keys.update(key for one in terms for key in (*(one.match_label_keys or ()), *(one.mismatch_label_keys or ())))
+    return frozenset(keys)
+
+
 @lru_cache(maxsize=16384)
 def _pair(pair: tuple[str, str]) -> tuple[str, str]:
     return pair

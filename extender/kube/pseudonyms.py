@@ -13,8 +13,9 @@ import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
-from extender.kube.snapshot import ClusterFile
+from extender.kube.snapshot import READ, ClusterFile
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
 
 Say = Callable[[str, str], str]
@@ -30,9 +31,17 @@ _KINDS = {
     "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "spec.nodeName": "node",
     "status.nominatedNodeName": "node", "persistentVolumeClaim.claimName": "claim", "schedulingGates.name": "key",
     "taints.key": "key", "taints.value": "value", "tolerations.key": "key", "tolerations.value": "value",
+    "ports.hostIP": "address",
     "matchExpressions.key": "key", "matchExpressions.values": "value", "matchFields.values": "node",
 }  # fmt: skip
 """The end of a text's path -> what it names."""
+_KINDS |= {
+    f"{where}.{field}": kind
+    for where in ("requiredDuringSchedulingIgnoredDuringExecution", "topologySpreadConstraints")
+    for field, kind in [
+        ("topologyKey", "key"), ("matchLabelKeys", "key"), ("mismatchLabelKeys", "key"), ("namespaces", "namespace"),
+    ]
+}  # fmt: skip
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
 _MARKS = dict.fromkeys((POD_GROUP, COSCHEDULING_POD_GROUP), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
@@ -68,7 +77,7 @@ def _but(say: Say, kept: Collection[str]) -> Say:
     """``say``, but for text that identifies nothing."""
 
     def told(kind: str, text: str) -> str:
-        if not text or (kind == "key" and (text in kept or _is_known(text))):
+        if not text or text == ANY_ADDRESS or (kind == "key" and (text in kept or _is_known(text))):
             return text
         return text if kind == "value" and _HARMLESS.fullmatch(text) else say(kind, text)
 
@@ -91,10 +100,14 @@ def _part(tree: Any, path: str, say: Say) -> Any:
     if isinstance(tree, dict):
         if path.endswith(_AMOUNTS):
             return {say("key", name): amount for name, amount in tree.items()}
-        if path in _LABELS:
+        if path in _LABELS or path.endswith(".matchLabels"):
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
-            return {key: say(_MARKS[key], value) if key in _MARKS else value for key, value in tree.items()}
+            known = {
+                key: say(_MARKS[key], value) if key in _MARKS else value for key, value in tree.items() if key in READ
+            }
+            others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
+            return known | others
         return {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
     if path.endswith(".conditions.message"):
         return None

@@ -7,7 +7,7 @@ that name gangs are not even decoded, or left out here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from extender.core.events import ClaimSeen
 from extender.core.stamps import STAMPED
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
+from extender.kube.constraints import selected_keys
 from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.numbering import NUMBERS
@@ -38,8 +39,9 @@ from policies.model import Node, Pod, PodGroup
 
 _NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)
 _TOPOLOGY = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-_READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
-"""Every annotation or label of a pod or a PodGroup that a decision reads; no other one is written."""
+READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
+"""Every annotation or label of a pod or a PodGroup that a decision reads. No other one is written, but for labels that
+some pod selects others by."""
 _BOUND = "bound"
 
 ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject)
@@ -97,10 +99,12 @@ def reduced(
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
+    pods = list(pods)
+    keys = selected_keys(one.spec for one in pods if one.spec is not None)
     return ClusterFile(
         taken=taken,
         nodes=[_node(one) for one in nodes],
-        pods=[_pod(one) for one in pods],
+        pods=[_pod(one, keys) for one in pods],
         pod_groups=[GroupObject(_reduced(one.metadata or Meta()), one.spec) for one in groups],
         claims=[_claim(one) for one in claims],
     )
@@ -153,12 +157,17 @@ def _node(node: NodeObject) -> NodeObject:
     return node
 
 
-def _pod(pod: PodObject) -> PodObject:
+def _pod(pod: PodObject, selected: Collection[str]) -> PodObject:
+    """With the labels that some pod selects others by."""
     meta = pod.metadata or Meta()
     pod.metadata = _reduced(meta)
+    labels = {key: value for key, value in (meta.labels or {}).items() if key in selected}
+    pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None
     pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
     if pod.spec is not None:
         pod.spec.volumes = [found for one in pod.spec.volumes or () if (found := _volume(meta, one))] or None
+        for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+            container.ports = [one for one in container.ports or () if one.host_port or pod.spec.host_network] or None
     if pod.status is not None:
         conditions = [one for one in pod.status.conditions or () if one.type == "PodScheduled"]
         pod.status.conditions = conditions or None
@@ -185,7 +194,7 @@ def _reduced(meta: Meta) -> Meta:
 
 
 def _read_by_us(said: Mapping[str, str] | None) -> dict[str, str] | None:
-    return {key: value for key, value in (said or {}).items() if key in _READ} or None
+    return {key: value for key, value in (said or {}).items() if key in READ} or None
 
 
 def _volume(pod: Meta, volume: Volume) -> Volume | None:

@@ -111,7 +111,10 @@ class _Table:
         for number, role in enumerate(self._roles):
             near = self._relations.of[role.part].near
             if near is not None and near.itself and not near.some:
-                yield from (self._start(number, home) for home in _homes(near.codes, self._rooms[number], role.count))
+                yield from (
+                    self._start(number, home)
+                    for home in _homes(near.codes, self._rank, self._rooms[number], role.count)
+                )
                 return
         yield self._start()
 
@@ -222,13 +225,18 @@ def anchor(codes: Codes, rows: Rows, room: Counts) -> int:
     return int(rows[best[0]]) if len(best) else 0
 
 
-def _homes(codes: Sequence[Codes], room: Counts, want: int) -> list[Mask]:
-    """Masks of the places that are in one domain of each of these columns: those that hold so many, the tightest first,
-    then the roomiest.
+def _homes(codes: Sequence[Codes], rank: Rows, room: Counts, want: int) -> list[Mask]:
+    """Masks of the places that are in one domain of each of these columns: those that hold so many, the tightest first;
+    the roomiest where none does.
     """
     stacked = np.stack(codes)
     _, combined = np.unique(stacked, axis=1, return_inverse=True)
     combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
     sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
-    order = np.lexsort((np.where(sums >= want, sums, -sums), sums < want))
-    return [combined == place for place in order[:_HOMES].tolist() if sums[place]]
+    first = np.full(len(sums) + 1, len(rank))
+    np.minimum.at(first, combined + 1, rank)
+    holding = (sums >= want).nonzero()[0]
+    if not len(holding):
+        holding = (sums == sums.max(initial=1)).nonzero()[0]
+    chosen = holding[np.lexsort((first[1:][holding], sums[holding]))][:_HOMES]
+    return [combined == place for place in chosen.tolist()]
