@@ -14,6 +14,7 @@ from policies.model import GroupKey, Node, Pod, Requests, Selection, SlotKey
 from policies.model.levels import LevelKey
 from policies.placement.matching import admits
 from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Tenants
 
 
 class SlotOf(NamedTuple):
@@ -73,6 +74,11 @@ class Claims:
     def nodes(self) -> dict[str, Node]:
         return self._table.nodes
 
+    @property
+    def tenants(self) -> Tenants:
+        """The same pods, by what others may demand of them."""
+        return self._table.tenants
+
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
         self.changes += 1
@@ -104,13 +110,13 @@ class Claims:
         """Promise the pod a node. ``owner``: the slot that it stands for as long as it does not exist."""
         owner = pod.uid if owner is None else owner
         self._put(owner, Claim(node, pod.requests, ClaimState.ASSUMED, pod.group_key))
-        self._table.tenants.put(owner, pod, node)
+        self.tenants.put(owner, pod, node)
 
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
         state = ClaimState.TERMINATING if pod.deleting else ClaimState.BOUND
         self._put(pod.uid, Claim(pod.node or "", pod.requests, state, pod.group_key))
-        self._table.tenants.put(pod.uid, pod, pod.node or "")
+        self.tenants.put(pod.uid, pod, pod.node or "")
 
     def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
         """The room that a lost member had is for whoever replaces it."""
@@ -121,7 +127,7 @@ class Claims:
         claim = self._claims.pop(owner, None)
         if claim is None:
             return None
-        self._table.tenants.drop(owner)
+        self.tenants.drop(owner)
         for index in (self._on_node, self._promised_on):
             there = index.get(claim.node)
             if there is not None:

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
-from extender.core.shape import Demand, Shape
+from extender.core.shape import Demand, Role, Shape
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Pod, Requests, Selection, Topology
+from policies.model import Pod
+from policies.placement.relations import concerned
 from policies.placement.request import Sibling
 from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered
@@ -49,16 +50,23 @@ class Demands:
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
-        if (least := _minima(workload)) is not None:
-            tied = (*tied, least)
+        related = concerned((some[0] for some in roles.values()), self._state.claims.tenants)
+        tied = (*tied, *_ties(workload, asked if related else ()))
         if workload.version != version:
             return
         trouble = too_many_shapes(roles, self._state)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        content = (workload.lacking, counts, tuple(workload.retries.nodes), tuple(workload.reserved), tied)
+        content = (workload.lacking, counts, tuple(workload.retries.nodes), tuple(workload.reserved), tied, related)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+
+
+def _ties(workload: Workload, related: Sequence[Pod]) -> tuple[object, ...]:
+    """What else counts: how many of each podset have to start, and the labels by which other pods are concerned."""
+    least = _minima(workload)
+    labels = (workload.key.namespace, *(pod.labels for pod in related)) if related else ()
+    return labels if least is None else (least, *labels)
 
 
 def _minima(workload: Workload) -> tuple[object, ...] | None:
@@ -83,9 +91,9 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
     return least if short else []
 
 
-def shape_of(pod: Pod) -> tuple[Requests, Selection, Topology]:
+def shape_of(pod: Pod) -> Role:
     """What it has in common with the members of its role."""
-    return pod.requests, pod.selection, pod.topology
+    return pod.requests, pod.selection, pod.topology, pod.constraints
 
 
 def _rank(pod: Pod) -> tuple[str, int, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.core.claims import ClaimState, SlotOf
+from extender.core.demands import shape_of
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
@@ -101,7 +102,7 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in workload.members.said.schedulers):
         lacking = [workload.asking(pod) for pod in workload.members.unplaced() if not pod.foreign_gates]
-        shapes = [(pod.requests, pod.selection, pod.topology) for pod in lacking]
+        shapes = [shape_of(pod) for pod in lacking]
         enough = len(lacking) >= workload.lacking
         trouble = trouble_of(workload, state) or (too_many_shapes(shapes, state) if enough else None)
         if demand.trouble != trouble:

@@ -51,7 +51,10 @@ class News:
 
 def concerns(freed: Sequence[Freed], shape: Shape, claims: Claims) -> Steps[bool]:
     """Whether some node takes more members of that shape than before, or may take another mix of them."""
-    for (requests, selection, _), _ in shape.roles:
+    if shape.related and freed:
+        # Whoever has gone may have had a port, or kept others away.
+        return True
+    for (requests, selection, *_), _ in shape.roles:
         admitted = None
         for at in range(0, len(freed), AT_ONCE):
             for node in freed[at : at + AT_ONCE]:

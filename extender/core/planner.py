@@ -67,6 +67,10 @@ class Planner:
         if isinstance(why, Reason):
             return why
         some = [pod for pod in pods if pod.uid in why.nodes]
+        if shape.related:
+            # In this order kube-scheduler lets in one after the other.
+            places = {uid: place for place, uid in enumerate(why.nodes)}
+            some.sort(key=lambda pod: places[pod.uid])
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some})
         if self._breaks(plan, view):
             raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")

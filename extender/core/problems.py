@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.core.member import Stage
 from extender.core.reasons import Reason
+from extender.core.shape import Role
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Dialect, Pod, Requests, Selection, Topology
+from policies.model import Dialect, Pod, Selection, Topology
 from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
@@ -119,17 +120,18 @@ def _too_many(workload: Workload, state: State) -> Reason | None:
     return None
 
 
-def too_many_shapes(members: Iterable[tuple[Requests, Selection, Topology]], state: State) -> Reason | None:
+def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
     """Members of each shape are placed by themselves. A pin to one node counts as none: there is nothing to choose."""
     found = {
-        (requests, Selection() if pinned_to(selection) else selection, topology)
-        for requests, selection, topology in members
+        (requests, Selection() if pinned_to(selection) else selection, *others)
+        for requests, selection, *others in members
     }
     if len(found) <= state.limits.shapes:
         return None
     text = (
-        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations or topology), "
-        f"and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod template for each role"
+        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations, topology, "
+        f"host ports or spread), and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod "
+        "template for each role"
     )
     return Reason("TooManyShapes", text)
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extender.core.reasons import Reason
-from policies.model import Pod, Requests, Selection, SlotKey, Topology
+from policies.model import Constraints, Pod, Requests, Selection, SlotKey, Topology
+
+Role = tuple[Requests, Selection, Topology, Constraints]
+"""What members of one role have in common."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """Equal ones are one object: ``Demands`` sees to that.
 
-    ``needed``: how many members have to be placed at once. ``roles``: how many there are with the same requests,
-    selection and topology. ``refused``: nodes that kube-scheduler would not have. ``kept``: slots whose room is kept
-    for replacements. ``tied``: what else matters where the topology has rules: the members' indexes, and where the
-    others are.
+    ``needed``: how many members have to be placed at once. ``roles``: how many there are of each. ``refused``: nodes
+    that kube-scheduler would not have. ``kept``: slots whose room is kept for replacements. ``tied``: what else matters
+    where the topology has rules: the members' indexes, and where the others are; where other pods matter, the members'
+    labels. ``related``: whether other pods matter.
     """
 
     needed: int
-    roles: tuple[tuple[tuple[Requests, Selection, Topology], int], ...]
+    roles: tuple[tuple[Role, int], ...]
     refused: tuple[str, ...]
     kept: tuple[SlotKey, ...]
     tied: tuple[object, ...]
+    related: bool = False
     __weakref__: object = field(init=False, repr=False)
 
 

@@ -15,7 +15,10 @@ from policies.model import UNCONSTRAINED, Pod, Selector, Spread, Term
 from policies.model.constraints import selects
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Rows, Snapshot
-from policies.placement.tenants import Tenant
+from policies.placement.tenants import Tenant, Tenants
+
+MOST_RELATED = 32
+"""Roles of one gang that are looked at where other pods matter: each is compared with each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,31 +134,35 @@ class Relations:
         return room
 
 
-def concerns(pods: Iterable[Pod], snapshot: Snapshot) -> bool:
+def concerned(pods: Iterable[Pod], tenants: Tenants) -> bool:
     """Whether any of these pods of one gang has relations, or may have."""
     first = True
     for pod in pods:
         # The pods that demand nothing share one object.
-        if pod.constraints is not UNCONSTRAINED or (first and snapshot.others.tenants.repels(pod.namespace)):
+        if pod.constraints is not UNCONSTRAINED or (first and tenants.repels(pod.namespace)):
             return True
         first = False
     return False
 
 
-def telling(pods: Sequence[Pod], snapshot: Snapshot) -> Callable[[Pod], tuple[object, ...]]:
-    """What tells roles apart where pods demand something of others: those demands, and the labels they are about."""
+def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -> Callable[[Pod], tuple[object, ...]]:
+    """What tells roles apart where pods demand something of others: those demands, and the labels they are about.
+
+    Not ``by_node``: what they ask of the node itself makes no difference.
+    """
     keys = _keys(pods, snapshot)
 
     def tell(pod: Pod) -> tuple[object, ...]:
         labels = tuple(one for one in pod.labels if one[0] in keys)
-        return pod.requests, pod.selection, pod.topology, pod.constraints, labels
+        return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels
 
     return tell
 
 
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     """Of the roles that these pods stand for, one each."""
-    found = tuple(_relation(number, pods, snapshot) for number in range(len(pods)))
+    each = np.arange(len(snapshot.names))
+    found = tuple(_relation(number, pods, snapshot, each) for number in range(len(pods)))
     return Relations(tuple(pods), found, all(_alone(number, one) for number, one in enumerate(found)))
 
 
@@ -167,7 +174,8 @@ def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
     return frozenset(one.key for selector in selectors for one in selector or ())
 
 
-def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Relation:
+def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Relation:
+    """``each``: every node as a domain of its own."""
     pod = pods[number]
     near = _near(number, pods, snapshot)
     evenly = tuple(_evenly(spread, number, pods, snapshot) for spread in pod.constraints.spread)
@@ -175,7 +183,7 @@ def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Relation:
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:
         closed |= one.rows
-    return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot)), near, evenly)
+    return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, evenly)
 
 
 def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
@@ -194,7 +202,7 @@ def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
         yield Hindrance(f"no label {key}", others.column(key) < 0)
 
 
-def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Iterable[Exclusion]:
+def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Iterable[Exclusion]:
     """Anti-affinity counts in both directions."""
     others, asked = snapshot.others, pods[number].constraints
     for other, pod in enumerate(pods):
@@ -204,8 +212,7 @@ def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Iterabl
             yield Exclusion(other, others.column(key), f"anti-affinity among its members by {key}")
         taken = [port for port in asked.ports if any(map(port.conflicts, pod.constraints.ports))]
         if taken:
-            codes = np.arange(len(snapshot.names))
-            yield Exclusion(other, codes, f"port {taken[0].port} is taken by each of its members")
+            yield Exclusion(other, each, f"port {taken[0].port} is taken by each of its members")
 
 
 def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:

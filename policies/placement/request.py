@@ -9,7 +9,7 @@ import numpy as np
 
 from policies.model import Pod, Requests
 from policies.placement.matching import cost
-from policies.placement.relations import Relations, concerns, relations_of, telling
+from policies.placement.relations import MOST_RELATED, Relations, concerned, relations_of, telling
 from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.steps import Steps, grouped, ordered
@@ -69,10 +69,12 @@ def roles_of(
     siblings have made of it, forbids a member to go.
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
-    related = concerns(ranked, snapshot)
+    related = concerned(ranked, snapshot.others.tenants)
     shapes = yield from grouped(ranked, telling(ranked, snapshot) if related else _shape)
     relations = None
     if related:
+        if len(shapes) > MOST_RELATED:
+            return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
         relations = relations_of([pods[0] for pods in shapes.values()], snapshot)
         yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
     closed = rows_of(refused, snapshot)

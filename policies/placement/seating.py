@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policies.model import Pod
 from policies.placement.columns import Mask
-from policies.placement.relations import Relation, Relations, concerns, relations_of, telling
+from policies.placement.relations import MOST_RELATED, Relation, Relations, concerned, relations_of, telling
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 
 _CROWDED = 127
@@ -117,15 +117,19 @@ class Seating:
 def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether kube-scheduler would let in these members of one gang on these nodes, one after the other, as far as it
     depends on other pods. An order is looked for from the one given: whoever cannot be let in yet is tried again.
+
+    Members that are too different to be compared, each with each, are left to kube-scheduler.
     """
-    if not concerns((pod for pod, _ in seated), snapshot):
+    if not concerned((pod for pod, _ in seated), snapshot.others.tenants):
         return True
-    tell = telling([pod for pod, _ in seated], snapshot)
+    tell = telling([pod for pod, _ in seated], snapshot, by_node=any(pod.constraints.spread for pod, _ in seated))
     parts: dict[object, int] = {}
     pods: list[Pod] = []
     for pod, _ in seated:
         if parts.setdefault(tell(pod), len(pods)) == len(pods):
             pods.append(pod)
+    if len(pods) > MOST_RELATED:
+        return True
     everywhere = np.ones(len(snapshot.names), dtype=np.int64)
     demands = [snapshot.demand(pod.requests) for pod in pods]
     seating = Seating(relations_of(pods, snapshot), [everywhere] * len(pods), snapshot.free, demands)

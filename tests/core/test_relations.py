@@ -1,0 +1,84 @@
+"""Gangs whose members demand something of other pods, as the core sees them: planned, woken and explained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import Constraints, HostPort, Pod, Requirement, Spread, Term
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+
+HOST = "kubernetes.io/hostname"
+PORT = Constraints((HostPort(29500),))
+TRAIN = (Requirement("app", "In", ("train",)),)
+
+
+def asking(name: str, size: int, constraints: Constraints) -> list[Pod]:
+    return gang(name, size, gpus=1, labels=(("app", "train"),), constraints=constraints)
+
+
+def test_members_with_one_port_are_planned_on_nodes_of_their_own() -> None:
+    script, pods = Script(*cluster("a: 4x8")), asking("train", 4, PORT)
+    script.see(pods)
+    script.advance(1.0)
+    assert sorted(map(script.planned, pods)) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_planned_members_are_in_the_way_of_other_gangs() -> None:
+    script = Script(*cluster("a: 3x8"))
+    first, second = asking("first", 2, PORT), asking("second", 2, PORT)
+    script.see(first)
+    script.advance(1.0)
+    script.see(second)
+    script.advance(1.0)
+    assert script.reason("second") == "NoRoom"
+    assert "2 nodes: port 29500 in use" in script.message("second")
+
+
+def test_a_gang_that_waits_for_a_port_is_planned_when_its_holder_is_gone() -> None:
+    holder = single("web", gpus=0, cpu=0, node="a-1", constraints=PORT)
+    script, pods = Script(*cluster("a: 2x8"), holder), asking("train", 2, PORT)
+    script.see(pods)
+    script.advance(1.0)
+    assert "1 node: port 29500 in use" in script.message("train")
+    script.gone(holder)
+    script.advance(1.0)
+    assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
+
+
+def test_a_gang_that_asks_for_nothing_and_one_that_does_are_told_apart() -> None:
+    script = Script(*cluster("a: 1x8"))
+    picky, plain = asking("picky", 2, PORT), gang("plain", 2, gpus=1)
+    script.see(picky, plain)
+    script.advance(1.0)
+    assert script.reason("picky") == "NoRoom"
+    assert list(map(script.planned, plain)) == ["a-0", "a-0"]
+
+
+def test_a_pod_that_is_there_keeps_a_gang_away_that_asks_for_nothing() -> None:
+    shy = Constraints(anti_affinity=(Term(HOST, TRAIN, ("default",)),))
+    script = Script(*cluster("a: 2x8"), single("db", gpus=0, node="a-0", constraints=shy))
+    pods = asking("train", 2, Constraints())
+    script.see(pods)
+    script.advance(1.0)
+    assert set(map(script.planned, pods)) == {"a-1"}
+
+
+def test_a_spread_gang_comes_in_the_order_of_its_ranks() -> None:
+    script = Script(*cluster("a: 4x8"))
+    pods = asking("train", 8, Constraints(spread=(Spread(HOST, 1, TRAIN),)))
+    script.see(pods)
+    script.advance(1.0)
+    nodes = list(map(script.planned, pods))
+    assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_labels_that_change_on_a_pod_that_is_there_are_seen() -> None:
+    web = single("web", gpus=0, node="a-0", labels=(("app", "train"),))
+    apart = Constraints(anti_affinity=(Term(HOST, TRAIN, ("default",)),))
+    script = Script(*cluster("a: 2x8"), web)
+    script.see(replace(web, labels=(("app", "web"),)))
+    pods = asking("train", 2, apart)
+    script.see(pods)
+    script.advance(1.0)
+    assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
