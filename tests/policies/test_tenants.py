@@ -1,0 +1,97 @@
+"""The pods on nodes by what others may demand of them: indexes that are kept up to date say what a fresh look says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from policies.model import Constraints, HostPort, Pod, Requirement, Selector, Spread, Term
+from policies.model.constraints import NAMESPACE_NAME, selects
+from policies.placement.tenants import Tenants
+from tests.builders import single
+
+TRAIN: Selector = (Requirement("app", "In", ("train",)),)
+
+
+def near(selector: Selector = TRAIN, *namespaces: str, elsewhere: Selector = None) -> Term:
+    return Term("zone", selector, namespaces, elsewhere)
+
+
+def names(tenants: Tenants, *terms: Term) -> list[str]:
+    return sorted(tenant.name for tenant in tenants.meant(terms))
+
+
+def test_all_terms_have_to_mean_a_pod() -> None:
+    tenants = Tenants()
+    for name, labels in (("one", (("app", "train"),)), ("both", (("app", "train"), ("old", "")))):
+        tenants.put(name, single(name, labels=labels), "n0")
+    old = near((Requirement("old", "Exists", ()),), "default")
+    assert names(tenants, near(TRAIN, "default")) == ["both", "one"]
+    assert names(tenants, near(TRAIN, "default"), old) == names(tenants, old) == ["both"]
+    assert names(tenants, near(TRAIN, "other")) == names(tenants) == []
+
+
+def test_namespaces_are_selected_by_name_and_by_what_is_known_of_them() -> None:
+    tenants = Tenants()
+    tenants.put("one", replace(single("one"), namespace="gold"), "n0")
+    named = near((), elsewhere=(Requirement(NAMESPACE_NAME, "In", ("gold",)),))
+    tiered = near((), elsewhere=(Requirement("tier", "In", ("1",)),))
+    assert names(tenants, named) == names(tenants, near((), elsewhere=())) == ["one"]
+    assert names(tenants, tiered) == []
+    tenants.describe("gold", {"tier": "1"})
+    assert names(tenants, tiered) == ["one"]
+
+
+def test_pods_that_are_being_deleted_count_for_affinity_and_for_no_spread() -> None:
+    tenants, spread = Tenants(), Spread("zone", 1, TRAIN)
+    tenants.put("one", single("one", labels=(("app", "train"),), deleting=True), "n0")
+    assert names(tenants, near(TRAIN, "default")) == ["one"]
+    assert tenants.counted(spread, "default") == []
+    tenants.put("one", single("one", labels=(("app", "train"),)), "n0")
+    assert [tenant.name for tenant in tenants.counted(spread, "default")] == ["one"]
+    assert tenants.counted(Spread("zone", 1, ()), "default") == []
+
+
+def test_whom_anti_affinity_keeps_away() -> None:
+    tenants = Tenants()
+    shy = Constraints(anti_affinity=(near(TRAIN, "default"),))
+    tenants.put("shy", single("shy", constraints=shy), "n0")
+    assert tenants.repels("default")
+    assert not tenants.repels("other")
+    found = [term for term, _ in tenants.repelling(single("x", labels=(("app", "train"),)))]
+    assert found == list(shy.anti_affinity)
+    assert not list(tenants.repelling(single("x")))
+    tenants.drop("shy")
+    assert not tenants.repels("default")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_indexes_follow_whoever_comes_moves_and_goes(seed: int) -> None:
+    chance, tenants, there = Random(seed), Tenants(), dict[str, Pod]()
+    for _ in range(200):
+        name = f"p{chance.randint(0, 9)}"
+        if chance.random() < 0.3:
+            there.pop(name, None)
+            tenants.drop(name)
+        else:
+            there[name] = pod = _pod(chance, name)
+            tenants.put(name, pod, chance.choice(["n0", "n1"]))
+        if chance.random() < 0.3:
+            value = (Requirement("app", "In", (chance.choice(["train", "data"]),)),)
+            expected = [one for one in there.values() if one.namespace == "a" and selects(value, dict(one.labels))]
+            assert names(tenants, near(value, "a")) == sorted(one.name for one in expected)
+        tenants.validate()
+    assert {owner for owner, _ in tenants} == set(there)
+    port = HostPort(80)
+    taking = [one.name for one in there.values() if port in one.constraints.ports]
+    assert sorted(one.name for one in tenants.taking(port)) == sorted(taking)
+
+
+def _pod(chance: Random, name: str) -> Pod:
+    labels = tuple(("app", value) for value in ("train", "data") if chance.random() < 0.5)[:1]
+    ports = (HostPort(80),) if chance.random() < 0.2 else ()
+    terms = (near(TRAIN, "a"),) if chance.random() < 0.2 else ()
+    constraints = Constraints(ports, anti_affinity=terms)
+    return replace(single(name, labels=labels, constraints=constraints), namespace=chance.choice("ab"))
