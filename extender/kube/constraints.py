@@ -17,6 +17,9 @@ MOST_PORTS = 64
 MOST_VALUES = 256
 """Requirements, values and namespaces in all its selectors together."""
 
+MOST_LABELS = 256
+"""Of a pod that are kept, the first by name."""
+
 TOO_ENTANGLED = (
     f"it has more than {MOST_TERMS} pod affinity terms and topology spread constraints, {MOST_VALUES} requirements "
     f"and values in them, or {MOST_PORTS} host ports"
@@ -51,7 +54,7 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
 
 def labels_of(meta: Meta) -> Labels:
     """Each pair is one object for all pods that have it."""
-    return tuple(sorted(map(_pair, (meta.labels or {}).items())))
+    return tuple(map(_pair, sorted((meta.labels or {}).items())[:MOST_LABELS]))
 
 
 def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:

@@ -81,7 +81,9 @@ def placing(
     other, what asks for most as a whole first, and where that fails the largest or the smallest members first. That is
     greedy: it misses a placement if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes
     on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
-    nodes than it needs. A gang of many shapes gets the best of the choices that were tried when its effort was spent.
+    nodes than it needs. Roles that other pods matter to are seated one member after the other
+    (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in. A gang of
+    many shapes gets the best of the choices that were tried when its effort was spent.
     """
     asked = yield from roles_of(members, refused, snapshot, beside)
     if isinstance(asked, Unclear):
