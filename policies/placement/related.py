@@ -12,7 +12,7 @@ from policies.api import Choice, ScorePolicy
 from policies.placement.columns import Codes, Mask
 from policies.placement.relations import Relations
 from policies.placement.request import Role
-from policies.placement.seating import Seating
+from policies.placement.seating import Seating, Seats
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.steps import Steps
 
@@ -25,9 +25,6 @@ _TRIES = 1500
 _ROOM, _CROWD, _PLACE = 31, 40, 52
 """Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
 _CLOSED = np.iinfo(np.int64).max
-
-Seats = list[tuple[int, int]]
-"""Which role has a member on which row, in an order in which kube-scheduler lets one in after the other."""
 
 
 def fill_related(

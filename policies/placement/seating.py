@@ -16,6 +16,9 @@ from policies.placement.snapshot import Amounts, Counts, Snapshot
 _CROWDED = 127
 """More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
 
+Seats = list[tuple[int, int]]
+"""Which role has a member on which row, both by number, in the order in which they are seated."""
+
 Demand = Sequence[tuple[int, int]]
 """Lines of the amounts, and how much of each one member takes."""
 
@@ -43,6 +46,21 @@ class _Standing:
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
             found = found & even.within(counts)
         return found
+
+    def may_begin(self) -> bool:
+        """Whether a member may go anywhere, as the first of those that have to be together."""
+        near = self.relation.near
+        return near is not None and near.itself and not self.some
+
+    def keeps_even(self, then: _Standing, role: int, row: int) -> bool:
+        """Whether one that is among those who have come until ``then`` is let in as the last of them, while nobody has
+        come to the domains with the fewest."""
+        for even, counts, later in zip(self.relation.evenly, self.evenly, then.evenly, strict=True):
+            counts_itself = even.feeds[role] and bool(even.counted[row])
+            there = int(later[even.codes[row]]) - counts_itself
+            if there + even.itself - even.least(counts) > even.spread.max_skew:
+                return False
+        return True
 
     def crowd(self) -> Counts | None:
         """For each node how many pods count in its domains: the fewest are to be filled first."""
@@ -103,6 +121,20 @@ class Seating:
         one = self._roles[role]
         return None if one is None else one.crowd()
 
+    def lets_in(self, together: Seats) -> bool:
+        """Whether each of these is let in beside any of the others: however many of them are there already."""
+        after = self.copy()
+        for role, row in together:
+            one = self._roles[role]
+            if one is None or not one.allowed()[row] or one.may_begin():
+                return False
+            after.seat(role, row)
+        for role, row in together:
+            one, then = self._roles[role], after._roles[role]
+            if one is None or then is None or not one.keeps_even(then, role, row):
+                return False
+        return True
+
     def seat(self, role: int, row: int) -> None:
         """One more member of the role is there."""
         placed = self._roles[role]
@@ -120,20 +152,9 @@ def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
 
     Members that are too different to be compared, each with each, are left to kube-scheduler.
     """
-    if not concerned((pod for pod, _ in seated), snapshot.others.tenants):
+    if (table := _table(seated, snapshot)) is None:
         return True
-    tell = telling([pod for pod, _ in seated], snapshot, by_node=any(pod.constraints.spread for pod, _ in seated))
-    parts: dict[object, int] = {}
-    pods: list[Pod] = []
-    for pod, _ in seated:
-        if parts.setdefault(tell(pod), len(pods)) == len(pods):
-            pods.append(pod)
-    if len(pods) > MOST_RELATED:
-        return True
-    everywhere = np.ones(len(snapshot.names), dtype=np.int64)
-    demands = [snapshot.demand(pod.requests) for pod in pods]
-    seating = Seating(relations_of(pods, snapshot), [everywhere] * len(pods), snapshot.free, demands)
-    rest = [(parts[tell(pod)], snapshot.rows.get(node, -1)) for pod, node in seated]
+    seating, rest = table
     while rest:
         refused = []
         for part, row in rest:
@@ -145,3 +166,51 @@ def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
             return False
         rest = refused
     return True
+
+
+def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
+    """How many members, in the order of a plan, kube-scheduler may be asked about at once: in any order, and with all
+    of them nominated already. Those of the next round have to wait until it has assumed these.
+
+    It counts a pod that is nominated for the node in question as if it were there. So two members on one node, or in
+    any order two in one domain, can be refused for a spread that they keep in the end.
+    """
+    if (table := _table(seated, snapshot)) is None:
+        return [len(seated)]
+    before, rest = table
+    sizes: list[int] = []
+    while rest:
+        now: Seats = []
+        for part, row in rest:
+            if now and not before.lets_in([*now, (part, row)]):
+                break
+            now.append((part, row))
+        for part, row in now:
+            before.seat(part, row)
+        sizes.append(len(now))
+        rest = rest[len(now) :]
+    return sizes
+
+
+def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:
+    """Nobody seated yet, and each member as the number of its relation and its row; None where no other pod matters."""
+    pods = [pod for pod, _ in seated]
+    if not concerned(pods, snapshot.others.tenants):
+        return None
+    tell = telling(pods, snapshot, by_node=any(pod.constraints.spread for pod in pods))
+    parts: dict[object, int] = {}
+    alike: list[Pod] = []
+    for pod in pods:
+        if parts.setdefault(tell(pod), len(alike)) == len(alike):
+            alike.append(pod)
+    if len(alike) > MOST_RELATED:
+        return None
+    # Only the nodes of these members count, and whatever is in their domains.
+    names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
+    rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
+    here = np.ones(len(rows), dtype=np.int64)
+    demands = [snapshot.demand(pod.requests) for pod in alike]
+    relations = relations_of(alike, snapshot).on(rows)
+    places = {node: place for place, node in enumerate(names)}
+    seating = Seating(relations, [here] * len(alike), snapshot.free[:, rows], demands)
+    return seating, [(parts[tell(pod)], places.get(node, -1)) for pod, node in seated]

@@ -24,9 +24,10 @@ from policies.model import (
     Topology,
 )
 from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
 from tests.builders import cluster, gang, node, single, snapshot
-from tests.policies.filters import can_start, lets_in
+from tests.policies.filters import There, can_start, lets_in
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
@@ -75,6 +76,21 @@ def test_members_that_cannot_share_a_node_get_one_each(asked: dict[str, Any]) ->
 def test_a_spread_of_two_for_each_node_comes_in_rounds() -> None:
     nodes = placed(members(8, spread=(Spread(HOST, 1, TRAIN),)), snapshot(cluster("a: 4x8")))
     assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_a_gang_is_asked_about_in_as_few_rounds_as_its_spread_allows() -> None:
+    view = snapshot(cluster("a: 4x8"))
+
+    def in_rounds(pods: list[Pod]) -> list[int]:
+        found = place(pods, len(pods), view)
+        assert isinstance(found, Placed)
+        return rounds([(pod, found.nodes[pod.uid]) for pod in pods], view)
+
+    assert in_rounds(members(8, spread=(Spread(HOST, 1, TRAIN),))) == [4, 4]
+    assert in_rounds(members(8, spread=(Spread(HOST, 2, TRAIN),))) == [8]
+    assert in_rounds(members(4, anti_affinity=(term(HOST),))) == [4]
+    assert in_rounds(members(4, affinity=(term(CLIQUE),))) == [1, 3]
+    assert in_rounds(members(4)) == [4]
 
 
 def test_a_port_that_a_pod_takes_closes_its_node() -> None:
@@ -203,7 +219,7 @@ def test_a_plan_that_another_pod_has_overtaken_fits_no_more() -> None:
 @pytest.mark.parametrize("seed", range(400))
 def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
     chance = Random(seed)
-    nodes, there = _nodes(chance), list[tuple[Pod, Node]]()
+    nodes, there = _nodes(chance), There()
     for number in range(chance.randint(0, 3)):
         pod, where = _pod(chance, f"there-{number}"), chance.choice(nodes)
         if lets_in(pod, where, nodes, there):
@@ -214,15 +230,34 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
         for shape in shapes
         for at in range(chance.randint(1, 4 // len(shapes)))
     ]
-    found = place(pods, len(pods), snapshot(nodes, *(pod for pod, _ in there)))
+    view = snapshot(nodes, *(pod for pod, _ in there))
+    found = place(pods, len(pods), view)
     if isinstance(found, Shortfall):
         assert not can_start(pods, nodes, there), found.explanation
         return
     by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
     assert set(found.nodes) == set(by_uid)
-    for uid, name in found.nodes.items():
-        assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
-        there.append((by_uid[uid], by_name[name]))
+    seats = [(by_uid[uid], by_name[name]) for uid, name in found.nodes.items()]
+    begun = list(there)
+    for pod, where in seats:
+        assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
+        there.append((pod, where))
+    _play(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view))
+
+
+def _play(chance: Random, seats: There, nodes: list[Node], there: There, sizes: list[int]) -> None:
+    """In each round in any order, with all of the round nominated: kube-scheduler lets each in with those nominated for
+    its node taken for there, and without them."""
+    assert sum(sizes) == len(seats)
+    for size in sizes:
+        rest, seats = seats[:size], seats[size:]
+        chance.shuffle(rest)
+        while rest:
+            (pod, where), *rest = rest
+            nominated = [(other, place) for other, place in rest if place.name == where.name]
+            assert lets_in(pod, where, nodes, there), f"{pod} on {where.name}, in rounds of {sizes}"
+            assert lets_in(pod, where, nodes, [*there, *nominated]), f"{pod} on {where.name}, in rounds of {sizes}"
+            there = [*there, (pod, where)]
 
 
 def _nodes(chance: Random) -> list[Node]:
