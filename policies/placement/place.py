@@ -13,6 +13,7 @@ from policies.chosen import OURS, Policies
 from policies.model import Pod, Requests, Selection
 from policies.placement.capacity import reach, rooms
 from policies.placement.filling import fill
+from policies.placement.relations import concerned
 from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.seating import accepted
@@ -135,6 +136,8 @@ def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) 
                 here[row] += amount * count
     if any(snapshot.free[line].item(row) < amount for line, here in taken.items() for row, amount in here.items()):
         return False
+    if not concerned(members, snapshot.others.tenants):
+        return True
     return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
 
 

@@ -209,10 +209,10 @@ def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Code
         mine = [term for term in asked.anti_affinity if others.tenants.means(term, pod)]
         theirs = [term for term in pod.constraints.anti_affinity if others.tenants.means(term, pods[number])]
         for key in dict.fromkeys(term.key for term in (*mine, *theirs)):
-            yield Exclusion(other, others.column(key), f"anti-affinity among its members by {key}")
+            yield Exclusion(other, others.column(key), f"anti-affinity to each other by {key}")
         taken = [port for port in asked.ports if any(map(port.conflicts, pod.constraints.ports))]
         if taken:
-            yield Exclusion(other, each, f"port {taken[0].port} is taken by each of its members")
+            yield Exclusion(other, each, f"port {taken[0].port} for each")
 
 
 def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:

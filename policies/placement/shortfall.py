@@ -60,14 +60,12 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
     counts = sorted(((count, text) for count, text in found if count), key=lambda one: (-one[0], one[1]))
     said = [f"{many(count, 'node') if not at else count}: {text}" for at, (count, text) in enumerate(counts)]
     among = dict.fromkeys(one.text for one in relation.exclusions)
-    among |= dict.fromkeys(
-        f"maxSkew {even.spread.max_skew} among its members by {even.spread.key}" for even in relation.evenly
-    )
+    among |= dict.fromkeys(f"maxSkew {even.spread.max_skew} by {even.spread.key}" for even in relation.evenly)
     if relation.near is not None and relation.near.itself:
-        among |= dict.fromkeys(f"affinity among its members by {term.key}" for term in pod.constraints.affinity)
+        among |= dict.fromkeys(f"affinity to each other by {term.key}" for term in pod.constraints.affinity)
     left = int((roomy & ~relation.closed).sum())
     if among and left:
-        said.append(f"{left} left for {role.count} members with {listed(among)}")
+        said.append(f"{many(left, 'node')} left for {many(role.count, 'member')} with {listed(among)}")
     return f"; {listed(said, 8)}" if said else ""
 
 
