@@ -18,7 +18,32 @@ from policies.model import Pod
 
 Path = tuple[str | int, ...]
 _TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
-_CONTAINER = {"restartPolicy": "Never", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}}
+_PORTS: list[dict[str, Any]] = [{"containerPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}, {"hostPort": 81}]
+_CONTAINER = {
+    "restartPolicy": "Never",
+    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+    "ports": _PORTS,
+}
+_SELECTOR = {"matchLabels": {"app": "train"}, "matchExpressions": [_TERM]}
+_LABEL = "muster.dev/min-member"
+_NEAR = {
+    "topologyKey": "rack",
+    "labelSelector": _SELECTOR,
+    "namespaces": ["team"],
+    "namespaceSelector": _SELECTOR,
+    "matchLabelKeys": [_LABEL],
+    "mismatchLabelKeys": ["team"],
+}
+_SPREAD = {
+    "topologyKey": "rack",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "maxSkew": 1,
+    "minDomains": 2,
+    "labelSelector": _SELECTOR,
+    "matchLabelKeys": [_LABEL],
+    "nodeAffinityPolicy": "Ignore",
+    "nodeTaintsPolicy": "Honor",
+}
 WHOLE: dict[str, Any] = {
     "metadata": {
         "name": "p-1",
@@ -27,7 +52,7 @@ WHOLE: dict[str, Any] = {
         "resourceVersion": "7",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "labels": {"muster.dev/min-member": "2"},
+        "labels": {_LABEL: "2", "team": "a"},
         "annotations": {"muster.dev/pod-group": "train"},
         "ownerReferences": [
             {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True},
@@ -55,8 +80,12 @@ WHOLE: dict[str, Any] = {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [{"matchExpressions": [_TERM], "matchFields": [{**_TERM, "key": "name"}]}]
                 }
-            }
+            },
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_NEAR]},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_NEAR]},
         },
+        "hostNetwork": True,
+        "topologySpreadConstraints": [_SPREAD],
         "tolerations": [{"key": "gpu", "operator": "Exists", "value": "v", "effect": "NoSchedule"}],
     },
     "status": {
@@ -74,6 +103,10 @@ SAME_POD: set[Path] = {
     # It counts if it is "Always".
     ("spec", "containers", 0, "restartPolicy"),
     ("spec", "initContainers", 0, "restartPolicy"),
+    # They count where it is.
+    ("spec", "initContainers", 0, "ports"),
+    *(("spec", "initContainers", 0, "ports", at, field) for at, port in enumerate(_PORTS) for field in port),
+    *(("spec", "initContainers", 0, "ports", at) for at in range(len(_PORTS))),
 }
 """Another text there makes no other Pod of this one."""
 
