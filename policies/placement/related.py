@@ -169,13 +169,14 @@ class _Table:
             if now.seated[number] == role.count:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
-            if role.rules.slice_size:
+            if role.rules.slice_size and mask.any():
                 mask &= self._for_slice(now, number, mask)
+            if not mask.any():
+                continue
             keys, crowd = now.keys[number], now.seating.crowd(role.part)
             keys = np.where(mask, keys if crowd is None else keys + (crowd << _CROWD), _CLOSED)
             if best:
-                row = int(keys.argmin())
-                yield from [(number, row)] if mask[row] else ()
+                yield number, int(keys.argmin())
             else:
                 yield from ((number, row) for row in np.argsort(keys)[: int(mask.sum())].tolist())
 

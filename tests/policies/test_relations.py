@@ -7,8 +7,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
+from policies.chosen import OURS
 from policies.model import (
     CLIQUE,
     Constraints,
@@ -23,9 +25,13 @@ from policies.model import (
     Term,
     Topology,
 )
+from policies.placement.filling import fill
 from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.request import roles_of
+from policies.placement.rules import Unclear, keeps
 from policies.placement.seating import rounds
-from policies.placement.snapshot import Snapshot
+from policies.placement.snapshot import Domain, Snapshot
+from policies.steps import finish
 from tests.builders import cluster, gang, node, single, snapshot
 from tests.policies.filters import There, can_start, lets_in
 
@@ -194,6 +200,13 @@ def test_a_required_level_and_anti_affinity_hold_together() -> None:
     assert refused(pods, snapshot(cluster("a: 2x64", "b: 2x8")))
 
 
+def test_a_choice_without_an_open_node_holds_nobody() -> None:
+    view = snapshot(zones("a", 0))
+    roles = finish(roles_of(members(2, spread=(Spread(ZONE, 1, TRAIN),)), (), view, ()))
+    assert not isinstance(roles, Unclear)
+    assert finish(fill(roles, (Domain("", np.arange(1)),), view, OURS.scoring)) == {}
+
+
 def test_slices_and_ports_hold_together() -> None:
     sliced = Topology(slice_size=2, slice_level="clique")
     pods = [replace(pod, topology=sliced) for pod in members(4, ports=(HostPort(80),))]
@@ -243,6 +256,31 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
         assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
         there.append((pod, where))
     _play(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_levels_and_slices_hold_beside_what_pods_demand(seed: int) -> None:
+    chance, there = Random(seed), There()
+    cliques = [{CLIQUE: "x"}, {CLIQUE: "y"}, {}]
+    nodes = [replace(one, labels={**one.labels, **chance.choices(cliques, [5, 5, 1])[0]}) for one in _nodes(chance)]
+    shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 2]))]
+    asked = [Topology("clique"), Topology(slice_size=2), Topology("clique", slice_size=2), Topology()]
+    for where in chance.choices(nodes, k=2):
+        if lets_in(pod := _pod(chance, f"there-{len(there)}"), where, nodes, there):
+            there.append((replace(pod, node=where.name), where))
+    pods = [
+        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, series=shape.name, topology=said)
+        for shape, said in zip(shapes, chance.choices(asked, k=2), strict=False)
+        for at in range(chance.choice([2, 4]) // len(shapes))
+    ]
+    view = snapshot(nodes, *(pod for pod, _ in there))
+    found = place(pods, chance.choice([1, len(pods)]), view)
+    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
+    if isinstance(found, Placed):
+        assert keeps([(by_uid[uid], name) for uid, name in found.nodes.items()], view)
+        for uid, name in found.nodes.items():
+            assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
+            there.append((by_uid[uid], by_name[name]))
 
 
 def _play(chance: Random, seats: There, nodes: list[Node], there: There, sizes: list[int]) -> None:
