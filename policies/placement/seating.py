@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -123,10 +124,14 @@ class Seating:
 
     def lets_in(self, together: Seats) -> bool:
         """Whether each of these is let in beside any of the others: however many of them are there already."""
-        after = self.copy()
+        after, open_to = self.copy(), dict[int, Mask]()
         for role, row in together:
             one = self._roles[role]
-            if one is None or not one.allowed()[row] or one.may_begin():
+            if one is None or one.may_begin():
+                return False
+            if role not in open_to:
+                open_to[role] = one.allowed()
+            if not open_to[role][row]:
                 return False
             after.seat(role, row)
         for role, row in together:
@@ -180,16 +185,21 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
     before, rest = table
     sizes: list[int] = []
     while rest:
-        now: Seats = []
-        for part, row in rest:
-            if now and not before.lets_in([*now, (part, row)]):
-                break
-            now.append((part, row))
-        for part, row in now:
+        size = _most(before, rest)
+        for part, row in rest[:size]:
             before.seat(part, row)
-        sizes.append(len(now))
-        rest = rest[len(now) :]
+        sizes.append(size)
+        rest = rest[size:]
     return sizes
+
+
+def _most(before: Seating, rest: Seats) -> int:
+    """How many of the first ones are let in beside any of each other. Fewer are whenever more are."""
+    size = 1
+    while size < len(rest) and before.lets_in(rest[: 2 * size]):
+        size = min(2 * size, len(rest))
+    more = range(size + 1, min(2 * size, len(rest) + 1))
+    return size + bisect_left(more, True, key=lambda count: not before.lets_in(rest[:count]))
 
 
 def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:
