@@ -64,10 +64,13 @@ class Advisory:
         self._revocations.give_way(event.node, now)
         state.post(pod, binding, event.expires, marks)
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float) -> None:  # noqa: ARG002
+    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None:  # noqa: ARG002
         """Only remember the node. Those who have one by now keep what they were advised, for the comparison."""
         workload.advise(member.uid, node)
         self.shown(workload, member)
+
+    def lead_next(self, workload: Workload) -> None:
+        """Nobody waits for a turn."""
 
     def shown(self, workload: Workload, member: Member) -> None:
         """Take every gate of ours off as soon as it is seen."""

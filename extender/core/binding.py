@@ -12,7 +12,7 @@ from math import inf
 from extender.core.bind_calls import Binding
 from extender.core.events import BindArrived, BindingPosted, Outcome
 from extender.core.holds import Hold
-from extender.core.member import Member, MemberState, Stage
+from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.stamps import DOMAIN, NODE, RANK, marks_of, ranks_of
@@ -46,6 +46,8 @@ class Bindings:
         if not member.placed or member.node != event.node:
             return state.answer(event.call, "the gang has no placement with this pod on this node any more")
         state.answer_hold(workload, member, "superseded by a newer bind request")
+        if member.step is Step.LATER:
+            workload.members.step(member, Step.LED)  # it was let in before its turn
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
         state.binds.hold(event.call, pod.uid)
         return state.touch(workload)

@@ -9,7 +9,7 @@ from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
-from extender.core.member import MemberState
+from extender.core.member import MemberState, Step
 from extender.core.refusals import GANG_WAITS, Refusals
 from extender.core.singles import Singles
 from extender.core.state import State
@@ -39,6 +39,8 @@ class Calls:
         if pod.group_key is None:
             return self._singles.filter(event, pod)
         found = state.member(pod.uid)
+        if found is not None and found[1].step is Step.LATER:
+            return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
         node = pod.node or (found[1].node if found is not None else self._node_of_slot(pod))
         if node and node in event.candidates:
             return state.out.append(AnswerFilter(event.call, (node,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.claims import SlotOf
 from extender.core.demands import shape_of
@@ -50,7 +50,7 @@ class Commit:
                 if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
                     workload.filling = False
                     return self._give_up(workload, now)
-            self._fill(workload, some, now)
+            self._fill(workload, some, plan.turns, now)
         workload.filling = False
         if not workload.whole:
             turned(state, workload, Turn.PLANNED, now)
@@ -90,7 +90,7 @@ class Commit:
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
         self._state.touch(workload)
 
-    def _fill(self, workload: Workload, seats: Sequence[Seat], now: float) -> None:
+    def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[str, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
         state, members = self._state, workload.members
         taken = [node for _, node in seats] if workload.reserved else []
@@ -101,7 +101,7 @@ class Commit:
                 state.unreserve(workload, slot)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
-                self._steering.lead(workload, member, node, now)
+                self._steering.lead(workload, member, node, now, turns.get(pod.uid, 0))
             else:
                 state.assume_slot(workload, pod.identity, node)
         for slot in list(workload.reserved):

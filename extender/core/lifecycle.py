@@ -62,6 +62,8 @@ class Lifecycle:
                 self._revocations.drop_broken(workload, now)
                 if not members.slots.lacking:
                     self._take_stock(workload, now)
+            if members.steps[Step.LATER]:
+                self._steering.lead_next(workload)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
         if state.index(workload):

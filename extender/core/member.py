@@ -78,6 +78,8 @@ class Step(Enum):
     """How far kube-scheduler has been told of a member's node (``extender.core.steering``)."""
 
     NONE = "none"
+    LATER = "later"
+    """Others of its gang have to be at bind first: kube-scheduler is told nothing of its node yet."""
     NOMINATING = "nominating"
     """The nomination is not known to be written."""
     WRITTEN = "written"
@@ -99,6 +101,7 @@ class Step(Enum):
 class Member:
     """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last.
 
+    ``turn``: the round in which kube-scheduler is told of its node, while that is LATER.
     ``doubt_ends``: until when its Binding may still show up as written, while it is UNKNOWN; never while one is sent.
     """
 
@@ -108,6 +111,7 @@ class Member:
     hold: Hold | None = None
     step: Step = Step.NONE
     nominated: str = ""
+    turn: int = 0
     doubt_ends: float = inf
     uid: str = field(init=False)
 

@@ -203,11 +203,11 @@ class Members:
             self._stand(member)
         return hold
 
-    def step(self, member: Member, step: Step, nominated: str | None = None) -> None:
+    def step(self, member: Member, step: Step, nominated: str | None = None, turn: int = 0) -> None:
         """What kube-scheduler has been told."""
         self.steps[member.step] -= 1
         self.steps[step] += 1
-        member.step = step
+        member.step, member.turn = step, turn
         member.nominated = member.nominated if nominated is None else nominated
 
     def _move(self, member: Member, to: MemberState, node: str) -> None:

@@ -5,8 +5,8 @@ Others may be let in after each step. What they change is seen by the check.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from extender.core.claims import SlotOf
 from extender.core.demands import left_short, siblings
@@ -22,16 +22,21 @@ from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, fits, placing
 from policies.placement.request import Sibling
 from policies.placement.rules import keeps
+from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order."""
+    """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order.
+
+    ``turns``: by UID, the rounds of those of whom kube-scheduler is told later than of the others.
+    """
 
     pods: Sequence[Pod]
     nodes: dict[SlotKey, str]
+    turns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,13 @@ class Planner:
             return Changed()
         if isinstance(why, Reason):
             return why
-        some = [pod for pod in pods if pod.uid in why.nodes]
+        some, turns = [pod for pod in pods if pod.uid in why.nodes], dict[str, int]()
         if shape.related:
             # In this order kube-scheduler lets in one after the other.
             places = {uid: place for place, uid in enumerate(why.nodes)}
             some.sort(key=lambda pod: places[pod.uid])
-        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some})
+            turns = _turns(some, rounds([(pod, why.nodes[pod.uid]) for pod in some], view))
+        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
         if self._breaks(plan, view):
             raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")
         return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
@@ -79,7 +85,8 @@ class Planner:
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
         """After a restart: the nominations of its members as a plan, where they fit and break no rule."""
         demand = workload.asked
-        if demand is None or demand.shape is None:
+        if demand is None or demand.shape is None or demand.shape.related:
+            # Nominations of several rounds would be in each other's way.
             return None
         wanted = {pod.identity: pod.nominated_node for pod in demand.pods if pod.nominated_node}
         beside = yield from siblings(workload)
@@ -111,3 +118,9 @@ class Planner:
             holders = yield from self._holders.told(found.nearest, view.names, namespace)
             text += f"{found.nearest.text}{holders}; "
         return Reason("NoRoom", text + found.explanation)
+
+
+def _turns(pods: Sequence[Pod], sizes: Sequence[int]) -> dict[str, int]:
+    """Whose turn comes when, but for those of the first round."""
+    numbers = (turn for turn, size in enumerate(sizes) for _ in range(size))
+    return {pod.uid: turn for pod, turn in zip(pods, numbers, strict=True) if turn}

@@ -30,7 +30,8 @@ def words_of(pod: Pod) -> str:
 def refused_by_plugins(member: Member, old: Pod) -> bool:
     """A change of the pod shows that its planned node was turned down, after the nomination was known."""
     pod = member.pod
-    if not member.placed or member.hold is not None or not words_of(pod) or old.nominated_node != member.node:
+    led = member.placed and member.hold is None and member.step is not Step.LATER
+    if not led or not words_of(pod) or old.nominated_node != member.node:
         return False
     # The same words are not written twice; but when nobody can be preempted the nomination is cleared.
     cleared = pod.nominated_node is None and member.step is not Step.NOMINATING

@@ -41,7 +41,8 @@ class Leading(Protocol):
         """What becomes of a placement, for the reason of its gang."""
         ...
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float) -> None: ...
+    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None: ...
+    def lead_next(self, workload: Workload) -> None: ...
     def nominated(self, event: Nominated, now: float) -> Workload | None: ...
     def shown(self, workload: Workload, member: Member) -> None: ...
     def ungated(self, event: Ungated, now: float) -> Workload | None: ...
@@ -63,11 +64,33 @@ class Steering:
         self._state = state
         self._mode = mode
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float) -> None:
-        """Promise a member a node, and have kube-scheduler told."""
+    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None:
+        """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
         state, pod = self._state, member.pod
         state.assume(workload, member, node)
         workload.wait_until(now + state.limits.plan_s)
+        if not turn:
+            return self._tell(workload, member)
+        workload.members.step(member, Step.LATER, "", turn)
+        if pod.nominated_node:
+            # Left over from an earlier plan, it would be in the way of those before it.
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+        return None
+
+    def lead_next(self, workload: Workload) -> None:
+        """Have kube-scheduler told of the next round, when everybody who was to be told before is at bind."""
+        members = workload.members
+        ahead = len(members.placed) - members.steps[Step.LATER]
+        if workload.filling or len(members.holds) + len(members.binding) < ahead:
+            return
+        later = [one for one in members.placed.values() if one.step is Step.LATER]
+        turn = min(one.turn for one in later)
+        for member in later:
+            if member.turn == turn:
+                self._tell(workload, member)
+
+    def _tell(self, workload: Workload, member: Member) -> None:
+        state, pod, node = self._state, member.pod, member.node
         if workload.job is not None and workload.job.leads(pod):
             workload.members.step(member, Step.LED, "")
             return

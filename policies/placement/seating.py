@@ -199,7 +199,7 @@ def _most(before: Seating, rest: Seats) -> int:
     while size < len(rest) and before.lets_in(rest[: 2 * size]):
         size = min(2 * size, len(rest))
     more = range(size + 1, min(2 * size, len(rest) + 1))
-    return size + bisect_left(more, True, key=lambda count: not before.lets_in(rest[:count]))
+    return size + bisect_left(more, 1, key=lambda count: 1 - before.lets_in(rest[:count]))
 
 
 def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:
