@@ -10,9 +10,10 @@ from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.member import MemberState, Step
-from extender.core.refusals import GANG_WAITS, Refusals
+from extender.core.refusals import Refusals
 from extender.core.singles import Singles
 from extender.core.state import State
+from extender.core.verdicts import GANG_WAITS
 from policies.model import Pod
 
 

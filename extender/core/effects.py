@@ -51,7 +51,11 @@ class PostBinding:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """PATCH ``status.nominatedNodeName``; None clears it. ``renew``: it already reads so, but the pod must be woken."""
+    """PATCH ``status.nominatedNodeName``; None clears it. ``renew``: it already reads so, but the pod must be woken.
+
+    ``parked``: only plugins of kube-scheduler have refused the pod. To them a nomination that ends is news, as if a pod
+    had gone, and one that begins is none.
+    """
 
     uid: str
     namespace: str
@@ -59,6 +63,7 @@ class Nominate:
     node: str | None
     renew: bool = False
     group: GroupKey | None = None
+    parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

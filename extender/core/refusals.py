@@ -8,23 +8,12 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.turns import Cause
+from extender.core.verdicts import words_of
 from extender.core.workload import Workload
 from policies.model import Pod
 
-GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
-
-_LONGEST = 300
 _GANG_S, _JOB_S = 1.0, 30.0
 """How long a first refusal by a node is remembered. A job has to be suspended before it can be planned anew."""
-
-
-def words_of(pod: Pod) -> str:
-    """The message of its PodScheduled condition, in printable ASCII; empty unless plugins alone refused it."""
-    if pod.refusal is None or GANG_WAITS in pod.refusal:
-        return ""
-    text = "".join(char if " " <= char <= "~" else "?" for char in pod.refusal[:_LONGEST])
-    return text.rstrip(". ")
 
 
 def refused_by_plugins(member: Member, old: Pod) -> bool:

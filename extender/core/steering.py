@@ -9,6 +9,7 @@ from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.events import Nominated, Ungated
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
+from extender.core.verdicts import words_of
 from extender.core.workload import Workload
 from policies.model import GANG_GATE, Pod
 from policies.placement.rules import Unclear, rules_of
@@ -100,7 +101,8 @@ class Steering:
         workload.members.step(member, Step.NOMINATING, node)
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
-        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key))
+        parked = bool(pod.constraints) and bool(words_of(pod)) and not (pod.gates or renew)
+        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, parked))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:
         """A nomination was written, or could not be: then the workload that cannot go on is returned."""

@@ -63,10 +63,12 @@ class Writes:
 
     def nominate(self, effect: Nominate) -> Procedure[str]:
         """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
+        plain = replace(effect, renew=False, parked=False)
         # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
-        if effect.renew and effect.node and (detail := (yield from self.persist(_cleared(effect), "nomination"))):
-            return detail
-        return (yield from self.persist(replace(effect, renew=False), "nomination"))
+        for first, asked in ((plain, effect.parked), (_cleared(plain), effect.renew or effect.parked)):
+            if asked and effect.node and (detail := (yield from self.persist(first, "nomination"))):
+                return detail
+        return (yield from self.persist(plain, "nomination"))
 
     def job(self, effect: JobEffect, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Start, suspend or clean a job. What is written depends on the object as it is: each attempt looks again."""
@@ -144,4 +146,4 @@ class Writes:
 
 
 def _cleared(effect: Nominate) -> Nominate:
-    return replace(effect, node=None, renew=False)
+    return replace(effect, node=None, renew=False, parked=False)

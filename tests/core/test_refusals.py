@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.effects import Nominate
 from extender.core.events import FilterCalled, Nominated
-from extender.core.refusals import GANG_WAITS
+from extender.core.verdicts import GANG_WAITS
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 

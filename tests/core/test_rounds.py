@@ -8,8 +8,8 @@ import pytest
 
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import Outcome, Ungated
-from extender.core.refusals import GANG_WAITS
 from extender.core.steering import SteeringMode
+from extender.core.verdicts import GANG_WAITS
 from policies.model import GANG_GATE, Constraints, HostPort, Pod, Requirement, Spread, Term
 from tests.builders import cluster, gang
 from tests.core.script import Script
@@ -168,3 +168,17 @@ def test_a_binding_that_fails_takes_up_its_round_again() -> None:
     script.bind(failing)
     script.post_all()
     assert len(script.bound(pods)) == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "parked"), [("0/4 nodes: didn't match pod topology spread", True), (GANG_WAITS, False)]
+)
+def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: str, parked: bool) -> None:
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    late = next(pod for pod in pods if pod not in first)
+    script.change(late, refusal=words)
+    script.bind_all(first)
+    asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
+    assert asked.parked is parked

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from extender.core.limits import Limits
-from extender.core.refusals import GANG_WAITS
 from extender.core.singles import ROOM_KEPT
+from extender.core.verdicts import GANG_WAITS
 from extender.observe.explain.remedies import SAID
 from extender.observe.views import GangView
 from policies.model import GANG_GATE

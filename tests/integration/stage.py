@@ -70,10 +70,13 @@ class RealStage:
 
     # What users and operators do.
 
-    def add_nodes(self, count: int, gpus: int = 8, *, clique: str = "") -> list[str]:
+    def add_nodes(
+        self, count: int, gpus: int = 8, *, clique: str = "", labels: Mapping[str, str] | None = None
+    ) -> list[str]:
         prefix = f"{self.namespace}-{self._added}-node"
         self._added += count
-        labels = {"stage": self.namespace} | ({"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {})
+        labels = {"stage": self.namespace} | dict(labels or {})
+        labels |= {"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {}
         added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels)
         self._nodes += added
         self.cliques |= dict.fromkeys(added, clique) if clique else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -112,6 +113,16 @@ def test_a_renewal_clears_before_it_sets() -> None:
     world.answer(OK)
     assert world.sent[0].asked == nominate("n1")
     assert world.told == []
+
+
+def test_a_pod_that_only_plugins_refused_is_nominated_and_cleared_before_it_is_nominated() -> None:
+    world = World()
+    world.ask(replace(nominate("n1"), parked=True))
+    for node in ("n1", None, "n1"):
+        assert world.told == []
+        assert world.sent[0].asked == nominate(node)
+        world.answer(OK)
+    assert world.told == [Nominated("u", "n1")]
 
 
 def test_a_write_that_failed_goes_out_again_after_a_pause_and_is_given_up_in_the_end() -> None:

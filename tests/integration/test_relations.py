@@ -1,0 +1,160 @@
+"""Gangs whose members demand something of each other or of other pods: kube-scheduler takes up the first plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from policies.model import GANG_GATE, Pod
+from tests.integration.stage import RealStage
+from tests.scenarios.pods import bound, gang, pod
+from tests.scenarios.stage import Object
+
+pytestmark = pytest.mark.xdist_group("relations")
+HOST, CLIQUE, ZONE = "kubernetes.io/hostname", "nvidia.com/gpu.clique", "topology.kubernetes.io/zone"
+GATES = pytest.mark.parametrize("gates", [(GANG_GATE,), ()], ids=["gated", "ungated"])
+
+Change = Callable[[Object], None]
+
+
+def members(name: str, size: int, *changes: Change, gpus: int = 1, gates: Sequence[str] = ()) -> list[Object]:
+    """The pods of a gang, with the label ``app`` and each of these changes."""
+    pods = gang(name, size, gpus=gpus, gates=gates)
+    for one in pods:
+        one["metadata"]["labels"] = {"app": name}
+        for change in changes:
+            change(one)
+    return pods
+
+
+def with_host_port(one: Object) -> None:
+    one["spec"]["containers"][0]["ports"] = [{"containerPort": 29500, "hostPort": 29500}]
+
+
+def on_host_network(one: Object) -> None:
+    """The API server makes a host port of it."""
+    one["spec"]["hostNetwork"] = True
+    one["spec"]["containers"][0]["ports"] = [{"containerPort": 2222}]
+
+
+def apart(key: str, app: str = "") -> Change:
+    return lambda one: _ask(one, "podAntiAffinity", key, app)
+
+
+def near(key: str, app: str = "") -> Change:
+    return lambda one: _ask(one, "podAffinity", key, app)
+
+
+def spread(key: str, app: str = "", **more: int) -> Change:
+    def change(one: Object) -> None:
+        hard = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **more}
+        one["spec"]["topologySpreadConstraints"] = [{**hard, "labelSelector": _selector(one, app)}]
+
+    return change
+
+
+def started(stage: RealStage, name: str, size: int) -> list[Pod]:
+    """Its members, when so many have a node: by the first plan, which nobody has refused."""
+    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
+    story = [text for _, text in stage.gangs()[name].story]
+    assert not any("forgotten" in text for text in story), story
+    return pods
+
+
+def per_node(pods: Sequence[Pod]) -> list[int]:
+    return sorted(Counter(one.node for one in pods).values())
+
+
+EACH_ON_ITS_OWN = {
+    "host-port": with_host_port,
+    "host-network": on_host_network,
+    "apart": apart(HOST),
+    "spread": spread(HOST),
+}
+
+
+@GATES
+@pytest.mark.parametrize("change", EACH_ON_ITS_OWN.values(), ids=EACH_ON_ITS_OWN)
+def test_four_members_start_on_four_nodes(stage: RealStage, change: Change, gates: Sequence[str]) -> None:
+    stage.add_nodes(4)
+    stage.create_all(members("train", 4, change, gates=gates))
+    assert per_node(started(stage, "train", 4)) == [1, 1, 1, 1]
+
+
+@GATES
+def test_members_that_are_apart_by_clique_start_in_one_clique_each(stage: RealStage, gates: Sequence[str]) -> None:
+    for clique in "abcd":
+        stage.add_nodes(2, clique=clique)
+    stage.create_all(members("train", 4, apart(CLIQUE), gates=gates))
+    assert {stage.cliques[str(one.node)] for one in started(stage, "train", 4)} == set("abcd")
+
+
+@GATES
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_spread_gang_starts_with_as_many_on_each_node(stage: RealStage, gpus: int, gates: Sequence[str]) -> None:
+    stage.add_nodes(4)
+    stage.create_all(members("train", 16, spread(HOST), gpus=gpus, gates=gates))
+    assert per_node(started(stage, "train", 16)) == [4, 4, 4, 4]
+
+
+@GATES
+def test_members_of_two_sizes_are_spread_together(stage: RealStage, gates: Sequence[str]) -> None:
+    stage.add_nodes(4)
+    small, large = (members("train", 8, spread(HOST), gpus=gpus, gates=gates) for gpus in (1, 2))
+    stage.create_all(small[:4] + large[4:])
+    assert per_node(started(stage, "train", 8)) == [2, 2, 2, 2]
+
+
+@GATES
+def test_members_start_in_the_zone_of_the_data_pod(stage: RealStage, gates: Sequence[str]) -> None:
+    stage.add_nodes(2, labels={ZONE: "east"})
+    west = stage.add_nodes(2, labels={ZONE: "west"})
+    data = pod("data", gpus=0, nodeName=west[1])
+    data["metadata"]["labels"] = {"app": "data"}
+    stage.create(data)
+    stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
+    assert {one.node for one in started(stage, "train", 4)} == set(west)
+
+
+@GATES
+def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, gates: Sequence[str]) -> None:
+    stage.add_nodes(1, labels={ZONE: "east"})
+    west = stage.add_nodes(2, labels={ZONE: "west"})
+    stage.create_all(members("train", 4, near(ZONE), gpus=4, gates=gates))
+    assert {one.node for one in started(stage, "train", 4)} == set(west)
+
+
+INFEASIBLE = {
+    "host-port": (with_host_port, "port 29500 for each"),
+    "host-network": (on_host_network, "port 2222 for each"),
+    "spread": (spread(HOST, minDomains=3), "with maxSkew 1 by kubernetes.io/hostname"),
+    "apart": (apart(HOST), "anti-affinity to each other by kubernetes.io/hostname"),
+    "near": (near(HOST, "data"), "no pod near that its affinity asks for"),
+}
+
+
+@GATES
+@pytest.mark.parametrize(("change", "why"), INFEASIBLE.values(), ids=INFEASIBLE)
+def test_one_that_cannot_start_says_why_and_holds_up_nobody(
+    stage: RealStage, change: Change, why: str, gates: Sequence[str]
+) -> None:
+    stage.add_nodes(2)
+    stage.create_all(members("stuck", 3, change, gates=gates))
+    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    assert told.state == "NoRoom"
+    assert why in told.message
+    for number in range(3):
+        stage.create_all(members(f"next-{number}", 4, gates=gates))
+        started(stage, f"next-{number}", 4)
+    assert stage.gangs()["stuck"].state == "NoRoom"
+
+
+def _selector(one: Object, app: str) -> Object:
+    return {"matchLabels": {"app": app or one["metadata"]["labels"]["app"]}}
+
+
+def _ask(one: Object, kind: str, key: str, app: str) -> None:
+    term = {"topologyKey": key, "labelSelector": _selector(one, app)}
+    one["spec"].setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
