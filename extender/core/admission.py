@@ -21,7 +21,7 @@ from extender.core.turns import Turn
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
-from policies.model import GroupKey
+from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
 _LOOK, _TRY, _SEAT = 2, 50, 4
@@ -120,8 +120,7 @@ class Admission:
             return
         self._vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
-        freed: list[Freed] = []
-        everybody = False
+        freed, met, everybody = list[Freed](), list[Pod](), False
         if news.hopeful or refresh:
             state.take_news()
             if news.nodes or refresh:
@@ -129,17 +128,17 @@ class Admission:
                 self._refresh_at = now + state.limits.refresh_s
                 everybody = True
             else:
-                freed = news.in_the_end(state.claims)
-        self._walk = self._pass(freed, everybody=everybody)
+                freed, met = news.in_the_end(state.claims), news.met
+        self._walk = self._pass(freed, met, everybody=everybody)
 
-    def _pass(self, freed: list[Freed], *, everybody: bool) -> Steps[None]:
+    def _pass(self, freed: list[Freed], met: list[Pod], *, everybody: bool) -> Steps[None]:
         """Look at old shortfalls in the light of the news, then at the workloads that have none.
 
         Unless for ``everybody`` nothing has changed for those who have one.
         """
         state = self._state
-        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if freed else ():
-            concerned, cost = yield from metered(concerns(freed, shape, state.claims))
+        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if freed or met else ():
+            concerned, cost = yield from metered(concerns(freed, met, shape, state.claims))
             if concerned:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 everybody = True
@@ -155,6 +154,8 @@ class Admission:
                 yield _LOOK
             else:
                 excess[workload.key.namespace] += yield from self._admit(workload)
+        news = state.news
+        news.wary = news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
         self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
         yield _LOOK
 
@@ -167,7 +168,7 @@ class Admission:
             yield _LOOK + _SEAT * len(workload.members.placed)
         state.recover()
         self._refresh_at = self._now + state.limits.refresh_s
-        yield from self._pass([], everybody=True)
+        yield from self._pass([], [], everybody=True)
         yield from recovery.clear(self._now)
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
@@ -238,6 +239,7 @@ class Admission:
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
+        self._state.news.wary |= shape.related
         try:
             found = yield from self._planner.plan(workload, demand, shape)
         except PolicyError as error:

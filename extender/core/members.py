@@ -18,7 +18,7 @@ from policies.model import Pod, PodGroup, PodSets, SlotKey
 
 _facts = attrgetter(
     "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
-    "group", "requests", "selection", "topology", "stamp", "device_claims", "claims",
+    "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims",
 )  # fmt: skip
 """What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
 

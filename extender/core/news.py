@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.core.claims import Claims
 from extender.core.shape import Shape
-from policies.model import Requests
+from policies.model import Constraints, Pod, Requests
 from policies.placement.matching import cost
 from policies.steps import AT_ONCE, Steps
 
@@ -32,11 +32,24 @@ class News:
     """Nodes came, went or changed: whatever was found before may be wrong in any way."""
     taken: bool = False
     """Room was taken: nobody can start for it, but the numbers in the reasons grow old."""
+    wary: bool = False
+    """Somebody waits who demands something of other pods."""
+    met: list[Pod] = field(default_factory=list)
+    """Pods that got a node meanwhile, and those whose labels changed, as they were and as they are."""
 
     @property
     def hopeful(self) -> bool:
         """Somebody may fit who did not fit before."""
-        return self.nodes or bool(self.freed)
+        return self.nodes or bool(self.freed) or bool(self.met)
+
+    def see(self, pod: Pod, old: Pod | None) -> None:
+        """A pod is on a node: that is news if it was not, or has other labels, for those who demand something of it."""
+        if not self.wary or not pod.node:
+            return
+        if old is None or not old.node:
+            self.met.append(pod)
+        elif old.labels != pod.labels:
+            self.met += old, pod
 
     def will_free(self, node: str, claims: Claims) -> None:
         """A node is about to get room back. A verdict may be of any moment since: the least there was counts."""
@@ -49,11 +62,14 @@ class News:
         return [freed for freed in pairs if _rises(freed, freed.now)]
 
 
-def concerns(freed: Sequence[Freed], shape: Shape, claims: Claims) -> Steps[bool]:
+def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims) -> Steps[bool]:
     """Whether some node takes more members of that shape than before, or may take another mix of them."""
-    if shape.related and freed:
+    if shape.related:
+        yield len(met) // 4
         # Whoever has gone may have had a port, or kept others away.
-        return True
+        return bool(freed) or any(
+            _means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met
+        )
     for (requests, selection, *_), _ in shape.roles:
         admitted = None
         for at in range(0, len(freed), AT_ONCE):
@@ -68,6 +84,16 @@ def concerns(freed: Sequence[Freed], shape: Shape, claims: Claims) -> Steps[bool
                         return True
             yield 1 + len(freed[at : at + AT_ONCE]) // 4 + (cost(selection) if admitted is not None else 0)
     return False
+
+
+def _means(constraints: Constraints, pod: Pod, claims: Claims) -> bool:
+    """Whether the pod counts for something that is demanded."""
+    if not constraints:
+        return False
+    if any(claims.tenants.means(term, pod) for term in (*constraints.affinity, *constraints.anti_affinity)):
+        return True
+    labels = dict(pod.labels)
+    return any(spread.counts(labels) for spread in constraints.spread)
 
 
 def _slots(free: Amounts, requests: Requests) -> int:

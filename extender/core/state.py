@@ -90,7 +90,7 @@ class State:
 
     def take_news(self) -> News:
         """What has changed since the last time."""
-        news, self.news = self.news, News()
+        news, self.news = self.news, News(wary=self.news.wary)
         return news
 
     def blame(self, policy: str) -> None:
@@ -124,6 +124,7 @@ class State:
                 self.touched[key] = None
         self.pods[pod.uid] = pod
         self._claim(pod)
+        self.news.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self.news.taken = True
             self.claims.note_change()
