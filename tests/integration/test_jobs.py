@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -36,12 +37,15 @@ class Jobs:
         self.stage = stage
         self.path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
 
-    def create(self, name: str, size: int, *, gpus: int = 8, level: str = "", **spec: Any) -> Object:
-        """As a user writes it: nothing on its pods but what they ask for."""
+    def create(
+        self, name: str, size: int, *, gpus: int = 8, level: str = "", demands: Object | None = None, **spec: Any
+    ) -> Object:
+        """As a user writes it: nothing on its pods but what they ask for, of other pods by these fields of a pod."""
         made = pod(name, gpus=gpus)["spec"]
         template: Object = {"spec": {**made, "nodeSelector": {"stage": self.stage.namespace}, "restartPolicy": "Never"}}
         if level:
             template["metadata"] = {"annotations": {"muster.dev/required-topology": level}}
+        template["spec"] |= demands or {}
         body = {"completions": size, "parallelism": size, "completionMode": "Indexed", "backoffLimit": 0}
         meta = {"name": name, "labels": {"muster.dev/gang": "true"}}
         return self.stage.api.create(self.path, {"metadata": meta, "spec": {**body, **spec, "template": template}})
@@ -80,6 +84,28 @@ def test_a_job_is_started_whole_with_nothing_written_on_its_pods(stage: RealStag
     for one in stage.api.list(stage.pods_path):
         writers = {entry["manager"] for entry in one["metadata"]["managedFields"]}
         assert writers <= {"kube-controller-manager", "kwok"}, writers
+
+
+EVENLY = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.parametrize("policy", ["Honor", "Ignore"])
+def test_a_job_whose_pods_are_spread_starts_with_as_many_on_each_node(
+    stage: RealStage, jobs: Jobs, policy: str
+) -> None:
+    """Each is created with node affinity to its node: by default no other node counts for it."""
+    stage.add_nodes(4)
+    these = {"matchLabels": {"batch.kubernetes.io/job-name": "train"}}
+    spread = {**EVENLY, "labelSelector": these, "nodeAffinityPolicy": policy}
+    jobs.create("train", 12, gpus=1, demands={"topologySpreadConstraints": [spread]})
+    assert set(Counter(one.node for one in jobs.until_running(12)).values()) == {3}
+
+
+def test_a_job_on_the_host_network_starts_on_as_many_nodes(stage: RealStage, jobs: Jobs) -> None:
+    stage.add_nodes(4)
+    ports = pod("train", gpus=1)["spec"]["containers"][0] | {"ports": [{"containerPort": 2222}]}
+    jobs.create("train", 4, demands={"hostNetwork": True, "containers": [ports]})
+    assert len({one.node for one in jobs.until_running(4)}) == 4
 
 
 def test_a_job_waits_suspended_and_says_why(stage: RealStage, jobs: Jobs) -> None:

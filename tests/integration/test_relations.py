@@ -119,6 +119,18 @@ def test_members_start_in_the_zone_of_the_data_pod(stage: RealStage, gates: Sequ
 
 
 @GATES
+def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealStage, gates: Sequence[str]) -> None:
+    stage.add_nodes(1, labels={ZONE: "east"})
+    west = stage.add_nodes(2, labels={ZONE: "west"})
+    stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
+    stage.until_told("train", lambda seen: seen.state == "NoRoom")
+    data = pod("data", gpus=0, affinity={"nodeAffinity": _in_zone("west")})
+    data["metadata"]["labels"] = {"app": "data"}
+    stage.create(data)
+    assert {one.node for one in started(stage, "train", 4)} == set(west)
+
+
+@GATES
 def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, gates: Sequence[str]) -> None:
     stage.add_nodes(1, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
@@ -149,6 +161,11 @@ def test_one_that_cannot_start_says_why_and_holds_up_nobody(
         stage.create_all(members(f"next-{number}", 4, gates=gates))
         started(stage, f"next-{number}", 4)
     assert stage.gangs()["stuck"].state == "NoRoom"
+
+
+def _in_zone(zone: str) -> Object:
+    wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
 
 
 def _selector(one: Object, app: str) -> Object:
