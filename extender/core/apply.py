@@ -182,10 +182,11 @@ class Apply:
         node, template = slots.planned.get(slot), slots.templates.get(slot)
         if node is None or template is None or not member.pod.live or member.pod.node:
             return
+        turn = slots.turns.get(slot, 0)
         self._state.assume_slot(workload, slot, "")
         same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
         if member.state is MemberState.WAITING and same and self._state.claims.admits(node, member.pod.selection):
-            self._steering.lead(workload, member, node, now)
+            self._steering.lead(workload, member, node, now, turn)
             self._jobs.came(workload, now)
 
     def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:

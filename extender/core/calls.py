@@ -54,7 +54,8 @@ class Calls:
     def _node_of_slot(self, pod: Pod) -> str:
         """For a pod that our watch has yet to show: the node of the slot that it will fill."""
         workload = self._state.workload_of(pod)
-        return "" if workload is None else workload.members.slots.planned.get(pod.identity, "")
+        slots = None if workload is None else workload.members.slots
+        return "" if slots is None or pod.identity in slots.turns else slots.planned.get(pod.identity, "")
 
     def preempt(self, event: PreemptCalled) -> None:
         """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod.

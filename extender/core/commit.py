@@ -14,7 +14,7 @@ from extender.core.steering import Leading
 from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
-from policies.model import Pod
+from policies.model import Pod, SlotKey
 from policies.steps import Steps
 from policies.words import counted
 
@@ -90,7 +90,7 @@ class Commit:
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
         self._state.touch(workload)
 
-    def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[str, int], now: float) -> None:
+    def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
         state, members = self._state, workload.members
         taken = [node for _, node in seats] if workload.reserved else []
@@ -101,9 +101,9 @@ class Commit:
                 state.unreserve(workload, slot)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
-                self._steering.lead(workload, member, node, now, turns.get(pod.uid, 0))
+                self._steering.lead(workload, member, node, now, turns.get(pod.identity, 0))
             else:
-                state.assume_slot(workload, pod.identity, node)
+                state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
         for slot in list(workload.reserved):
             claim = state.claims.get(SlotOf(workload.key, slot))
             if claim is not None and state.claims.overcommitted(claim.node, claim.requests):

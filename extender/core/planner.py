@@ -31,12 +31,12 @@ from policies.steps import AT_ONCE, Steps
 class Plan:
     """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order.
 
-    ``turns``: by UID, the rounds of those of whom kube-scheduler is told later than of the others.
+    ``turns``: the rounds of those of whom kube-scheduler is told later than of the others.
     """
 
     pods: Sequence[Pod]
     nodes: dict[SlotKey, str]
-    turns: Mapping[str, int] = field(default_factory=dict)
+    turns: Mapping[SlotKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Planner:
             return Changed()
         if isinstance(why, Reason):
             return why
-        some, turns = [pod for pod in pods if pod.uid in why.nodes], dict[str, int]()
+        some, turns = [pod for pod in pods if pod.uid in why.nodes], dict[SlotKey, int]()
         if shape.related:
             # In this order kube-scheduler lets in one after the other.
             places = {uid: place for place, uid in enumerate(why.nodes)}
@@ -120,7 +120,7 @@ class Planner:
         return Reason("NoRoom", text + found.explanation)
 
 
-def _turns(pods: Sequence[Pod], sizes: Sequence[int]) -> dict[str, int]:
+def _turns(pods: Sequence[Pod], sizes: Sequence[int]) -> dict[SlotKey, int]:
     """Whose turn comes when, but for those of the first round."""
     numbers = (turn for turn, size in enumerate(sizes) for _ in range(size))
-    return {pod.uid: turn for pod, turn in zip(pods, numbers, strict=True) if turn}
+    return {pod.identity: turn for pod, turn in zip(pods, numbers, strict=True) if turn}

@@ -31,6 +31,8 @@ class Slots:
         """What expected slots begin with whose pods say by their index which is theirs."""
         self.planned: dict[SlotKey, str] = {}
         """The nodes of expected slots that no pod has come to."""
+        self.turns: dict[SlotKey, int] = {}
+        """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
         self._vacant: dict[SlotKey, None] = {}
         """Expected slots that no pod has come to."""
 
@@ -106,8 +108,11 @@ class Slots:
                 self._vacant[slot] = None
                 self.stand(slot, _NOBODY, Stage.THERE)
 
-    def plan(self, slot: SlotKey, node: str) -> None:
+    def plan(self, slot: SlotKey, node: str, turn: int = 0) -> None:
         """Promise the pod that will come a node; an empty one takes the promise back."""
+        self.turns.pop(slot, None)
+        if turn:
+            self.turns[slot] = turn
         if node:
             self.planned[slot] = node
         else:

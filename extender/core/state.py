@@ -197,9 +197,9 @@ class State:
                 self.free(member.uid)
         self.touch(workload)
 
-    def assume_slot(self, workload: Workload, slot: SlotKey, node: str) -> None:
+    def assume_slot(self, workload: Workload, slot: SlotKey, node: str, turn: int = 0) -> None:
         """Promise the pod that will come to the slot a node; an empty one takes the promise back."""
-        workload.members.slots.plan(slot, node)
+        workload.members.slots.plan(slot, node, turn)
         owner = SlotOf(workload.key, slot)
         workload.nudge()
         if node:

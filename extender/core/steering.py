@@ -71,6 +71,8 @@ class Steering:
         state.assume(workload, member, node)
         workload.wait_until(now + state.limits.plan_s)
         if not turn:
+            if workload.job is not None and workload.job.leads(pod):
+                return workload.members.step(member, Step.LED, "")
             return self._tell(workload, member)
         workload.members.step(member, Step.LATER, "", turn)
         if pod.nominated_node:
@@ -85,16 +87,15 @@ class Steering:
         if workload.filling or len(members.holds) + len(members.binding) < ahead:
             return
         later = [one for one in members.placed.values() if one.step is Step.LATER]
-        turn = min(one.turn for one in later)
+        turn, slots = min(one.turn for one in later), members.slots
+        if any(slots.turns.get(slot, 0) < turn for slot in slots.planned):
+            return  # their pods have yet to be created
         for member in later:
             if member.turn == turn:
                 self._tell(workload, member)
 
     def _tell(self, workload: Workload, member: Member) -> None:
         state, pod, node = self._state, member.pod, member.node
-        if workload.job is not None and workload.job.leads(pod):
-            workload.members.step(member, Step.LED, "")
-            return
         if self._pin(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return

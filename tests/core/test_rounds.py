@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from extender.core.effects import Nominate, Ungate
 from extender.core.events import Outcome, Ungated
 from extender.core.steering import SteeringMode
 from extender.core.verdicts import GANG_WAITS
-from policies.model import GANG_GATE, Constraints, HostPort, Pod, Requirement, Spread, Term
+from policies.model import GANG_GATE, Constraints, HostPort, Job, Pod, Requirement, Spread, Term
 from tests.builders import cluster, gang
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 HOST, CLIQUE = "kubernetes.io/hostname", "nvidia.com/gpu.clique"
@@ -182,3 +184,51 @@ def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: s
     script.bind_all(first)
     asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
     assert asked.parked is parked
+
+
+def spread_job(count: int) -> Job:
+    made = job(count, gpus=1)
+    (podset,) = made.podsets.podsets
+    asking = replace(podset, template=replace(podset.template, labels=(("app", "train"),), constraints=EVENLY))
+    return replace(made, podsets=replace(made.podsets, podsets=(asking,)))
+
+
+def pods_of(train: Controlled) -> list[Pod]:
+    """As its controller makes them, in the order of their indexes."""
+    (podset,) = train.seen.podsets.podsets
+    return [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}") for pod in podset.pods()]
+
+
+def test_pods_of_a_job_are_asked_about_in_rounds_whatever_the_order_in_which_they_come() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, spread_job(8))
+    nodes = train.starts[0].plan[""]
+    pods = pods_of(train)
+    script.see(*reversed(pods))
+    led = [pod for pod in pods if script.filter(pod)]
+    assert sorted(map(script.planned, led)) == sorted(nodes[:4]) == ["a-0", "a-1", "a-2", "a-3"]
+    assert nominated(script, pods) == [], "nothing is written on those that are led by what they are made of"
+    script.bind_all(led[:3])
+    assert nominated(script, pods) == []
+    script.bind(led[3])
+    others = [pod for pod in pods if pod not in led]
+    assert nominated(script, pods) == others, "kube-scheduler has tried them, and has to be told"
+    script.bind_all(others)
+    script.post_all()
+    assert len(script.bound(pods)) == 8
+    assert not train.stops
+
+
+def test_pods_of_a_job_wait_for_those_before_them_that_are_yet_to_be_created() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, spread_job(8))
+    pods = pods_of(train)
+    missing, *first = pods[:4]
+    assert script.filter(missing), "kube-scheduler may have seen it already"
+    assert not script.filter(pods[4])
+    script.see(*first, *pods[4:])
+    script.bind_all(first)
+    assert nominated(script, pods) == []
+    script.see(missing)
+    script.bind(missing)
+    assert nominated(script, pods) == pods[4:]
