@@ -26,6 +26,9 @@ from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
 
+_IN_ROUNDS = 10
+"""What it costs to find the round of a member, in units of ``policies.steps``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -65,18 +68,16 @@ class Planner:
             pods = tuple(least)
             found = yield from search(pods, len(pods), view, shape.refused, beside, self._policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
+        turns: Mapping[SlotKey, int] = {}
+        if shape.related and isinstance(why, Placed):
+            pods, turns = yield from _in_rounds(pods, why.nodes, view)
         if len(pods) > AT_ONCE:
             yield len(pods) // 4
         if workload.version != version or workload.releasing or self._state.workloads.get(workload.key) is not workload:
             return Changed()
         if isinstance(why, Reason):
             return why
-        some, turns = [pod for pod in pods if pod.uid in why.nodes], dict[SlotKey, int]()
-        if shape.related:
-            # In this order kube-scheduler lets in one after the other.
-            places = {uid: place for place, uid in enumerate(why.nodes)}
-            some.sort(key=lambda pod: places[pod.uid])
-            turns = _turns(some, rounds([(pod, why.nodes[pod.uid]) for pod in some], view))
+        some = [pod for pod in pods if pod.uid in why.nodes]
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
         if self._breaks(plan, view):
             raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")
@@ -120,7 +121,13 @@ class Planner:
         return Reason("NoRoom", text + found.explanation)
 
 
-def _turns(pods: Sequence[Pod], sizes: Sequence[int]) -> dict[SlotKey, int]:
-    """Whose turn comes when, but for those of the first round."""
+def _in_rounds(
+    pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot
+) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
+    """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once."""
+    by_uid = {pod.uid: pod for pod in pods}
+    some = tuple(by_uid[uid] for uid in nodes)
+    sizes = rounds([(pod, nodes[pod.uid]) for pod in some], view)
+    yield _IN_ROUNDS * len(some)
     numbers = (turn for turn, size in enumerate(sizes) for _ in range(size))
-    return {pod.identity: turn for pod, turn in zip(pods, numbers, strict=True) if turn}
+    return some, {pod.identity: turn for pod, turn in zip(some, numbers, strict=True) if turn}

@@ -112,9 +112,7 @@ class State:
             # A watch event from before our own Binding must not unbind it.
             pod = replace(pod, node=done.node, stamp=done.stamp)
         if (key := pod.group_key) is not None:
-            workload = self.workloads.get(key)
-            if workload is None:
-                workload = self.add(key)
+            workload = self.workloads.get(key) or self.add(key)
             if pod.index is None:
                 pod = workload.seated_as(pod, old)
             if workload.members.put(pod):
