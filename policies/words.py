@@ -25,18 +25,21 @@ def counted(count: int, thing: str, one: str, several: str) -> str:
     return f"{many(count, thing)} {one if count == 1 else several}"
 
 
-def amount(name: str, much: int) -> str:
-    """In the unit that people use: ``"1.5 cpu"``, ``"512 MiB memory"``, ``"8 nvidia.com/gpu"``."""
+def amount(name: str, much: int, *, up: bool = False) -> str:
+    """In the unit that people use: ``"1.5 cpu"``, ``"512 MiB memory"``, ``"8 nvidia.com/gpu"``.
+
+    Rounded down, or ``up``: what a node has never looks as large as what a pod asks for if it is smaller.
+    """
     if name == "cpu":
         return f"{_short(much / 1000, 3)} cpu"
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return f"{_size(much)} {name}"
+        return f"{_size(much, up=up)} {name}"
     return f"{much} {name}"
 
 
 def amounts(requests: Requests) -> str:
     """All that one pod asks for, by the names that kubectl shows: ``"1.5 cpu, 8 nvidia.com/gpu"``."""
-    return listed(amount(name, much) for name, much in requests if name != "pods") or "a pod"
+    return listed(amount(name, much, up=True) for name, much in requests if name != "pods") or "a pod"
 
 
 def devices(requests: Requests) -> str:
@@ -46,9 +49,10 @@ def devices(requests: Requests) -> str:
     return named or amounts(requests)
 
 
-def _size(much: int) -> str:
+def _size(much: int, *, up: bool) -> str:
     exponent = min((max(much, 1).bit_length() - 1) // 10, len(_UNITS) - 1)
-    return f"{_short(much / 1024**exponent, 2)} {_UNITS[exponent]}"
+    hundredths = (100 * much + (1024**exponent - 1) * up) // 1024**exponent
+    return f"{_short(hundredths / 100, 2)} {_UNITS[exponent] if much != 1 else 'byte'}"
 
 
 def _short(number: float, places: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,25 @@ import extender.core
 from extender.observe.explain.domains import domains
 from extender.observe.explain.explanation import Explanation, explain
 from extender.observe.explain.remedies import SAID
-from policies.model import CLIQUE, Node, Pod, PodGroup, Selection, Taint, Topology
+from policies.model import (
+    CLIQUE,
+    Constraints,
+    HostPort,
+    Node,
+    Pod,
+    PodGroup,
+    Requirement,
+    Selection,
+    Spread,
+    Taint,
+    Term,
+    Topology,
+)
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.script import Script
 
+HOST = "kubernetes.io/hostname"
+TRAIN, DATA = ((Requirement("app", "In", (app,)),) for app in ("train", "data"))
 CLIQUE_ONLY = Topology(required="clique")
 
 
@@ -187,6 +203,57 @@ def test_a_pod_that_is_larger_than_any_node_is_told_so() -> None:
     assert "16 nvidia.com/gpu" in said.remedies[0]
     assert not any("fewer pods" in one or "wider level" in one for one in said.remedies)
     assert "even empty, no node is large enough: at most 8 nvidia.com/gpu" in said.gang.message
+
+
+def test_the_role_that_lacks_room_is_the_one_that_is_advised() -> None:
+    """The workers go first because they ask for most as a whole, and they have room."""
+    leader = [replace(pod, uid="lead", owner="lead") for pod in gang("wait", 1, gpus=16, min_member=5)]
+    pods = [*gang("wait", 4, min_member=5), *leader]
+    said = explained("wait", *cluster("a: 6x8"), *pods)
+    assert said.gang.message.startswith("4 of 5 members fit at once: 0 of 6 nodes have room for 1 cpu, 16 nvidia.com/")
+    assert said.remedies == [
+        "use smaller pods or add larger nodes: even empty, no node that matches has 1 cpu, 16 nvidia.com/gpu"
+    ]
+
+
+def test_roles_that_have_room_each_but_not_together_are_not_told_that_there_is_room() -> None:
+    small = [replace(pod, uid=f"{pod.uid}-small", owner="small") for pod in gang("wait", 4, gpus=3, min_member=8)]
+    said = explained("wait", *cluster("a: 4x8"), *gang("wait", 4, gpus=6, min_member=8), *small)
+    assert said.gang.state == "NoRoom"
+    assert said.remedies == ["wait for room: the gang is planned as soon as enough is free"]
+
+
+def asking(size: int, **asked: Any) -> list[Pod]:
+    return gang("wait", size, gpus=1, labels=(("app", "train"),), constraints=Constraints(**asked))
+
+
+def test_members_that_share_no_node_need_nodes_and_an_end_counts_only_where_a_port_is_free() -> None:
+    port = (HostPort(29500),)
+    web = single("web", gpus=0, cpu=0, node="a-0", constraints=Constraints(port))
+    said = explained("wait", *cluster("a: 3x8"), web, *busy("a-0 a-1", 8), *asking(2, ports=port))
+    assert said.gang.message.endswith("1 node left for 2 members with port 29500 for each")
+    assert said.remedies == [
+        "1 more node with 1 GPU free in the cluster",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "do without host ports: it would fit now, on 1 node",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ({"affinity": (Term(HOST, DATA, ("default",)),)}, "make the pod affinity preferred instead of required"),
+        ({"anti_affinity": (Term(CLIQUE, TRAIN, ("default",)),)}, "make the pod anti-affinity preferred instead of"),
+        ({"spread": (Spread(CLIQUE, 1, TRAIN, 4),)}, "let the topology spread be ScheduleAnyway instead of DoNot"),
+    ],
+)
+def test_what_is_demanded_of_other_pods_is_a_remedy_where_it_alone_is_in_the_way(
+    asked: dict[str, Any], remedy: str
+) -> None:
+    said = explained("wait", *cluster("a: 2x8", "b: 2x8"), *asking(4, **asked))
+    assert said.gang.state == "NoRoom"
+    assert [one for one in said.remedies if "would fit now" not in one] == []
+    assert said.remedies[0].startswith(remedy)
 
 
 def test_every_code_that_the_core_can_give_has_its_remedy() -> None:

@@ -23,7 +23,7 @@ MOST_RELATED = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hindrance:
-    """Nodes that are closed to a role by what is there already, and what it is: ``"port 80 in use"``."""
+    """Nodes that are closed to a role by what is there already, and what it is: ``"port 80 in use by default/web"``."""
 
     text: str
     rows: Mask
@@ -190,9 +190,9 @@ def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
     """By ports that are taken, by the anti-affinity of the pod and towards it, and by labels that nodes lack."""
     others, asked = snapshot.others, pod.constraints
     for port in asked.ports:
-        rows = np.zeros(len(snapshot.names), dtype=np.bool_)
-        rows[_rows(others.tenants.taking(port), snapshot)] = True
-        yield Hindrance(f"port {port.port} in use", rows)
+        rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
+        rows[_rows(there, snapshot)] = True
+        yield Hindrance(f"port {port.port} in use by {_named(there)}", rows)
     for term in asked.anti_affinity:
         there = others.tenants.meant((term,))
         yield Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot))
@@ -283,8 +283,8 @@ def _rows(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
 
 def _named(tenants: Sequence[Tenant]) -> str:
     """One of them, and how many others there are."""
-    names = sorted(map(str, tenants))
-    return "" if not names else names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    first = min(map(str, tenants), default="")
+    return first if len(tenants) < 2 else f"{first} and {len(tenants) - 1} more"
 
 
 def _alone(number: int, one: Relation) -> bool:

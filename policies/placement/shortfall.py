@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from policies.model import Pod
 from policies.placement.capacity import rooms
 from policies.placement.columns import Mask
+from policies.placement.relations import Evenly, Relation
 from policies.placement.request import Role, rows_of
 from policies.placement.snapshot import Domain, Level, Snapshot, slots
 from policies.strategies.packing import kinds
@@ -56,17 +57,32 @@ def in_the_way(role: Role, snapshot: Snapshot) -> str:
         found.append((int((~near.within(near.counts) & roomy).sum()), "no pod near that its affinity asks for"))
     for even in relation.evenly:
         skewed = roomy & (even.codes >= 0) & ~even.within(even.counts)
-        found.append((int(skewed.sum()), f"spread would exceed maxSkew {even.spread.max_skew} by {even.spread.key}"))
+        found.append((int(skewed.sum()), f"spread would exceed {_skew(even)}"))
     counts = sorted(((count, text) for count, text in found if count), key=lambda one: (-one[0], one[1]))
     said = [f"{many(count, 'node') if not at else count}: {text}" for at, (count, text) in enumerate(counts)]
-    among = dict.fromkeys(one.text for one in relation.exclusions)
-    among |= dict.fromkeys(f"maxSkew {even.spread.max_skew} by {even.spread.key}" for even in relation.evenly)
-    if relation.near is not None and relation.near.itself:
-        among |= dict.fromkeys(f"affinity to each other by {term.key}" for term in pod.constraints.affinity)
-    left = int((roomy & ~relation.closed).sum())
-    if among and left:
-        said.append(f"{many(left, 'node')} left for {many(role.count, 'member')} with {listed(among)}")
+    left = roomy & ~relation.closed
+    if left.any() and (among := listed(dict.fromkeys(_among(role, relation, left)))):
+        said.append(f"{many(int(left.sum()), 'node')} left for {many(role.count, 'member')} with {among}")
     return f"; {listed(said, 8)}" if said else ""
+
+
+def _among(role: Role, relation: Relation, left: Mask) -> Iterator[str]:
+    """What the members demand of each other, and in how many domains those nodes are where that decides."""
+    for exclusion in relation.exclusions:
+        here = exclusion.codes[left]
+        domains = len(np.unique(here[here >= 0]))
+        yield exclusion.text + f" ({many(domains, 'domain')})" * (domains < len(here))
+    for even in relation.evenly:
+        roomy = int(np.isin(even.domains, even.codes[left]).sum())
+        yield f"{_skew(even)} ({roomy} of {many(len(even.domains), 'domain')} with room)"
+    if (near := relation.near) is not None and near.itself:
+        for term, codes in zip(role.pods[0].constraints.affinity, near.codes, strict=True):
+            most = int(np.bincount(codes + 1, np.where(left, role.room, 0))[1:].max(initial=0))
+            yield f"affinity to each other by {term.key} (room for {most} in one domain)"
+
+
+def _skew(even: Evenly) -> str:
+    return f"maxSkew {even.spread.max_skew} by {even.spread.key}"
 
 
 def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:

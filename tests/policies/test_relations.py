@@ -103,7 +103,7 @@ def test_a_port_that_a_pod_takes_closes_its_node() -> None:
     view = snapshot(cluster("a: 3x8"), single("web", node="a-1", constraints=Constraints((HostPort(80),))))
     assert sorted(placed(members(2, ports=(HostPort(80),)), view)) == ["a-0", "a-2"]
     why = refused(members(3, ports=(HostPort(80),)), view)
-    assert "1 node: port 80 in use" in why
+    assert "1 node: port 80 in use by default/web" in why
     assert "2 nodes left for 3 members with port 80 for each" in why
 
 
@@ -118,8 +118,9 @@ def test_anti_affinity_by_clique_puts_one_member_in_each() -> None:
     view = snapshot(cluster("a: 2x8", "b: 2x8", "c: 1x8"))
     nodes = placed(members(3, anti_affinity=(term(CLIQUE),)), view)
     assert sorted(name[0] for name in nodes) == ["a", "b", "c"]
-    assert "anti-affinity to each other by nvidia.com/gpu.clique" in refused(
-        members(4, anti_affinity=(term(CLIQUE),)), view
+    assert (
+        "5 nodes left for 4 members with anti-affinity to each other by nvidia.com/gpu.clique (3 domains)"
+        in refused(members(4, anti_affinity=(term(CLIQUE),)), view)
     )
 
 
@@ -141,7 +142,8 @@ def test_affinity_to_a_pod_that_is_there() -> None:
 def test_members_with_affinity_to_each_other_find_the_domain_that_holds_them() -> None:
     pods = members(3, gpus=8, affinity=(term(ZONE),))
     assert set(placed(pods, snapshot(zones("aabbb")))) == {"n2", "n3", "n4"}
-    assert "affinity to each other by topology.kubernetes.io/zone" in refused(pods, snapshot(zones("aabb")))
+    why = refused(pods, snapshot(zones("aabb")))
+    assert "affinity to each other by topology.kubernetes.io/zone (room for 2 in one domain)" in why
 
 
 def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
@@ -153,7 +155,8 @@ def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
 def test_a_spread_counts_domains_that_are_full() -> None:
     busy = [single("busy", gpus=8, node="n2")]
     pods = members(3, spread=(Spread(ZONE, 1, TRAIN),))
-    assert "maxSkew 1 by topology.kubernetes.io/zone" in refused(pods, snapshot(zones("aab"), *busy))
+    why = refused(pods, snapshot(zones("aab"), *busy))
+    assert "2 nodes left for 3 members with maxSkew 1 by topology.kubernetes.io/zone (1 of 2 domains with room)" in why
     assert len(placed(pods, snapshot(zones("aab")))) == 3
 
 

@@ -14,6 +14,7 @@ from policies.words import amount, amounts, counted, many
         ("cpu", 1, "0.001 cpu"),
         ("cpu", 2_000_000_000, "2000000 cpu"),
         ("memory", 0, "0 bytes memory"),
+        ("memory", 1, "1 byte memory"),
         ("memory", 100, "100 bytes memory"),
         ("memory", 512 * 2**20, "512 MiB memory"),
         ("memory", 1536 * 2**20, "1.5 GiB memory"),
@@ -25,6 +26,12 @@ from policies.words import amount, amounts, counted, many
 )
 def test_an_amount_is_in_the_unit_that_people_use(name: str, much: int, text: str) -> None:
     assert amount(name, much) == text
+
+
+def test_what_is_smaller_looks_smaller() -> None:
+    least, most = 512 * 2**30, 512 * 2**30 + 1
+    assert (amount("memory", least), amounts((("memory", most),))) == ("512 GiB memory", "512.01 GiB memory")
+    assert amount("memory", 2**40 - 1) == "1023.99 GiB memory"
 
 
 def test_all_that_a_pod_asks_for_is_told_and_not_that_it_is_a_pod() -> None:

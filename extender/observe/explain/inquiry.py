@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +11,11 @@ from extender.core.demands import siblings
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import NO_LEVEL, Pod, Selection, Toleration
+from policies.placement.capacity import reach
 from policies.placement.columns import Mask
-from policies.placement.request import Role, roles_of
+from policies.placement.pinned import placing_pinned
+from policies.placement.place import Placed, placing
+from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear
 from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import finish
@@ -21,7 +25,10 @@ _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One role of the gang, the one that is hardest to place. ``members``: all that lack a node, of every role.
+    """One role of the gang: the first that has less room than members, else the one that is hardest to place.
+
+    ``members``: all that lack a node, of every role. ``beside``: the others. ``few``: whether its shapes are few enough
+    to be planned one after the other.
 
     ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
     ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
@@ -29,6 +36,8 @@ class Inquiry:
 
     gang: Workload
     members: list[Pod]
+    beside: Sequence[Sibling]
+    few: bool
     role: Role
     want: int
     level: Level | None
@@ -45,6 +54,17 @@ class Inquiry:
     def anywhere(self) -> Domain:
         return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
 
+    def plan(self, members: Sequence[Pod]) -> Placed | None:
+        """Where these would go now in place of its members; None where fewer fit than it needs."""
+        refused, search = tuple(self.gang.retries.nodes), placing if self.few else placing_pinned
+        found = finish(search(members, self.gang.lacking, self.snapshot, refused, self.beside))
+        return found if isinstance(found, Placed) else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether room is all that decides: then what is enough can be counted."""
+        return self.role.relations is None or self.role.relations.alone
+
     @property
     def scope(self) -> Level | None:
         """The level whose domains have to hold it; None where the cluster is enough."""
@@ -55,9 +75,16 @@ class Inquiry:
         if extra is None:
             return int(self.role.room[rows].sum())
         demand = self.snapshot.demand(self.role.requests)
-        return (
-            0 if demand is None else int((slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]).sum())
-        )
+        if demand is None:
+            return 0
+        room = np.zeros_like(self.role.room)
+        room[rows] = slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]
+        return int(self._capped(room).sum())
+
+    def _capped(self, room: Counts) -> Counts:
+        """What its relations leave of the room at most."""
+        relations = self.role.relations
+        return room if relations is None else relations.caps(self.role.part, room, self.role.count)
 
     def largest(self, rows: Rows) -> int:
         """How many of the role these nodes would take if they were empty, open and ready."""
@@ -79,7 +106,7 @@ class Inquiry:
 
     def one_to_a_node(self) -> bool:
         demand = self.snapshot.demand(self.role.requests)
-        return demand is not None and int(slots(self.snapshot.allocatable, demand).max(initial=0)) <= 1
+        return demand is not None and int(self._capped(slots(self.snapshot.allocatable, demand)).max(initial=0)) <= 1
 
 
 def inquiry(state: State, gang: Workload) -> Inquiry | None:
@@ -88,10 +115,12 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     if not members or gang.min_member is None:
         return None
     view = state.claims.snapshot()
-    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, finish(siblings(gang))))
+    beside = finish(siblings(gang))
+    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
-    role, rules, at = roles[0], roles[0].rules, roles[0].rules.confining
+    role = next((one for one in roles if reach(one, view) < one.count), roles[0])
+    rules, at = role.rules, role.rules.confining
     want = min(role.count, gang.lacking) if len(roles) == 1 else role.count
     if role.home is not None:
         # A replacement: what counts is the domain where the others are.
@@ -104,7 +133,8 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     first = role.pods[0]
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
-    return Inquiry(gang, members, role, want, level, at is not None, view, usable)
+    few = len(roles) <= state.limits.shapes
+    return Inquiry(gang, members, beside, few, role, want, level, at is not None, view, usable)
 
 
 def topology_of(pod: Pod) -> str:

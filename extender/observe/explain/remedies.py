@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,15 +14,22 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from extender.observe.explain.holders import fewest_ends, holders
 from extender.observe.explain.inquiry import Inquiry
-from policies.model import Topology
+from policies.model import Constraints, Pod, Topology
 from policies.placement.matching import admits
-from policies.placement.place import Placed, place
 from policies.placement.snapshot import Domain, Rows
 from policies.words import amounts, counted, devices, many
 
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
 _NAMED = 4
+
+_EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
+    ("do without host ports", lambda asked: replace(asked, ports=())),
+    ("make the pod affinity preferred instead of required", lambda asked: replace(asked, affinity=())),
+    ("make the pod anti-affinity preferred instead of required", lambda asked: replace(asked, anti_affinity=())),
+    ("let the topology spread be ScheduleAnyway instead of DoNotSchedule", lambda asked: replace(asked, spread=())),
+)
+"""What the members could demand less of other pods."""
 
 SAID = {
     "New": "nothing to do: Muster is about to look at it",
@@ -43,7 +50,7 @@ SAID = {
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
     "PolicyFailed": "correct the policy that the message names, or name another one in the settings",
-    "Refused": "see which of kube-scheduler's own plugins refuses its pods: affinity between pods, volumes, ports",
+    "Refused": "see which of kube-scheduler's own plugins refuses its pods: volumes, devices, plugins of others",
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
     "settings, or give every pod of a sliced gang an index: the message says which",
@@ -99,6 +106,9 @@ def nearest(question: Inquiry, count: int) -> list[Domain]:
 
 
 def _room(state: State, question: Inquiry) -> Iterator[str]:
+    if question.plan(question.members) is not None:
+        yield "nothing to do: there is room by now, and the gang is planned in a moment"
+        return
     domains = nearest(question, _DOMAINS)
     if not domains:
         yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
@@ -107,24 +117,30 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
         yield _too_large(question, largest)
     for domain in domains:
         yield from _in(state, question, domain)
-    yield from _without_requirement(question)
+    if question.scope is not None:
+        softer = [replace(pod, topology=Topology()) for pod in question.members]
+        yield from _without("use preferred-topology instead of required-topology", softer, question)
+    for what, ease in _EASED:
+        eased = [replace(pod, constraints=ease(pod.constraints)) for pod in question.members]
+        if eased != question.members:
+            yield from _without(what, eased, question)
 
 
 def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     place_name = domain.name if question.scope is None else f"{question.scope.name} {domain.name}"
     rows = domain.rows
     found, want = question.fitting(rows), question.want
-    if found >= want:
-        yield f"nothing to do: {place_name} has room by now, and the gang is planned in a moment"
-        return
-    if question.largest(rows) < want:
+    if found >= want or question.largest(rows) < want:
         return
     one = devices(question.role.requests)
     short = want - found
+    least = "" if question.counts else "at least "
     if question.one_to_a_node():
-        yield f"{many(short, 'more node')} with {one} free in {place_name}"
+        yield f"{least}{many(short, 'more node')} with {one} free in {place_name}"
     else:
-        yield f"room for {many(short, 'more member')} ({one} each) in {place_name}"
+        yield f"room for {least}{many(short, 'more member')} ({one} each) in {place_name}"
+    if not question.counts:
+        return
     if ends := fewest_ends(question, rows, holders(state, question, rows), want):
         yield f"wait for {_list(ends)} to finish: that frees enough in {place_name}"
     yield from _closed(state, question, rows, place_name)
@@ -156,15 +172,10 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
         yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
 
 
-def _without_requirement(question: Inquiry) -> Iterator[str]:
-    """Whether it is the topology alone that it waits for."""
-    if question.scope is None:
-        return
-    free = [replace(pod, topology=Topology()) for pod in question.members]
-    found = place(free, question.gang.lacking, question.snapshot, tuple(question.gang.retries.nodes))
-    if isinstance(found, Placed):
-        nodes = len(set(found.nodes.values()))
-        yield f"use preferred-topology instead of required-topology: it would fit now, on {many(nodes, 'node')}"
+def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[str]:
+    """Whether it is that alone that it waits for."""
+    if (found := question.plan(members)) is not None:
+        yield f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}"
 
 
 def _largest(question: Inquiry) -> int:
