@@ -61,7 +61,7 @@ class PolicyError(Exception):
 
 
 class WaitingGang(Protocol):
-    """What a policy may ask of a gang that waits."""
+    """What a policy may ask of a gang that waits, or of a pod of no gang that does: it stands in the same line."""
 
     @property
     def key(self) -> GroupKey: ...
@@ -78,7 +78,9 @@ class WaitingGang(Protocol):
 
 
 class QueuePolicy(Protocol):
-    """Who is served first. Exactly one is in force. Called once per waiting gang and admission pass."""
+    """Who is served first. Exactly one is in force. Called once per waiting gang and admission pass, and for waiting
+    pods of no gang that there may be room for.
+    """
 
     def order(self, gang: WaitingGang) -> SortKey: ...
 

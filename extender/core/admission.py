@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from extender.core.ahead import Ahead
 from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.line import Line
 from extender.core.news import Freed, concerns
 from extender.core.planner import Changed, Plan, Planner
-from extender.core.problems import running
+from extender.core.problems import running, worded
 from extender.core.reasons import Reason
 from extender.core.recovery import Recovery
 from extender.core.shape import Demand, Shape
@@ -18,6 +19,7 @@ from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.state import State
 from extender.core.telling import explain, turned
 from extender.core.turns import Turn
+from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
@@ -44,6 +46,7 @@ class Admission:
         self._state = state
         self._policy = policies.queue
         self._planner = Planner(state, policies)
+        self._ahead = Ahead(state, self._planner)
         self._demands = Demands(state)
         self._commit = commit
         self._shortfalls = Shortfalls()
@@ -87,6 +90,7 @@ class Admission:
     def tick(self, now: float) -> bool:
         """Walk on, or start a walk that is due. Returns whether one has ended: what is free now, nobody wanted."""
         self._now = now
+        self._ahead.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
             self._due = None
             self._begin(now)
@@ -145,17 +149,19 @@ class Admission:
             self._vain += cost
         yield from self._shortfalls.forget(state)
         line = yield from self._line(list(state.waiting.keys if everybody else state.waiting.stale))
+        yield from self._ahead.join(line, self._now)
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
-            if state.workloads.get(workload.key) is not workload or workload.key not in state.waiting.keys:
+            if isinstance(workload, WaitingSingle):
+                yield from self._ahead.keep(workload.pod.uid, self._now)
+            elif state.workloads.get(workload.key) is not workload or workload.key not in state.waiting.keys:
                 yield _LOOK
             elif excess[workload.key.namespace] > state.limits.excess_units:
                 state.waiting.look_again(workload.key)
                 yield _LOOK
             else:
                 excess[workload.key.namespace] += yield from self._admit(workload)
-        news = state.news
-        news.wary = news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
+        state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
         self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
         yield _LOOK
 
@@ -163,7 +169,7 @@ class Admission:
         state = self._state
         yield from recovery.all(self._now)
         line = yield from self._line(list(state.waiting.keys))
-        while (workload := line.next()) is not None:
+        while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield _LOOK + _SEAT * len(workload.members.placed)
         state.recover()
@@ -287,13 +293,7 @@ class Admission:
 
     def _explain(self, workload: Workload, why: Reason) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        retries = workload.retries
-        if why.code == "NoRoom" and retries.nodes and retries.words:
-            text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
-            why = Reason("Refused", text)
-        if why.code == "NoRoom" and workload.priority > 0:
-            text = f"{why.message}; its priority is {workload.priority}, but Muster does not preempt running pods"
-            why = Reason("NoRoom", text)
+        why = worded(workload, why)
         if workload.whole and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
             why = running(workload)

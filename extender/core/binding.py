@@ -210,7 +210,7 @@ class Bindings:
             pod = workload.members[uid].pod
             if not pod.live or pod.node:
                 return "a held member changed before the release"
-            if (unfit := self._state.unfit(pod, hold.node)) is not None:
+            if (unfit := self._state.claims.unfit(pod, hold.node)) is not None:
                 return unfit
             placed.append((workload.asking(pod), hold.node))
         if not keeps(placed, self._state.claims.snapshot()):
@@ -259,6 +259,7 @@ class Bindings:
         if promised and pod.uid not in promised and not state.claims.fits(event.node, pod.requests):
             return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         state.news.taken = True
+        state.end_kept(pod.uid)
         state.claims.assume(pod, event.node)
         return state.post(pod, Binding(event.node, [event.call]), event.expires)
 

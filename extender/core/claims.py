@@ -141,16 +141,18 @@ class Claims:
         """Somebody who has room ends at another time than was known."""
         self.changes += 1
 
-    def without(self, owners: Iterable[Owner]) -> Snapshot:
-        """What a policy would see if these had no room: a view that is good for as long as it is needed."""
-        there = {owner: claim for owner in owners if (claim := self._claims.get(owner)) is not None}
-        for claim in there.values():
-            self._take(claim, -1)
+    def without(self, owners: Iterable[Owner], kept: Iterable[Claim] = ()) -> Snapshot:
+        """What a policy would see if these had no room, and what is ``kept`` were taken: a view that is good for as
+        long as it is needed."""
+        there = [(claim, -1) for owner in owners if (claim := self._claims.get(owner)) is not None]
+        there += ((claim, 1) for claim in kept)
+        for claim, sign in there:
+            self._take(claim, sign)
         view = self.snapshot()
         if there:
             self.lend()
-            for claim in there.values():
-                self._take(claim, 1)
+            for claim, sign in there:
+                self._take(claim, -sign)
         return view
 
     def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
@@ -198,6 +200,14 @@ class Claims:
             for name, amount in requests
             if amount and name in table.resources
         )
+
+    def unfit(self, pod: Pod, node: str) -> str | None:
+        """Why a promise of that node to this pod cannot be kept any more; None while it can."""
+        if not self.admits(node, pod.selection):
+            return f"node {node} is gone, not ready or closed to the gang"
+        if self.overcommitted(node, pod.requests):
+            return f"node {node} has been filled by somebody else"
+        return None
 
     def domains(self, node: str) -> Iterator[tuple[str, str]]:
         """Level and domain of the node, nearest first; the levels in which it has none are left out."""

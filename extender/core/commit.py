@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.claims import SlotOf
-from extender.core.demands import shape_of
 from extender.core.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
+from extender.core.shape import shape_of
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned

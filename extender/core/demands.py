@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
-from extender.core.shape import Demand, Role, Shape
+from extender.core.shape import Demand, Shape, shape_of
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod
@@ -89,11 +89,6 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         least += ours[: podset.minimum]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
     return least if short else []
-
-
-def shape_of(pod: Pod) -> Role:
-    """What it has in common with the members of its role."""
-    return pod.requests, pod.selection, pod.topology, pod.constraints
 
 
 def _rank(pod: Pod) -> tuple[str, int, str, str]:

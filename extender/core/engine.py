@@ -153,7 +153,7 @@ class Engine:
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
-        instants = [self._admission.wake(), self.state.timers.first()]
+        instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
         instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 

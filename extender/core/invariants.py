@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.core.claims import ClaimState, SlotOf
-from extender.core.demands import shape_of
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
 from extender.core.recount import differences
+from extender.core.shape import shape_of
 from extender.core.state import State
 from extender.core.workload import Workload
 

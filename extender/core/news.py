@@ -51,9 +51,11 @@ class News:
         elif old.labels != pod.labels:
             self.met += old, pod
 
-    def will_free(self, node: str, claims: Claims) -> None:
-        """A node is about to get room back. A verdict may be of any moment since: the least there was counts."""
+    def will_free(self, node: str, claims: Claims, kept: Requests = ()) -> None:
+        """A node is about to get room back, or what was ``kept`` there. A verdict may be of any moment since: the least
+        there was counts."""
         room, known = claims.room(node), self.freed.get(node)
+        room |= {name: room[name] - amount for name, amount in kept if name in room}
         self.freed[node] = room if known is None else {name: min(room[name], known.get(name, 0)) for name in room}
 
     def in_the_end(self, claims: Claims) -> list[Freed]:

@@ -25,6 +25,7 @@ from policies.placement.rules import keeps
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
+from policies.words import many
 
 _IN_ROUNDS = 10
 """What it costs to find the round of a member, in units of ``policies.steps``."""
@@ -83,6 +84,13 @@ class Planner:
             raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")
         return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
 
+    def seat(self, pod: Pod) -> Steps[str | None]:
+        """A node for a pod of no gang, beside what is kept for those before it."""
+        view = self._state.claims.without((), self._state.singles.kept.values())
+        yield 1 + len(self._state.singles.kept) // 4
+        found = yield from placing([pod], 1, view, policies=self._policies)
+        return found.nodes[pod.uid] if isinstance(found, Placed) else None
+
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
         """After a restart: the nominations of its members as a plan, where they fit and break no rule."""
         demand = workload.asked
@@ -108,8 +116,9 @@ class Planner:
         return not (fits(nodes, plan.pods, view) and keeps(together, view))
 
     def _view(self, workload: Workload) -> Snapshot:
-        """What there is for it: what is free, and the room that it keeps."""
-        return self._state.claims.without(SlotOf(workload.key, slot) for slot in workload.reserved)
+        """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
+        slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
+        return self._state.claims.without(slots, self._state.singles.kept.values())
 
     def _why(self, found: Shortfall, view: Snapshot, namespace: str) -> Steps[Reason]:
         if found.unclear:
@@ -118,7 +127,10 @@ class Planner:
         if found.nearest is not None:
             holders = yield from self._holders.told(found.nearest, view.names, namespace)
             text += f"{found.nearest.text}{holders}; "
-        return Reason("NoRoom", text + found.explanation)
+        text += found.explanation
+        if kept := len(self._state.singles.kept):
+            text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
+        return Reason("NoRoom", text)
 
 
 def _in_rounds(

@@ -50,6 +50,18 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
     return Reason("OtherScheduler", text, quiet=quiet)
 
 
+def worded(workload: Workload, why: Reason) -> Reason:
+    """Why it waits for room, with what is known beside that."""
+    retries = workload.retries
+    if why.code == "NoRoom" and retries.nodes and retries.words:
+        text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
+        return Reason("Refused", text)
+    if why.code == "NoRoom" and workload.priority > 0:
+        text = f"{why.message}; its priority is {workload.priority}, but Muster does not preempt running pods"
+        return Reason("NoRoom", text)
+    return why
+
+
 def running(workload: Workload) -> Reason:
     """What is bound of a gang that has its quorum, and why the others wait."""
     text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"

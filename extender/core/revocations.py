@@ -131,7 +131,7 @@ class Revocations:
         promised = [(one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN]
         promised += members.slots.promises()
         for pod, node in promised:
-            if node in workload.unsettled and (unfit := self._state.unfit(pod, node)) is not None:
+            if node in workload.unsettled and (unfit := self._state.claims.unfit(pod, node)) is not None:
                 return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)
         if not workload.doubtful:
             workload.unsettled.clear()

@@ -11,6 +11,11 @@ Role = tuple[Requests, Selection, Topology, Constraints]
 """What members of one role have in common."""
 
 
+def shape_of(pod: Pod) -> Role:
+    """What it has in common with the members of its role."""
+    return pod.requests, pod.selection, pod.topology, pod.constraints
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """Equal ones are one object: ``Demands`` sees to that.

@@ -16,6 +16,7 @@ from extender.core.news import News
 from extender.core.said import reads_groups
 from extender.core.timers import Timers
 from extender.core.waiting import Waiting
+from extender.core.waiting_singles import WaitingSingles
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod, PodGroup, SlotKey
 
@@ -40,6 +41,7 @@ class State:
     touched: dict[GroupKey, None] = field(default_factory=dict)
     """Workloads that something has happened to since they were settled."""
     waiting: Waiting = field(init=False)
+    singles: WaitingSingles = field(default_factory=WaitingSingles)
     news: News = field(default_factory=News)
     """What has changed around them."""
     refusing: dict[str, dict[GroupKey, None]] = field(default_factory=dict)
@@ -121,6 +123,8 @@ class State:
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod
+        if pod.group_key is None and not self.singles.see(pod, self.schedulers):
+            self.end_kept(pod.uid)
         self._claim(pod)
         self.news.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
@@ -133,6 +137,7 @@ class State:
         self.bound_by_us.pop(uid, None)
         self.binds.forget(uid)
         self.kept_out.drop(uid)
+        self.end_kept(uid, gone=True)
         if pod is None:
             return
         self.free(uid)
@@ -162,8 +167,7 @@ class State:
             self.volumes[namespace, name] = bound
         for key in self.waiting.keys:
             workload = self.workloads[key]
-            odd = workload.members.odd.values()
-            if key.namespace == namespace and any(name in member.pod.claims for member in odd):
+            if key.namespace == namespace and any(name in one.pod.claims for one in workload.members.odd.values()):
                 self.nudge(workload)
 
     def unbound_volume(self, pod: Pod) -> str | None:
@@ -231,13 +235,10 @@ class State:
                 self.kept_out.reopen(claim.node)
             self._try_again_on(claim.node, at_once=not claim.promised)
 
-    def unfit(self, pod: Pod, node: str) -> str | None:
-        """Why a promise of that node to this pod cannot be kept any more; None while it can."""
-        if not self.claims.admits(node, pod.selection):
-            return f"node {node} is gone, not ready or closed to the gang"
-        if self.claims.overcommitted(node, pod.requests):
-            return f"node {node} has been filled by somebody else"
-        return None
+    def end_kept(self, uid: str, *, gone: bool = False) -> None:
+        """No room is kept any more for this pod of no gang."""
+        if (kept := self.singles.gone(uid) if gone else self.singles.end(uid)) is not None:
+            self.news.will_free(kept.node, self.claims, kept.requests)
 
     # The outbox.
 

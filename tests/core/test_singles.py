@@ -39,7 +39,7 @@ def test_a_single_is_bound_at_once() -> None:
 
 
 def test_a_single_whose_binding_is_refused_gets_the_error_and_leaves_the_room() -> None:
-    alone, pods = single("alone", gpus=8), gang("train", 1)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 1)
     script = Script(*cluster("a: 1x8"), alone)
     call = script.bind(alone, "a-0")
     script.see(pods)
@@ -51,7 +51,7 @@ def test_a_single_whose_binding_is_refused_gets_the_error_and_leaves_the_room() 
 
 
 def test_a_single_that_somebody_else_bound_meanwhile_stays_counted() -> None:
-    alone = single("alone", gpus=8)
+    alone = single("alone", gpus=8, created=9)
     script = Script(*cluster("a: 1x8"), alone)
     script.bind(alone, "a-0")
     script.change(alone, node="a-0")
@@ -61,7 +61,7 @@ def test_a_single_that_somebody_else_bound_meanwhile_stays_counted() -> None:
 
 
 def test_a_single_that_passed_filter_before_the_gang_was_planned_is_not_bound_into_its_room() -> None:
-    alone, pods = single("alone", gpus=8), gang("train", 2)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 2)
     script = Script(*cluster("a: 2x8"), alone)
     assert "a-0" in script.filter(alone)
     script.see(pods)
@@ -73,7 +73,7 @@ def test_a_single_that_passed_filter_before_the_gang_was_planned_is_not_bound_in
 
 
 def test_a_single_refused_for_a_gang_is_woken_once_when_the_gang_gives_up() -> None:
-    alone, pods = single("alone", gpus=8), gang("train", 2)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 2)
     script = Script(*cluster("a: 2x8"), alone, *pods)
     assert script.filter(alone) == ()
     assert script.filter(alone) == ()
@@ -82,7 +82,7 @@ def test_a_single_refused_for_a_gang_is_woken_once_when_the_gang_gives_up() -> N
 
 
 def test_a_single_refused_for_a_spare_member_is_woken_when_that_member_goes() -> None:
-    alone, pods = single("alone", gpus=8), gang("elastic", 2, min_member=1)
+    alone, pods = single("alone", gpus=8, created=9), gang("elastic", 2, min_member=1)
     script = Script(*cluster("a: 2x8"), alone, *pods)
     assert script.filter(alone) == ()
     script.gone(pods[1])
@@ -90,7 +90,7 @@ def test_a_single_refused_for_a_spare_member_is_woken_when_that_member_goes() ->
 
 
 def test_a_single_refused_for_kept_room_is_woken_when_that_is_kept_no_longer() -> None:
-    alone, pods = single("alone", gpus=8), gang("train", 3)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 3)
     script = Script(*cluster("a: 3x8"), *pods, alone, limits=Limits(evict_partial=False))
     script.bind_all(pods)
     first, second = list(script.bindings)
@@ -107,7 +107,7 @@ def test_a_single_refused_for_kept_room_is_woken_when_that_is_kept_no_longer() -
 
 
 def test_a_single_is_not_woken_for_room_that_the_next_gang_gets_at_once() -> None:
-    alone, first, second = single("alone", gpus=8), gang("one", 1, created=1), gang("two", 1, created=2)
+    alone, first, second = single("alone", gpus=8, created=9), gang("one", 1, created=1), gang("two", 1, created=2)
     script = Script(*cluster("a: 1x8"), alone, *first, *second)
     assert script.filter(alone) == ()
     script.gone(first[0])
@@ -118,7 +118,7 @@ def test_a_single_is_not_woken_for_room_that_the_next_gang_gets_at_once() -> Non
 
 
 def test_a_single_is_not_woken_for_room_that_is_too_small_or_not_for_it() -> None:
-    big, elsewhere = single("big", gpus=8), single("elsewhere", gpus=4)
+    big, elsewhere = single("big", gpus=8, created=9), single("elsewhere", gpus=4, created=9)
     elsewhere = replace(elsewhere, selection=Selection((("zone", "moon"),)))
     pods = gang("train", 1, gpus=8)
     script = Script(*cluster("a: 1x8"), big, elsewhere, *pods)
@@ -148,7 +148,7 @@ def test_a_single_that_takes_planned_room_after_all_makes_the_gang_give_way() ->
 
 def test_the_room_of_a_binding_that_may_have_been_written_is_given_back_in_time() -> None:
     """Its pod may be bound nowhere any more, and nobody would ask for that room again."""
-    alone, pods = single("alone", gpus=8), gang("train", 1)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 1)
     script = Script(*cluster("a: 1x8"), alone)
     script.bind(alone, "a-0")
     script.feed_outcome(alone.uid, Outcome.UNKNOWN)
@@ -161,7 +161,7 @@ def test_the_room_of_a_binding_that_may_have_been_written_is_given_back_in_time(
 
 
 def test_a_binding_that_was_in_doubt_and_is_asked_for_again_keeps_its_room() -> None:
-    alone = single("alone", gpus=8)
+    alone = single("alone", gpus=8, created=9)
     script = Script(*cluster("a: 1x8"), alone)
     script.bind(alone, "a-0")
     script.feed_outcome(alone.uid, Outcome.UNKNOWN)
@@ -176,7 +176,7 @@ def test_a_binding_that_was_in_doubt_and_is_asked_for_again_keeps_its_room() -> 
 
 
 def test_a_single_that_was_refused_before_the_watch_shows_it_is_woken_as_well() -> None:
-    alone, pods = single("alone", gpus=8), gang("train", 2)
+    alone, pods = single("alone", gpus=8, created=9), gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods)
     assert script.filter(alone) == ()
     script.gone(pods[1])

@@ -21,6 +21,8 @@ from tests.simulation.untold import Untold
 OURS = "muster"
 PATIENCE_S = 5.0
 """How long a gang may wait for a plan that there is room for: the queue rests 2 s at most."""
+_SINGLE_S, _KEPT_S = 15.0, 25.0
+"""A pod of no gang that has had room for so long may be, or has to be left aside: it is not taken up."""
 _BACKOFF_S = 31.0
 """After a plan that failed, or a node that was refused, its gang may be left alone for so long."""
 
@@ -48,10 +50,16 @@ class Fairness:
         self._excused: dict[GroupKey, float] = {}
         self._changed: dict[GroupKey, float] = {}
         self._since: dict[GroupKey, float] = {}
+        self._come: dict[str, float] = {}
+        """When each pod of no gang was seen first."""
+        self._roomy: dict[str, float] = {}
+        """Those of them that could be bound, and since when."""
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
         self._since.clear()
+        for uid in self._come:
+            self._roomy[uid] = 0.0
         for key in self._shown.members:
             self._excused[key] = max(until, self._excused.get(key, 0.0))
 
@@ -62,6 +70,7 @@ class Fairness:
         match event:
             case PodSeen(pod):
                 before = self._shown.pods.get(pod.uid)
+                self._come.setdefault(pod.uid, now)
                 for one in (pod, before):
                     if one is not None and one.group_key is not None:
                         self._changed[one.group_key] = now
@@ -104,8 +113,12 @@ class Fairness:
         if self._untold is not None and self._untold.any:
             return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
-        room = self._claims.left(self._shown.nodes) if wanted else {}
+        room = self._claims.left(self._shown.nodes)
+        singles = [pod for pod in self._singles() if self._could_start(room, _alone(pod), ())]
+        self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in singles}
         for key, one in wanted:
+            if any(pod.priority >= one.priority and now - self._roomy[pod.uid] < _KEPT_S for pod in singles):
+                continue  # room may be kept for those
             if self._could_start(room, one, self._claims.kept_for(key)):
                 self._since[key] = since.get(key, now)
                 if now - self._since[key] > PATIENCE_S:
@@ -129,6 +142,11 @@ class Fairness:
             for key, wanted in self._all_wanted(now)
             if (wanted.broken or wanted.priority > priority) and key != planned and self._changed.get(key, 0.0) < now
         ]
+        ahead += [
+            (GroupKey(pod.namespace, pod.name), _alone(pod))
+            for pod in self._singles()
+            if pod.priority > priority and self._come[pod.uid] < now and now - self._roomy.get(pod.uid, now) < _SINGLE_S
+        ]
         room = self._claims.left(self._shown.nodes) if ahead else {}
         for key, wanted in ahead:
             kept = self._claims.kept_for(key)
@@ -137,6 +155,16 @@ class Fairness:
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
         return None
+
+    def _singles(self) -> list[Pod]:
+        """Pods of no gang that kube-scheduler could bind if there is room."""
+        busy = self._claims.on_their_way
+        return [
+            pod
+            for uid, pod in self._shown.pods.items()
+            if pod.group_key is None and pod.live and not pod.node and not pod.gates and pod.scheduler == OURS
+            if uid not in busy
+        ]
 
     def _is_behind(self, gang: GroupKey, wanted: Wanted) -> bool:
         """Whether it comes after that one in the order."""
@@ -197,6 +225,11 @@ class Fairness:
     def _excuse(self, key: GroupKey | None, now: float) -> None:
         if key is not None:
             self._excused[key] = now + _BACKOFF_S
+
+
+def _alone(pod: Pod) -> Wanted:
+    """A pod of no gang, as a gang of its own."""
+    return Wanted(1, (pod,), (), broken=False, priority=pod.priority)
 
 
 def _give(room: Room, claim: Claim) -> None:

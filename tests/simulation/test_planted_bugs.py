@@ -42,6 +42,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (news.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
     (news.edited_podgroups_are_no_news, 12, r"is to be bound when \d+ of \d+ members"),
     (news.refused_nodes_never_forgiven, 5, "could have been planned for"),
+    (news.singles_stand_in_no_line, 43, "default/single.*, of priority .*, could have started"),
     (news.stamps_not_read_after_a_restart, 1259, r"is to be bound when \d+ of \d+ members"),
     (news.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
     (news.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),

@@ -237,6 +237,16 @@ def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     assert "default/first, of priority 10, could have started" in said
 
 
+def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_could_have_had() -> None:
+    urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)[0]
+    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    (said,) = Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
+    assert "default/urgent, of priority 10, could have started" in said
+    assert not Life(*cluster("a: 2x8"), urgent, train).tell(Tick(), *planned)
+    assert not Life(*cluster("a: 1x8"), replace(urgent, priority=0), train).tell(Tick(), *planned)
+    assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
+
+
 def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:
     """Its members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
     gated, open_one = gang("train", 2, gates=(GANG_GATE,))

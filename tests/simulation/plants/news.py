@@ -85,6 +85,14 @@ def refused_nodes_never_forgiven(event: Event, core: Core) -> Iterable[Event]:
     yield event
 
 
+@hears
+def singles_stand_in_no_line(event: Event, core: Core) -> Iterable[Event]:
+    """Gangs are planned as if no pod of no gang waited."""
+    if isinstance(event, PodSeen) and event.pod.group is None and not event.pod.node:
+        event = PodSeen(replace(event.pod, priority=-1))
+    yield event
+
+
 # Recovery: what is found by a core that has yet to act.
 
 

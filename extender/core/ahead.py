@@ -1,0 +1,79 @@
+"""Pods of no gang in the admission pass: the room for those whose turn comes before a gang's is not planned with."""
+
+from __future__ import annotations
+
+from extender.core.line import Line
+from extender.core.planner import Planner
+from extender.core.shape import Role, shape_of
+from extender.core.state import State
+from extender.core.waiting_singles import WaitingSingle
+from policies.api import PolicyError
+from policies.model import Pod
+from policies.steps import AT_ONCE, Steps
+
+_LOOK = 2
+
+
+class Ahead:
+    """kube-scheduler chooses their nodes and binds them as ever. Room is kept for ``plan_s`` at most: whoever has not
+    taken it by then is refused for a reason that Muster does not know, and is left aside for a while.
+    """
+
+    def __init__(self, state: State, planner: Planner) -> None:
+        self._state = state
+        self._planner = planner
+        self._short: dict[Role, None] = {}
+        """Those that the walk has found no room for: none comes free while it lasts."""
+
+    def join(self, line: Line, now: float) -> Steps[None]:
+        """Those that there may be room for stand in the line. Where no gang does they are no concern of ours."""
+        state, self._short = self._state, {}
+        if not line.gangs:
+            return
+        for role, pods in state.singles.roles():
+            yield AT_ONCE // 8
+            if not state.claims.snapshot().room(role[0], role[1]).any():
+                continue
+            for at in range(0, len(pods), AT_ONCE):
+                for pod in pods[at : at + AT_ONCE]:
+                    if not state.singles.rests_at(pod.uid, now):
+                        self._join(line, pod)
+                yield AT_ONCE
+
+    def _join(self, line: Line, pod: Pod) -> None:
+        try:
+            line.join(WaitingSingle(pod))
+        except PolicyError as error:
+            self._state.blame(error.policy)
+
+    def keep(self, uid: str, now: float) -> Steps[None]:
+        """Its turn has come: the room that is kept for it, or that it finds now, is for nobody behind it."""
+        state, pod = self._state, self._state.singles.get(uid)
+        if pod is None or state.claims.get(uid) is not None:
+            yield _LOOK  # it is bound, or is being bound
+            return
+        kept, role = state.singles.kept.get(uid), shape_of(pod)
+        if kept is not None:
+            if state.claims.fits(kept.node, pod.requests) and state.claims.admits(kept.node, pod.selection):
+                yield _LOOK
+                return
+            state.end_kept(uid)
+        if role in self._short:
+            yield _LOOK
+            return
+        try:
+            node = yield from self._planner.seat(pod)
+        except PolicyError as error:
+            state.blame(error.policy)
+            return
+        if node is None:
+            self._short[role] = None
+        elif state.singles.get(uid) is pod and state.claims.get(uid) is None:
+            state.singles.keep(pod, node, now + state.limits.plan_s)
+
+    def lapse(self, now: float) -> None:
+        """Give back what was kept for too long."""
+        state = self._state
+        for uid in state.singles.late(now):
+            state.end_kept(uid)
+            state.singles.rest(uid, now, state.limits.plan_s)

@@ -1,0 +1,104 @@
+"""Pods of no gang that wait for kube-scheduler to bind them: they stand in one order with the gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from extender.core.backoff import pause_s
+from extender.core.claims import Claim, ClaimState
+from extender.core.shape import Role, shape_of
+from policies.model import GroupKey, Pod
+
+_REST_MAX_S = 300.0
+"""One that never takes its room up gets another chance at least so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSingle:
+    """A pod of no gang as the queue policy sees it: as a gang of its own."""
+
+    pod: Pod
+
+    @property
+    def key(self) -> GroupKey:
+        return GroupKey(self.pod.namespace, self.pod.name)
+
+    @property
+    def priority(self) -> int:
+        return self.pod.priority
+
+    @property
+    def created(self) -> float:
+        return self.pod.created
+
+
+class WaitingSingles:
+    """``kept``: room that no gang behind them is planned in, by UID, the oldest first. kube-scheduler binds the pod
+    wherever it likes: it is not told. ``rests``: how often one has not taken its room in time, and until when it
+    stands in no line.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Claim] = {}
+        self.rests: dict[str, tuple[int, float]] = {}
+        self._by_role: dict[Role, dict[str, Pod]] = {}
+        self._roles: dict[str, Role] = {}
+
+    def see(self, pod: Pod, schedulers: Collection[str]) -> bool:
+        """Take over its facts. Returns whether it waits for a node, and for nothing else that can be seen."""
+        waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
+        if not waits or shape_of(pod) != self._roles.get(pod.uid):
+            self._leave(pod.uid)
+        if waits:
+            self._roles[pod.uid] = role = shape_of(pod)
+            self._by_role.setdefault(role, {})[pod.uid] = pod
+        elif pod.node or not pod.live:
+            self.rests.pop(pod.uid, None)
+        return waits
+
+    def gone(self, uid: str) -> Claim | None:
+        """Nobody waits. Returns what was kept for it."""
+        self._leave(uid)
+        self.rests.pop(uid, None)
+        return self.end(uid)
+
+    def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
+        """Those that ask for the same."""
+        return iter([(role, list(pods.values())) for role, pods in self._by_role.items()])
+
+    def get(self, uid: str) -> Pod | None:
+        role = self._roles.get(uid)
+        return None if role is None else self._by_role[role][uid]
+
+    def rests_at(self, uid: str, now: float) -> bool:
+        return now < self.rests.get(uid, (0, 0.0))[1]
+
+    def keep(self, pod: Pod, node: str, until: float) -> None:
+        """It is next: nobody behind it gets this room, until then at most."""
+        self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
+
+    def end(self, uid: str) -> Claim | None:
+        """No room is kept for it any more. Returns what was."""
+        return self.kept.pop(uid, None)
+
+    def late(self, now: float) -> list[str]:
+        """Whose room has been kept for long enough."""
+        return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
+
+    def rest(self, uid: str, now: float, first_s: float) -> None:
+        """It has not taken its room up: something keeps it that Muster does not know of."""
+        times = self.rests.get(uid, (0, 0.0))[0] + 1
+        self.rests[uid] = times, now + pause_s(times, first_s, _REST_MAX_S)
+
+    def next_end(self) -> float | None:
+        """When the first of them is late: each is given as long as the others."""
+        return next((claim.until for claim in self.kept.values()), None)
+
+    def _leave(self, uid: str) -> None:
+        role = self._roles.pop(uid, None)
+        if role is not None:
+            pods = self._by_role[role]
+            del pods[uid]
+            if not pods:
+                del self._by_role[role]

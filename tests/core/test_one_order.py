@@ -1,0 +1,153 @@
+"""Priority is one order for all pods of ours: pods of no gang stand in line with the gangs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import Outcome
+from policies.model import GANG_GATE, Pod, Selection
+from tests.builders import busy, cluster, gang, single
+from tests.core.script import Script
+
+NEVER = Selection((("zone", "moon"),))
+
+
+def test_room_that_becomes_free_goes_to_a_single_of_higher_priority_before_a_gang() -> None:
+    holder, urgent, pods = busy("a-0", 8)[0], single("urgent", gpus=8, priority=1000), gang("train", 1, priority=10)
+    script = Script(*cluster("a: 1x8"), holder, *pods, urgent)
+    script.gone(holder)
+    assert not script.planned(pods[0])
+    assert script.reason("train") == "NoRoom"
+    assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("train")
+    assert script.filter(urgent) == ("a-0",)
+    script.bind(urgent, "a-0")
+    script.post_all()
+    assert script.bound([urgent]) == ["a-0"]
+
+
+def test_a_gang_gets_what_is_left_beside_the_singles_before_it() -> None:
+    urgent, pods = [single(f"urgent-{n}", gpus=8, priority=1000) for n in range(2)], gang("train", 2, priority=10)
+    script = Script(*urgent, *pods)
+    script.see(*cluster("a: 3x8"))
+    assert not script.planned(pods[0])
+    script.see(*cluster("b: 1x8"))
+    assert all(script.planned(pod) for pod in pods)
+    left = {"a-0", "a-1", "a-2", "b-0"} - {script.planned(pod) for pod in pods}
+    assert set(script.filter(urgent[0])) == set(script.filter(urgent[1])) == left
+
+
+@pytest.mark.parametrize(("created", "first"), [(1.0, "alone"), (3.0, "train")])
+def test_among_equals_whoever_came_first_goes_first(created: float, first: str) -> None:
+    alone, pods = single("alone", gpus=8, created=created), gang("train", 1, created=2.0)
+    script = Script(alone, *pods)
+    script.see(*cluster("a: 1x8"))
+    assert bool(script.planned(pods[0])) is (first == "train")
+    assert script.filter(alone) == (("a-0",) if first == "alone" else ())
+
+
+def test_a_gang_of_higher_priority_goes_before_a_single() -> None:
+    alone, pods = single("alone", gpus=8, priority=10), gang("train", 1, priority=1000)
+    script = Script(alone, *pods)
+    script.see(*cluster("a: 1x8"))
+    assert script.planned(pods[0])
+
+
+def test_an_elastic_gang_grows_after_singles_and_gangs_of_higher_priority() -> None:
+    elastic = gang("elastic", 3, min_member=1, priority=10)
+    urgent, high = single("urgent", gpus=8, priority=1000), gang("high", 1, priority=100)
+    script = Script(*cluster("a: 1x8"), *elastic)
+    script.run([pod for pod in elastic if script.planned(pod)])
+    assert script.reason("elastic") == "Running"
+    script.see(urgent, high)
+    script.see(*cluster("b: 1x8"))
+    assert not any(script.planned(pod) for pod in (*high, *elastic))
+    script.change(urgent, node="b-0")
+    script.see(*cluster("c: 1x8"))
+    assert script.planned(high[0])
+    assert not any(script.planned(pod) for pod in elastic)
+    script.see(*cluster("d: 1x8"))
+    assert sum(bool(script.planned(pod)) for pod in elastic) == 1
+
+
+def test_room_is_kept_for_singles_only_where_a_gang_stands_behind_them() -> None:
+    first, second = single("first", gpus=8, priority=1000), single("second", gpus=8)
+    script = Script(*cluster("a: 1x8"), first, second)
+    assert script.filter(second) == ("a-0",)
+    script.see(gang("train", 1))
+    assert script.filter(second) == ("a-0",), "whoever of them comes first is kube-scheduler's to say"
+
+
+def test_a_gang_starts_when_the_single_before_it_has_gone() -> None:
+    urgent, pods = single("urgent", gpus=8, priority=1000), gang("train", 1)
+    script = Script(*cluster("a: 1x8"), urgent, *pods)
+    assert not script.planned(pods[0])
+    script.gone(urgent)
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_gang_starts_when_the_single_before_it_is_bound_elsewhere() -> None:
+    urgent, pods = single("urgent", gpus=8, priority=1000), gang("train", 1)
+    script = Script(*cluster("a: 1x8"), urgent, *pods)
+    script.see(*busy("b-0", 8), *cluster("b: 1x8"))
+    script.change(urgent, node="b-1")
+    script.see(*cluster("b: 2x8"))
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_single_whose_binding_is_refused_stands_in_line_again() -> None:
+    urgent, pods = single("urgent", gpus=8, priority=1000), gang("train", 1)
+    script = Script(*cluster("a: 1x8"), urgent, *pods)
+    script.bind(urgent, "a-0")
+    script.post(urgent, Outcome.REFUSED)
+    script.advance(0.1)
+    assert not script.planned(pods[0])
+    assert script.filter(urgent) == ("a-0",)
+
+
+def test_a_single_that_does_not_take_its_room_in_time_stands_back_for_a_while() -> None:
+    """kube-scheduler's plugins refuse it for a reason that Muster does not know."""
+    odd, pods = single("odd", gpus=8, priority=1000), gang("train", 1, created=1)
+    script = Script(*cluster("a: 1x8"), odd, *pods)
+    script.advance(19)
+    assert not script.planned(pods[0])
+    script.advance(2)
+    script.run(pods)
+    again, later = gang("again", 1, created=2), gang("later", 1, created=3)
+    script.see(again)
+    script.gone(pods[0])
+    assert script.planned(again[0]) == "a-0", "it is left aside"
+    script.run(again)
+    script.advance(25)
+    script.see(later)
+    script.gone(again[0])
+    assert not script.planned(later[0]), "it may have become possible"
+    script.advance(21)
+    assert script.planned(later[0]) == "a-0"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        single("foreign", gpus=8, priority=1000, scheduler="default-scheduler"),
+        single("gated", gpus=8, priority=1000, gates=(GANG_GATE,)),
+        single("going", gpus=8, priority=1000, deleting=True),
+        single("elsewhere", gpus=8, priority=1000, selection=NEVER),
+        replace(gang("native", 1, priority=1000)[0], native_group=True),
+    ],
+    ids=lambda pod: pod.name,
+)
+def test_a_pod_that_kube_scheduler_cannot_take_up_now_keeps_no_room(other: Pod) -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 1x8"), other, *pods)
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_the_room_of_a_single_moves_on_when_others_have_taken_it() -> None:
+    urgent, small = single("urgent", gpus=8, priority=1000), gang("small", 1, gpus=4)
+    script = Script(*cluster("a: 1x8"), urgent, *small)
+    assert not script.planned(small[0])
+    script.see(*cluster("b: 1x8"), *busy("a-0", 4))
+    assert script.planned(small[0]) == "a-0"
+    assert script.filter(urgent, ["b-0"]) == ("b-0",)
