@@ -163,7 +163,16 @@ def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path
     nodes = [node(f"gpu-{number}", "rack", **{"corp.example/row": f"row{number // 2}"}) for number in range(4)]
     near = {"topologyKey": "corp.example/row", "labelSelector": {"matchLabels": {"corp.example/app": "vision"}}}
     near["namespaces"] = ["team-vision"]
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    wished = {"matchExpressions": [{"key": "corp.example/row", "operator": "In", "values": ["row0"]}]}
+    affinity = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [near],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}],
+        },
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wished}],
+        },
+    }
     pods = [pod("data", 0, 1, gpus=1, node="gpu-2"), pod("train", 0, 1, gpus=8, affinity=affinity)]
     pods[0]["metadata"]["labels"]["corp.example/app"] = "vision"
     pods[1]["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80, "hostIP": "10.1.2.3"}]

@@ -10,7 +10,7 @@ from extender.core.shape import Demand, Shape, shape_of
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod
-from policies.placement.relations import concerned
+from policies.placement.concern import concerned
 from policies.placement.request import Sibling
 from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extender.core.reasons import Reason
-from policies.model import Constraints, Pod, Requests, Selection, SlotKey, Topology
+from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, SlotKey, Topology
 
 Role = tuple[Requests, Selection, Topology, Constraints]
 """What members of one role have in common."""
 
 
 def shape_of(pod: Pod) -> Role:
-    """What it has in common with the members of its role."""
-    return pod.requests, pod.selection, pod.topology, pod.constraints
+    """What it has in common with the members of its role. What it prefers decides nothing about whether they fit."""
+    asked = pod.constraints
+    return pod.requests, pod.selection, pod.topology, asked if asked is UNCONSTRAINED else asked.required
 
 
 @dataclass(frozen=True, slots=True, eq=False)

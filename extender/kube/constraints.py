@@ -6,13 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary, ref
 
-from extender.kube.objects import AffinityTerm, LabelSelector, Meta, PodAffinity, PodSpec, SpreadConstraint
+from extender.kube.objects import Affinity, AffinityTerm, LabelSelector, Meta, PodAffinity, PodSpec, SpreadConstraint
 from extender.kube.plain import plain
-from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Requirement, Selector, Spread, Term
-from policies.model.constraints import ANY_ADDRESS
+from extender.kube.selections import requirements
+from policies.model import (
+    UNCONSTRAINED,
+    Constraints,
+    HostPort,
+    Labels,
+    Preferred,
+    Requirement,
+    Selector,
+    Spread,
+    Term,
+)
+from policies.model.constraints import ANY_ADDRESS, INDIFFERENT
 
 MOST_TERMS = 16
-"""Of (anti-)affinity and of spread together that a pod may have: each costs a look at the pods that are there."""
+"""Of (anti-)affinity and of spread together that a pod may have: each costs a look at the pods that are there.
+
+So many may be preferred, too, those of node affinity included; where there are more, nothing is preferred.
+"""
 MOST_PORTS = 64
 MOST_VALUES = 256
 """Requirements, values and namespaces in all its selectors together."""
@@ -35,15 +49,18 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
     affinity = spec.affinity
     near = _required(affinity.pod_affinity if affinity else None)
     apart = _required(affinity.pod_anti_affinity if affinity else None)
-    spread = [one for one in spec.topology_spread_constraints or () if one.when_unsatisfiable == "DoNotSchedule"]
-    if not (ports or near or apart or spread):
-        return UNCONSTRAINED
+    said = spec.topology_spread_constraints or ()
+    spread = [one for one in said if one.when_unsatisfiable == "DoNotSchedule"]
     namespace, labels = meta.namespace or "", meta.labels or {}
+    preferred = _preferred(affinity or Affinity(), said, namespace, labels) if affinity or said else INDIFFERENT
+    if not (ports or near or apart or spread or preferred is not INDIFFERENT):
+        return UNCONSTRAINED
     found = Constraints(
         ports[: MOST_PORTS + 1],
         tuple(_term(one, namespace, labels) for one in near[: MOST_TERMS + 1]),
         tuple(_term(one, namespace, labels) for one in apart[: MOST_TERMS + 1]),
         tuple(_spread(one, labels) for one in spread[: MOST_TERMS + 1]),
+        preferred,
     )
     terms = len(near) + len(apart) + len(spread)
     if len(ports) > MOST_PORTS or terms > MOST_TERMS or _words(found) > MOST_VALUES:
@@ -64,6 +81,7 @@ def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
         affinity = spec.affinity
         terms = (*_required(affinity.pod_affinity if affinity else None),)
         terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
+        terms += tuple(term for _, term in _weighted(affinity or Affinity()))
         said = [one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ()))]
         keys |= {one.key for selector in said for one in _selector(selector) or ()}
         keys.update(key for one in spec.topology_spread_constraints or () for key in one.match_label_keys or ())
@@ -85,6 +103,33 @@ def _ports(spec: PodSpec) -> Iterator[HostPort]:
         number = port.host_port or (port.container_port if spec.host_network else 0) or 0
         if number > 0:
             yield HostPort(number, plain(port.protocol or "TCP"), plain(port.host_ip or ANY_ADDRESS))
+
+
+def _preferred(
+    affinity: Affinity, said: Sequence[SpreadConstraint], namespace: str, labels: Mapping[str, str]
+) -> Preferred:
+    """A term without a weight, or one that asks nothing of a node, makes no difference."""
+    wanted = (affinity.node_affinity.preferred if affinity.node_affinity else None) or ()
+    nodes = [(one.weight, one.preference) for one in wanted if one.weight and one.preference]
+    weighted = list(_weighted(affinity))
+    spread = [one for one in said if one.when_unsatisfiable == "ScheduleAnyway"]
+    if not 0 < len(nodes) + len(weighted) + len(spread) <= MOST_TERMS:
+        return INDIFFERENT
+    terms = [(weight, requirements(term)) for weight, term in nodes]
+    found = Preferred(
+        tuple((weight, asked) for weight, asked in terms if asked),
+        tuple((weight, _term(one, namespace, labels)) for weight, one in weighted),
+        tuple(_spread(one, labels) for one in spread),
+    )
+    return INDIFFERENT if found == INDIFFERENT or _preferred_words(found) > MOST_VALUES else found
+
+
+def _weighted(affinity: Affinity) -> Iterator[tuple[int, AffinityTerm]]:
+    """The preferred terms with regard to other pods; those of anti-affinity have negative weights."""
+    for sign, one in (1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity):
+        for said in (one.preferred if one else None) or ():
+            if said.weight and said.pod_affinity_term:
+                yield sign * said.weight, said.pod_affinity_term
 
 
 def _required(affinity: PodAffinity | None) -> Sequence[AffinityTerm]:
@@ -134,8 +179,16 @@ def _merged(selector: Selector, keys: Iterable[str], operator: str, labels: Mapp
 
 
 def _words(found: Constraints) -> int:
-    terms = (*found.affinity, *found.anti_affinity)
-    selectors = (*found.selectors(), *(term.elsewhere for term in terms))
-    return sum(1 + len(one.values) for selector in selectors for one in selector or ()) + sum(
-        len(term.namespaces) for term in terms
-    )
+    return _counted((*found.affinity, *found.anti_affinity), found.spread)
+
+
+def _preferred_words(found: Preferred) -> int:
+    return _counted([term for _, term in found.pods], found.spread, *(asked for _, asked in found.nodes))
+
+
+def _counted(terms: Sequence[Term], spread: Sequence[Spread], *others: Selector) -> int:
+    """Requirements, values and namespaces in them."""
+    selectors = [term.selector for term in terms] + [term.elsewhere for term in terms]
+    selectors += [one.selector for one in spread] + [*others]
+    said = sum(1 + len(one.values) for selector in selectors for one in selector or ())
+    return said + sum(len(term.namespaces) for term in terms)

@@ -112,8 +112,14 @@ class NodeSelector(Struct, rename="camel"):
     node_selector_terms: list[SelectorTerm] | None = None
 
 
+class PreferredTerm(Struct):
+    weight: int | None = None
+    preference: SelectorTerm | None = None
+
+
 class NodeAffinity(Struct):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredTerm] | None = field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class LabelSelector(Struct, rename="camel"):
@@ -130,10 +136,16 @@ class AffinityTerm(Struct, rename="camel"):
     mismatch_label_keys: list[str] | None = None
 
 
+class WeightedTerm(Struct, rename="camel"):
+    weight: int | None = None
+    pod_affinity_term: AffinityTerm | None = None
+
+
 class PodAffinity(Struct):
     """Affinity or anti-affinity."""
 
     required: list[AffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[WeightedTerm] | None = field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class Affinity(Struct, rename="camel"):

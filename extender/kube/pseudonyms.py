@@ -37,7 +37,7 @@ _KINDS = {
 """The end of a text's path -> what it names."""
 _KINDS |= {
     f"{where}.{field}": kind
-    for where in ("requiredDuringSchedulingIgnoredDuringExecution", "topologySpreadConstraints")
+    for where in ("requiredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm", "topologySpreadConstraints")
     for field, kind in [
         ("topologyKey", "key"), ("matchLabelKeys", "key"), ("mismatchLabelKeys", "key"), ("namespaces", "namespace"),
     ]

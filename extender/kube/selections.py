@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
-from extender.kube.objects import Expression, PodSpec
+from extender.kube.objects import Expression, PodSpec, SelectorTerm
 from policies.model import Requirement, Selection, Toleration
 
 MOST_CONDITIONS = 128
@@ -43,21 +43,22 @@ def selection_of(spec: PodSpec) -> Selection | None:
     known: dict[str, str] = {}
     found = Selection(
         node_selector=tuple(sorted(selector.items())),
-        affinity=None
-        if required is None
-        else tuple(
-            (
-                *_expressions(term.match_expressions or (), known),
-                *_expressions(term.match_fields or (), known, is_field=True),
-            )
-            for term in terms
-        ),
+        affinity=None if required is None else tuple(requirements(term, known) for term in terms),
         tolerations=tuple(
             Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
         ),
     )
     known_as = _shared.setdefault(found, ref(found))()
     return found if known_as is None else known_as
+
+
+def requirements(term: SelectorTerm, known: dict[str, str] | None = None) -> tuple[Requirement, ...]:
+    """All of one term. ``known``: see below."""
+    known = {} if known is None else known
+    return (
+        *_expressions(term.match_expressions or (), known),
+        *_expressions(term.match_fields or (), known, is_field=True),
+    )
 
 
 def _expressions(

@@ -3,7 +3,16 @@
 Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
 """
 
-from policies.model.constraints import UNCONSTRAINED, Constraints, HostPort, Labels, Selector, Spread, Term
+from policies.model.constraints import (
+    UNCONSTRAINED,
+    Constraints,
+    HostPort,
+    Labels,
+    Preferred,
+    Selector,
+    Spread,
+    Term,
+)
 from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
@@ -30,6 +39,7 @@ __all__ = [
     "PodGroup",
     "PodSet",
     "PodSets",
+    "Preferred",
     "Requests",
     "Requirement",
     "Selection",

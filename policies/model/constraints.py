@@ -1,4 +1,5 @@
-"""What a pod demands of its node with regard to other pods: host ports, pod (anti-)affinity and topology spread.
+"""What a pod demands of its node with regard to other pods: host ports, pod (anti-)affinity and topology spread; and
+what it prefers.
 
 The semantics are those of kube-scheduler's NodePorts, InterPodAffinity and PodTopologySpread plugins.
 """
@@ -6,7 +7,7 @@ The semantics are those of kube-scheduler's NodePorts, InterPodAffinity and PodT
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from policies.model.node import Requirement
@@ -73,18 +74,38 @@ class Spread(NamedTuple):
         return bool(self.selector) and selects(self.selector, labels)
 
 
+class Preferred(NamedTuple):
+    """What a pod would rather have, with the weights that it gives: scores, and never a reason to wait.
+
+    ``nodes``: requirements that a node meets together. ``pods``: affinity, or with a negative weight anti-affinity.
+    ``spread``: constraints with ScheduleAnyway.
+    """
+
+    nodes: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()
+    pods: tuple[tuple[int, Term], ...] = ()
+    spread: tuple[Spread, ...] = ()
+
+
+INDIFFERENT = Preferred()
+"""Prefers nothing."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Constraints:
-    """All that must hold. Its hash is worked out once, as that of a Selection."""
+    """All that must hold, and what is preferred; true where something must hold.
+
+    Its hash is worked out once, as that of a Selection.
+    """
 
     ports: tuple[HostPort, ...] = ()
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
     spread: tuple[Spread, ...] = ()
+    preferred: Preferred = INDIFFERENT
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.ports, self.affinity, self.anti_affinity, self.spread)))
+        object.__setattr__(self, "_hash", hash(self._all))
 
     def __hash__(self) -> int:
         return self._hash
@@ -94,7 +115,16 @@ class Constraints:
 
     def __reduce__(self) -> tuple[type[Constraints], tuple[object, ...]]:
         """Another process hashes strings in another way."""
-        return Constraints, (self.ports, self.affinity, self.anti_affinity, self.spread)
+        return Constraints, self._all
+
+    @property
+    def _all(self) -> tuple[object, ...]:
+        return self.ports, self.affinity, self.anti_affinity, self.spread, self.preferred
+
+    @property
+    def required(self) -> Constraints:
+        """The same without what is preferred."""
+        return self if self.preferred == INDIFFERENT else replace(self, preferred=INDIFFERENT)
 
     def selectors(self) -> tuple[Selector, ...]:
         """The selectors that decide which pods its demands are about."""
@@ -103,7 +133,7 @@ class Constraints:
 
 
 UNCONSTRAINED = Constraints()
-"""Demands nothing with regard to other pods."""
+"""Demands nothing with regard to other pods, and prefers nothing."""
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:

@@ -56,8 +56,8 @@ class DomainCapacity:
         return np.bincount(level.codes[self._beside] + 1, minlength=len(level.names) + 1)[1:]
 
     def preference(self, at: int) -> NDArray[np.int64]:
-        """The place of each domain among those with equal room: siblings, little room beside whole slices, fullness,
-        tight surroundings, name."""
+        """The place of each domain among those with equal room: siblings, wishes, little room beside whole slices,
+        fullness, tight surroundings, name."""
         found = self._preference.get(at)
         if found is None:
             level = self.levels[at]
@@ -65,14 +65,33 @@ class DomainCapacity:
             around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
             first = self.roles[0]
             spare = level.tally(first.room)[0] if first.rules.slice_size else self.rooms(0, at)
-            keys = [level.rank, *around[::-1], -used, spare, -self.siblings(at)]
+            keys = [level.rank, *around[::-1], -used, spare]
+            if (merits := self.merits(at)) is not None:
+                keys.append(-merits)
+            keys.append(-self.siblings(at))
             found = self._preference[at] = np.empty(len(level.names), dtype=np.int64)
             found[np.lexsort(keys)] = np.arange(len(level.names))
         return found
 
+    def merits(self, at: int) -> Counts | None:
+        """How well the nodes of each domain that the first role would get meet its wishes, in all; None without any."""
+        role, codes = self.roles[0], self.levels[at].codes
+        if role.wishes is None:
+            return None
+        merits = role.wishes.merits(role.room)
+        order = np.lexsort((-merits, codes))
+        room = np.minimum(role.room[order], role.count)
+        before = np.cumsum(room) - room
+        first = np.searchsorted(codes[order], codes[order])
+        here = np.minimum(room, np.maximum(role.count - (before - before[first]), 0))
+        return np.bincount(codes[order] + 1, merits[order] * here, len(self.levels[at].names) + 1).astype(np.int64)[1:]
+
     def best_first(self, codes: Rows, at: int, needed: Counts | None) -> Rows:
-        """Domains of a level: where siblings are or are near, those that divide less, the tightest, the preferred."""
+        """Domains of a level: where siblings are or are near, those that divide less, those that the first role would
+        rather have, the tightest, the preferred."""
         keys: list[NDArray[np.int64]] = [self.preference(at)[codes], self.rooms(0, at)[codes]]
+        if (merits := self.merits(at)) is not None:
+            keys.append(-merits[codes])
         if needed is not None:
             keys.append(needed[codes])
         if len(self._beside):

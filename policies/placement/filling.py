@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from policies.api import Choice, ScorePolicy
-from policies.model import Pod
 from policies.placement.fewest import fewest
 from policies.placement.related import anchor, fill_related
 from policies.placement.request import Role
-from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot, slots
+from policies.placement.snapshot import PLENTY, Amounts, Counts, Rows, Snapshot, slots
+from policies.placement.wishes import BEST
 from policies.steps import Steps
 
 
 def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
     """Place one role after the other in the domains, as many members as fit: a node for each that got one.
 
-    What caps on the nodes cannot express is left to ``fill_related``.
+    What caps on the nodes cannot express is left to ``fill_related``, and so are wishes that change with each member.
     """
     if (relations := roles[0].relations) is not None and not (
-        relations.alone and len({role.part for role in roles}) == len(roles)
+        relations.alone
+        and len({role.part for role in roles}) == len(roles)
+        and not any(role.wishes is not None and role.wishes.mutual for role in roles)
     ):
         return (yield from fill_related(roles, choice, snapshot, scoring, relations))
     nodes: dict[str, str] = {}
@@ -67,7 +70,7 @@ def _seats(
             want = min(most, here // unit * unit if unit else here)
             if not want:
                 continue
-            rows = _pick(role.pods[0], part, room, want, snapshot, scoring)
+            rows = _pick(role, part, room, want, snapshot, scoring)
             counts = np.minimum(room[rows], np.maximum(want - np.cumsum(room[rows]) + room[rows], 0))
             room[rows] -= counts
             most, rest = most - want, rest - want
@@ -98,12 +101,30 @@ def _parts(role: Role, rows: Rows, room: Counts, most: int, snapshot: Snapshot) 
         yield rows[codes == code]
 
 
-def _pick(pod: Pod, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
+def _pick(role: Role, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:
     """The fewest of these nodes that hold the rest of a role, by name; all that have room if they do not hold it."""
     here = room[rows]
     if here.sum() > rest:
-        poor = 100 - scoring.score(pod, rows, snapshot)
+        poor = np.zeros(len(rows), dtype=np.int64)
+        if role.wishes is not None:
+            merits = role.wishes.merits(room)
+            rows = rows[merits[rows] >= _demanded(merits[rows], here, rest)]
+            here, poor = room[rows], 101 * (BEST - merits[rows])
+        poor += 100 - scoring.score(role.pods[0], rows, snapshot)
         rows = rows[fewest(here, rest, poor * len(snapshot.names) + snapshot.rank[rows])]
     else:
         rows = rows[here > 0]
     return rows[np.argsort(snapshot.rank[rows])]
+
+
+def _demanded(merits: Counts, room: Counts, want: int) -> int:
+    """The most that can be asked of all nodes without taking more nodes than are needed."""
+    steps = np.unique(merits[room > 0]).tolist()
+    least = _needed(room, want)
+    return int(steps[bisect_left(steps, 1, key=lambda step: _needed(room[merits >= step], want) > least) - 1])
+
+
+def _needed(room: Counts, want: int) -> int:
+    """How many nodes hold so many, at least; a number that is too large if all of them do not."""
+    sums = np.cumsum(np.sort(room)[::-1])
+    return int(np.searchsorted(sums, want)) + 1 if room.sum() >= want else PLENTY

@@ -12,8 +12,8 @@ from policies.api import Choice, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import Pod, Requests, Selection
 from policies.placement.capacity import reach, rooms
+from policies.placement.concern import concerned
 from policies.placement.filling import fill
-from policies.placement.relations import concerned
 from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.seating import accepted
@@ -89,6 +89,27 @@ def placing(
     asked = yield from roles_of(members, refused, snapshot, beside)
     if isinstance(asked, Unclear):
         return Shortfall(0, needed, asked.explanation, unclear=True)
+    found = yield from _placing(asked, needed, snapshot, refused, beside, policies)
+    if _placed(found) < len(members) and any(role.wishes is not None for role in asked):
+        # What is preferred must not cost anybody a place.
+        plain = [role.unwishing() for role in asked]
+        again = yield from _placing(plain, needed, snapshot, refused, beside, policies)
+        return again if _placed(again) > _placed(found) else found
+    return found
+
+
+def _placed(found: Placed | Shortfall) -> int:
+    return len(found.nodes) if isinstance(found, Placed) else found.placed
+
+
+def _placing(
+    asked: Sequence[Role],
+    needed: int,
+    snapshot: Snapshot,
+    refused: Collection[str],
+    beside: Sequence[Sibling],
+    policies: Policies,
+) -> Steps[Placed | Shortfall]:
     cut = [(role, reach(role, snapshot)) for role in asked]
     roles = tuple(role.cut(count) for role, count in cut if count)
     rows = rows_of([node for _, node in beside], snapshot)

@@ -14,6 +14,7 @@ from policies.placement.relations import Relations
 from policies.placement.request import Role
 from policies.placement.seating import Seating, Seats
 from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.wishes import BEST, Granted
 from policies.steps import Steps
 
 _HOMES = 16
@@ -22,7 +23,7 @@ _SMALL = 20_000
 """More orders than one are tried where the members, times the nodes, are no more. Each costs a copy of all arrays."""
 _TRIES = 1500
 """So many members are seated in that search; then the best that was found counts."""
-_ROOM, _CROWD, _PLACE = 31, 40, 52
+_ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
 """Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
 _CLOSED = np.iinfo(np.int64).max
 
@@ -34,9 +35,9 @@ def fill_related(
 
     A role goes on until none of its members can be let in, then the next one tries, and it comes back. Of the nodes
     that are open those of the first domain are taken, of them those whose domains have the fewest pods that count for a
-    spread, then the nodes in use by the role, then the roomiest, then the best by score. That holds all whenever it is
-    possible where one constraint of one role is at work; in small cases other orders are tried, too. ``most`` of a
-    domain is not kept to.
+    spread, then those that the role would rather have, then the nodes in use by the role, then the roomiest, then the
+    best by score. That holds all whenever it is possible where one constraint of one role is at work and nothing is
+    preferred; in small cases other orders are tried, too. ``most`` of a domain is not kept to.
     """
     table = _Table(roles, choice, snapshot, scoring, relations)
     yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
@@ -54,8 +55,8 @@ def fill_related(
 
 @dataclass(slots=True)
 class _Progress:
-    """Where the gang stands: who sits where, which nodes each role prefers now, and the domain of the slice that it has
-    begun.
+    """Where the gang stands: who sits where, which nodes each role prefers now, what has become of its wishes, and the
+    domain of the slice that it has begun.
     """
 
     seating: Seating
@@ -63,10 +64,11 @@ class _Progress:
     seated: list[int] = field(default_factory=list)
     keys: list[NDArray[np.int64]] = field(default_factory=list)
     slices: list[int] = field(default_factory=list)
+    granted: list[Granted | None] = field(default_factory=list)
 
     def copy(self) -> _Progress:
-        keys = [one.copy() for one in self.keys]
-        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, list(self.slices))
+        keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
+        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, list(self.slices), granted)
 
 
 class _Table:
@@ -95,6 +97,7 @@ class _Table:
         self._rooms = [np.where(mask, role.room, 0)[rows] for role, mask in zip(roles, inside, strict=True)]
         self._open = [room > 0 for room in self._rooms]
         self._slices = [snapshot.levels[role.rules.slice_level].codes[rows] for role in roles]
+        self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
         self._preference: list[NDArray[np.int64]] = []
         for role in roles:
@@ -161,7 +164,8 @@ class _Table:
             rooms[self._roles[number].part] = np.where(home, self._rooms[number], 0)
         keys = [one.copy() for one in self._preference]
         seating = Seating(self._relations, rooms, self._free, self._demands)
-        return _Progress(seating, [], [0] * len(self._roles), keys, [-1] * len(self._roles))
+        granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
+        return _Progress(seating, [], [0] * len(self._roles), keys, [-1] * len(self._roles), granted)
 
     def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
         """Who may be seated next and where, the best first; or only the best one for each role."""
@@ -174,6 +178,8 @@ class _Table:
             if not mask.any():
                 continue
             keys, crowd = now.keys[number], now.seating.crowd(role.part)
+            if (granted := now.granted[number]) is not None:
+                keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
             keys = np.where(mask, keys if crowd is None else keys + (crowd << _CROWD), _CLOSED)
             if best:
                 yield number, int(keys.argmin())
@@ -193,6 +199,9 @@ class _Table:
         role = self._roles[number]
         now.seating.seat(role.part, row)
         now.seats.append((number, row))
+        for granted in now.granted:
+            if granted is not None:
+                granted.meet(role.part, row)
         now.keys[number][row] = self._place[row] << _PLACE
         now.seated[number] += 1
         if (size := role.rules.slice_size) > 0:

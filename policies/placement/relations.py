@@ -5,20 +5,17 @@ A gang of which no pod demands anything, and that no pod keeps away, has no rela
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from policies.model import UNCONSTRAINED, Pod, Selector, Spread, Term
+from policies.model import Pod, Spread, Term
 from policies.model.constraints import selects
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Rows, Snapshot
-from policies.placement.tenants import Tenant, Tenants
-
-MOST_RELATED = 32
-"""Roles of one gang that are looked at where other pods matter: each is compared with each."""
+from policies.placement.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,31 +131,6 @@ class Relations:
         return room
 
 
-def concerned(pods: Iterable[Pod], tenants: Tenants) -> bool:
-    """Whether any of these pods of one gang has relations, or may have."""
-    first = True
-    for pod in pods:
-        # The pods that demand nothing share one object.
-        if pod.constraints is not UNCONSTRAINED or (first and tenants.repels(pod.namespace)):
-            return True
-        first = False
-    return False
-
-
-def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) -> Callable[[Pod], tuple[object, ...]]:
-    """What tells roles apart where pods demand something of others: those demands, and the labels they are about.
-
-    Not ``by_node``: what they ask of the node itself makes no difference.
-    """
-    keys = _keys(pods, snapshot)
-
-    def tell(pod: Pod) -> tuple[object, ...]:
-        labels = tuple(one for one in pod.labels if one[0] in keys)
-        return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels
-
-    return tell
-
-
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     """Of the roles that these pods stand for, one each."""
     each = np.arange(len(snapshot.names))
@@ -166,19 +138,12 @@ def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     return Relations(tuple(pods), found, all(_alone(number, one) for number, one in enumerate(found)))
 
 
-def _keys(pods: Sequence[Pod], snapshot: Snapshot) -> frozenset[str]:
-    """Of the labels that anybody asks about who demands something of pods of the gang."""
-    asked = dict.fromkeys(pod.constraints for pod in pods)
-    selectors: list[Selector] = [one for constraints in asked for one in constraints.selectors()]
-    selectors += snapshot.others.tenants.averse_to(pods[0].namespace)
-    return frozenset(one.key for selector in selectors for one in selector or ())
-
-
 def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Relation:
     """``each``: every node as a domain of its own."""
     pod = pods[number]
     near = _near(number, pods, snapshot)
-    evenly = tuple(_evenly(spread, number, pods, snapshot) for spread in pod.constraints.spread)
+    spread = pod.constraints.spread
+    evenly = tuple(evenly_of(one, spread, number, pods, snapshot) for one in spread)
     hindrances = [one for one in _hindrances(pod, snapshot) if one.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:
@@ -191,7 +156,7 @@ def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
     others, asked = snapshot.others, pod.constraints
     for port in asked.ports:
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
-        rows[_rows(there, snapshot)] = True
+        rows[rows_with(there, snapshot)] = True
         yield Hindrance(f"port {port.port} in use by {_named(there)}", rows)
     for term in asked.anti_affinity:
         there = others.tenants.meant((term,))
@@ -219,31 +184,32 @@ def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
-    rows = _rows(tenants.meant(terms), snapshot)
+    rows = rows_with(tenants.meant(terms), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
-    counts = tuple(_tally(one, rows) for one in codes)
+    counts = tuple(tally(one, rows) for one in codes)
     feeds = tuple(all(tenants.means(term, pod) for term in terms) for pod in pods)
     return Near(codes, counts, feeds, any(bool(one.any()) for one in counts), feeds[number])
 
 
-def _evenly(spread: Spread, number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
+def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
+    """Nodes count that have the label of each constraint ``beside``."""
     pod, others = pods[number], snapshot.others
     counted = np.ones(len(snapshot.names), dtype=np.bool_)
-    for one in pod.constraints.spread:
+    for one in beside:
         counted &= others.column(one.key) >= 0
     if spread.honors_affinity:
         counted &= others.wanted(pod.selection)
     if spread.honors_taints:
         counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None))
     codes = others.column(spread.key)
-    rows = _rows(others.tenants.counted(spread, pod.namespace), snapshot)
+    rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
     feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)
     return Evenly(
         spread,
         codes,
-        _tally(codes, rows[counted[rows]]),
+        tally(codes, rows[counted[rows]]),
         counted,
-        _tally(codes, counted.nonzero()[0]).nonzero()[0],
+        tally(codes, counted.nonzero()[0]).nonzero()[0],
         int(selects(spread.selector, dict(pod.labels))),
         feeds,
     )
@@ -261,7 +227,7 @@ def _evened(even: Evenly, room: Counts, count: int) -> Counts:
     return np.maximum(even.spread.max_skew + least - even.counts, 0)
 
 
-def _tally(codes: Codes, rows: Rows) -> Counts:
+def tally(codes: Codes, rows: Rows) -> Counts:
     """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
     here = codes[rows]
     return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
@@ -271,12 +237,13 @@ def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
     """The nodes of the domains that these are in."""
     codes = snapshot.others.column(term.key)
     taken = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.bool_)
-    taken[codes[_rows(tenants, snapshot)]] = True
+    taken[codes[rows_with(tenants, snapshot)]] = True
     taken[-1] = False  # where the code -1 finds it: nodes without the label
     return np.asarray(taken[codes], dtype=np.bool_)
 
 
-def _rows(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
+def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
+    """Where these are."""
     found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
     return np.array([row for row in found if row >= 0], dtype=np.intp)
 
@@ -293,4 +260,4 @@ def _alone(number: int, one: Relation) -> bool:
 
 
 def _tells_nodes_apart(codes: Codes) -> bool:
-    return int(_tally(codes, np.arange(len(codes))).max(initial=0)) <= 1
+    return int(tally(codes, np.arange(len(codes))).max(initial=0)) <= 1

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from policies.model import Pod, Requests
+from policies.placement.concern import MOST_RELATED, Concern, concern, telling
 from policies.placement.matching import cost
-from policies.placement.relations import MOST_RELATED, Relations, concerned, relations_of, telling
+from policies.placement.relations import Relations, relations_of
 from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
 from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.wishes import Wishes, wishes_of
 from policies.steps import Steps, grouped, ordered
 
 MOST_PARTS = 32
@@ -27,7 +29,8 @@ class Role:
 
     ``rules`` are what they ask of the topology; a sliced role consists of whole slices. ``home``: level and domain, by
     index and code, that they have to join their siblings in. ``relations``: what the gang's roles demand of each other
-    and of other pods, in which this one has the number ``part``; None where nobody demands anything.
+    and of other pods, in which this one has the number ``part``; None where nobody demands or prefers anything.
+    ``wishes``: what the role prefers; None where that is nothing.
     """
 
     pods: tuple[Pod, ...]
@@ -36,6 +39,7 @@ class Role:
     home: tuple[int, int] | None = None
     relations: Relations | None = None
     part: int = 0
+    wishes: Wishes | None = None
 
     @property
     def count(self) -> int:
@@ -48,6 +52,10 @@ class Role:
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""
         return self if count >= self.count else replace(self, pods=self.pods[:count])
+
+    def unwishing(self) -> Role:
+        """The same, with no preference."""
+        return replace(self, wishes=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +77,17 @@ def roles_of(
     siblings have made of it, forbids a member to go.
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
-    related = concerned(ranked, snapshot.others.tenants)
-    shapes = yield from grouped(ranked, telling(ranked, snapshot) if related else _shape)
-    relations = None
-    if related:
-        if len(shapes) > MOST_RELATED:
+    matter = concern(ranked, snapshot.others.tenants)
+    shapes = yield from grouped(ranked, telling(ranked, snapshot) if matter else _shape)
+    if matter and len(shapes) > MOST_RELATED:
+        if matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
-        relations = relations_of([pods[0] for pods in shapes.values()], snapshot)
+        # What they prefer is too much to look at.
+        matter, shapes = Concern.NONE, (yield from grouped(ranked, _shape))
+    firsts = [pods[0] for pods in shapes.values()] if matter else []
+    relations = None
+    if matter:
+        relations = relations_of(firsts, snapshot)
         yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
     closed = rows_of(refused, snapshot)
     found: list[tuple[bool, Role]] = []
@@ -85,14 +97,15 @@ def roles_of(
             return rules
         room = snapshot.room(pods[0].requests, pods[0].selection)
         room[closed] = 0
+        wishes = None
         if relations is not None:
-            room = relations.caps(part, room, len(pods))
+            room, wishes = relations.caps(part, room, len(pods)), wishes_of(part, firsts, snapshot)
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
-            sliced = Role(tuple(pods), room, rules, home, relations, part)
+            sliced = Role(tuple(pods), room, rules, home, relations, part, wishes)
             found += yield from _slices(sliced, beside, snapshot)
         else:
-            found.append((False, Role(tuple(pods), room, rules, home, relations, part)))
+            found.append((False, Role(tuple(pods), room, rules, home, relations, part, wishes)))
         yield 10 + cost(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1])), reverse=True)

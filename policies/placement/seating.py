@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from policies.model import Pod
 from policies.placement.columns import Mask
-from policies.placement.relations import MOST_RELATED, Relation, Relations, concerned, relations_of, telling
+from policies.placement.concern import MOST_RELATED, concerned, telling
+from policies.placement.relations import Relation, Relations, relations_of
 from policies.placement.snapshot import Amounts, Counts, Snapshot
 
 _CROWDED = 127

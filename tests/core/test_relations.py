@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policies.model import Constraints, HostPort, Pod, Requirement, Spread, Term
+from policies.model import Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -72,6 +72,16 @@ def test_a_spread_gang_comes_in_the_order_of_its_ranks() -> None:
     script.advance(1.0)
     nodes = list(map(script.planned, pods))
     assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+def test_members_that_prefer_twenty_different_things_are_no_more_shapes_than_without() -> None:
+    script, pods = Script(*cluster("a: 24x8")), gang("train", 20)
+    for at, pod in enumerate(pods):
+        wish = Preferred(nodes=((1, (Requirement(HOST, "In", (f"a-{23 - at}",)),)),))
+        pods[at] = replace(pod, constraints=Constraints(preferred=wish))
+    script.see(pods)
+    script.advance(1.0)
+    assert list(map(script.planned, pods)) == [f"a-{23 - at}" for at in range(20)]
 
 
 def test_labels_that_change_on_a_pod_that_is_there_are_seen() -> None:

@@ -11,7 +11,7 @@ from extender.kube.constraints import MOST_PORTS, MOST_TERMS, TOO_ENTANGLED
 from extender.kube.convert import pod_from
 from extender.kube.objects import PodObject
 from extender.kube.recent import pod_again
-from policies.model import UNCONSTRAINED, Constraints, HostPort, Pod, Requirement, Spread, Term
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -46,8 +46,9 @@ def test_a_pod_that_demands_nothing_of_others_shares_one_object() -> None:
     assert pod().constraints is UNCONSTRAINED
     assert pod(containers=[{"ports": [{"containerPort": 80}]}]).constraints is UNCONSTRAINED
     assert pod(affinity={"podAffinity": {PREFERRED: [{"weight": 1}]}}).constraints is UNCONSTRAINED
-    anyway = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
-    assert pod(topologySpreadConstraints=[anyway]).constraints is UNCONSTRAINED
+    nothing = {"preferred": {"weight": 1, "preference": {}}, "spread": {"topologyKey": ZONE, "maxSkew": 1}}
+    assert pod(affinity={"nodeAffinity": {PREFERRED: [nothing["preferred"]]}}).constraints is UNCONSTRAINED
+    assert pod(topologySpreadConstraints=[nothing["spread"]]).constraints is UNCONSTRAINED
 
 
 def test_equal_constraints_are_one_object() -> None:
@@ -155,6 +156,32 @@ def test_spread_constraints_and_their_defaults() -> None:
     said = spread(maxSkew=2, minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
     assert said == Spread(ZONE, 2, None, 3, honors_affinity=False, honors_taints=True)
     assert spread({"app": "train"}, labelSelector={}, matchLabelKeys=["app"]).selector == (TRAIN,)
+
+
+def test_what_is_preferred_is_read_with_its_weights_and_demands_nothing() -> None:
+    wanted = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["x"]}]}
+    one = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "train"}}}
+    found = pod(
+        affinity={
+            "nodeAffinity": {PREFERRED: [{"weight": 5, "preference": wanted}, {"weight": 0, "preference": wanted}]},
+            "podAffinity": {PREFERRED: [{"weight": 7, "podAffinityTerm": one}]},
+            "podAntiAffinity": {PREFERRED: [{"weight": 9, "podAffinityTerm": one}]},
+        },
+        topologySpreadConstraints=[{**one, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
+    ).constraints
+    near_train = Term(ZONE, (TRAIN,), ("team",))
+    assert not found
+    assert found.preferred == Preferred(
+        ((5, (Requirement("pool", "In", ("x",)),)),), ((7, near_train), (-9, near_train)), (Spread(ZONE, 1, (TRAIN,)),)
+    )
+
+
+def test_what_is_too_much_to_look_at_is_not_preferred() -> None:
+    one = {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, "labelSelector": {}}}
+    assert len(pod(affinity={"podAffinity": {PREFERRED: [one] * MOST_TERMS}}).constraints.preferred.pods) == MOST_TERMS
+    assert pod(affinity={"podAffinity": {PREFERRED: [one] * (MOST_TERMS + 1)}}).constraints is UNCONSTRAINED
+    one["podAffinityTerm"] = {"topologyKey": ZONE, "namespaces": [f"n{at}" for at in range(300)]}
+    assert pod(affinity={"podAffinity": {PREFERRED: [one]}}).constraints is UNCONSTRAINED
 
 
 def test_a_spread_with_an_empty_selector_counts_no_pod() -> None:

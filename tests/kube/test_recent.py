@@ -79,10 +79,22 @@ WHOLE: dict[str, Any] = {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [{"matchExpressions": [_TERM], "matchFields": [{**_TERM, "key": "name"}]}]
-                }
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "preference": {"matchExpressions": [_TERM], "matchFields": [{**_TERM, "key": "name"}]},
+                    }
+                ],
             },
-            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_NEAR]},
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_NEAR]},
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [_NEAR],
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 2, "podAffinityTerm": _NEAR}],
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [_NEAR],
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": _NEAR}],
+            },
         },
         "hostNetwork": True,
         "topologySpreadConstraints": [_SPREAD],

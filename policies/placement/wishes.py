@@ -1,0 +1,128 @@
+"""What the members of a role would rather have of nodes and of other pods: scores, never a reason to leave a node out.
+
+As kube-scheduler does it by default: NodeAffinity, InterPodAffinity and PodTopologySpread each give 0..100 to the nodes
+that have room, and count the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from policies.model import Pod, Selection
+from policies.placement.columns import Codes, Mask
+from policies.placement.relations import Evenly, evenly_of, rows_with, tally
+from policies.placement.snapshot import Counts, Rows, Snapshot
+
+BEST = 300
+"""The most that a node can get."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Company:
+    """A preferred term of pod affinity, or with a negative weight of anti-affinity. ``counts``: how many pods that it
+    means are in each domain. ``feeds``: which roles of the gang are such pods."""
+
+    weight: int
+    codes: Codes
+    counts: Counts
+    feeds: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wishes:
+    """Of one role. ``nodes``: for each node the weights of the preferred terms of node affinity that it meets."""
+
+    nodes: Counts
+    company: tuple[Company, ...]
+    evenly: tuple[Evenly, ...]
+
+    @property
+    def mutual(self) -> bool:
+        """Whether members count for it: then it changes with each of them."""
+        return any(any(one.feeds) for one in self.company) or any(any(one.feeds) for one in self.evenly)
+
+    def on(self, rows: Rows) -> Wishes:
+        """The same over some of the nodes; the counts of domains stay those of all."""
+        company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
+        return Wishes(self.nodes[rows], company, tuple(one.on(rows) for one in self.evenly))
+
+    def merits(self, room: Counts) -> Counts:
+        """How well each node meets them before any member is placed, 0..BEST."""
+        return Granted.none(self).merits(room > 0)
+
+
+@dataclass(slots=True)
+class Granted:
+    """The wishes of a role while members are placed: the counts grow with those that are placed already."""
+
+    wishes: Wishes
+    company: list[Counts]
+    evenly: list[Counts]
+
+    @classmethod
+    def none(cls, wishes: Wishes) -> Granted:
+        """Nobody is placed yet. Before ``meet`` is called it has to be copied."""
+        return cls(wishes, [one.counts for one in wishes.company], [one.counts for one in wishes.evenly])
+
+    def copy(self) -> Granted:
+        return Granted(self.wishes, [one.copy() for one in self.company], [one.copy() for one in self.evenly])
+
+    def meet(self, role: int, row: int) -> None:
+        """A member of that role has been placed there."""
+        for one, counts in zip(self.wishes.company, self.company, strict=True):
+            if one.feeds[role] and one.codes[row] >= 0:
+                counts[one.codes[row]] += 1
+        for even, counts in zip(self.wishes.evenly, self.evenly, strict=True):
+            if even.feeds[role] and even.counted[row]:
+                counts[even.codes[row]] += 1
+
+    def merits(self, among: Mask) -> Counts:
+        """0..BEST for each node, as the nodes ``among`` which one is chosen compare; of the others it says nothing."""
+        total = np.zeros(len(among), dtype=np.int64)
+        if not among.any():
+            return total
+        if top := int(self.wishes.nodes[among].max()):
+            total += 100 * self.wishes.nodes // top
+        if self.company:
+            pairs = zip(self.wishes.company, self.company, strict=True)
+            sums = np.sum([one.weight * counts[one.codes] for one, counts in pairs], axis=0)
+            low, high = int(sums[among].min()), int(sums[among].max())
+            if high > low:
+                total += 100 * (sums - low) // (high - low)
+        return total + self._spread(among) if self.evenly else total
+
+    def _spread(self, among: Mask) -> Counts:
+        """The fewer pods count in the domains of a node the better; nothing for nodes that are in no domain."""
+        crowd, inside = np.zeros(len(among)), among.copy()
+        for even, counts in zip(self.wishes.evenly, self.evenly, strict=True):
+            # As kube-scheduler does: the more domains, the less the skew matters beside the pods of one of them.
+            crowd += counts[even.codes] * log(len(even.domains) + 2) + even.spread.max_skew - 1
+            inside &= even.codes >= 0
+        crowd = crowd.round()
+        if not inside.any():
+            return np.zeros(len(among), dtype=np.int64)
+        low, high = crowd[inside].min(), crowd[inside].max()
+        merits = 100 * (high + low - crowd) // high if high > 0 else np.full(len(among), 100)
+        return np.where(inside, merits, 0).astype(np.int64)
+
+
+def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Wishes | None:
+    """Of the role with that number, of which ``pods`` has one each; None where it prefers nothing."""
+    pod, others = pods[number], snapshot.others
+    asked = pod.constraints.preferred
+    if not (asked.nodes or asked.pods or asked.spread):
+        return None
+    nodes = np.zeros(len(snapshot.names), dtype=np.int64)
+    for weight, term in asked.nodes:
+        nodes += weight * others.wanted(Selection(affinity=(term,)))
+    company = []
+    for weight, one in asked.pods:
+        codes = others.column(one.key)
+        counts = tally(codes, rows_with(others.tenants.meant((one,)), snapshot))
+        company.append(Company(weight, codes, counts, tuple(others.tenants.means(one, pod) for pod in pods)))
+    evenly = tuple(evenly_of(spread, asked.spread, number, pods, snapshot) for spread in asked.spread)
+    return Wishes(nodes, tuple(company), evenly)
