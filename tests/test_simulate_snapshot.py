@@ -186,6 +186,19 @@ def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path
     assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-4"]]
 
 
+def test_the_levels_of_slices_in_layers_get_the_pseudonyms_of_the_labels() -> None:
+    labels = {"corp.example/row": "r", "corp.example/hall": "h"}
+    layers = {"muster.dev/slice-size": "2,4", "muster.dev/slice-topology": "corp.example/row,corp.example/hall"}
+    one = pod("train", 0, 4)
+    one["metadata"]["annotations"] |= layers
+    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
+    assert file.pods[0].metadata is not None
+    said = (file.pods[0].metadata.annotations or {})["muster.dev/slice-topology"].split(",")
+    assert file.nodes[0].metadata is not None
+    assert set(said) <= set(file.nodes[0].metadata.labels or {})
+    assert len(set(said)) == 2
+
+
 def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
     nodes = [node(f"gpu-{number}", f"clique-{number}", **{"corp.example/row": "one"}) for number in range(2)]
     pods = [pod("wide", index, 2) for index in range(2)]

@@ -103,8 +103,11 @@ def _part(tree: Any, path: str, say: Say) -> Any:
         if path in _LABELS or path.endswith(".matchLabels"):
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
+            # The levels of slices in layers are separated by commas, which no name has.
             known = {
-                key: say(_MARKS[key], value) if key in _MARKS else value for key, value in tree.items() if key in READ
+                key: ",".join(say(_MARKS[key], one) for one in value.split(",")) if key in _MARKS else value
+                for key, value in tree.items()
+                if key in READ
             }
             others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
             return known | others

@@ -7,6 +7,7 @@ known here.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
@@ -19,7 +20,13 @@ SLICE_SIZE = "muster.dev/slice-size"
 SLICE_TOPOLOGY = "muster.dev/slice-topology"
 
 BAD_LEVEL = "{} is {}, which is neither the name of a level nor a label key"
+MOST_LAYERS = 3
 BAD_SLICE_SIZE = f"{SLICE_SIZE} is {{}}, which is not a whole number from 1 to 999999999"
+UNLIKE_SLICES = (
+    f"{SLICE_SIZE} is {{}} and {SLICE_TOPOLOGY} is {{}}: slices in layers need a size and a level each, at most "
+    f"{MOST_LAYERS}, separated by commas, the nearest level first"
+)
+UNDIVIDED_SLICES = f"{SLICE_SIZE} is {{}}: each size has to be a multiple of the one before it, and larger"
 SLICES_OF_NOTHING = f"{SLICE_TOPOLOGY} needs {SLICE_SIZE}"
 SLICES_IN_NONE = f"{SLICE_TOPOLOGY} cannot be none: remove {SLICE_SIZE} instead"
 TWO_VALUES = "its annotation and its label {} differ"
@@ -43,16 +50,39 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
         return SILENT, None
     problem = next((one for key, values in said.items() if (one := _problem(key, values)) is not None), None)
     required, preferred, size, level = (next(iter(values), None) for values in said.values())
-    if problem is None and level is not None:
-        problem = SLICES_OF_NOTHING if size is None else SLICES_IN_NONE if level == NO_LEVEL else None
+    if problem is None:
+        problem = _odd_slices(size, level)
     if problem is not None:
         return SILENT, problem
-    return Topology(required, preferred, None if size is None else int(size), level), None
+    if size is None:
+        return Topology(required, preferred), None
+    sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")
+    around = tuple(zip(sizes[1:], levels[1:], strict=True))
+    return Topology(required, preferred, sizes[0], levels[0] or None, around), None
+
+
+def _layers(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _odd_slices(size: str | None, level: str | None) -> str | None:
+    """What does not go together. Each size and each level can be read."""
+    if size is None:
+        return SLICES_OF_NOTHING if level is not None else None
+    sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")
+    if NO_LEVEL in levels:
+        return SLICES_IN_NONE
+    if len(sizes) != len(levels) or len(sizes) > MOST_LAYERS:
+        return UNLIKE_SLICES.format(quoted(size), quoted(level or ""))
+    if any(outer % inner or outer == inner for inner, outer in pairwise(sizes)):
+        return UNDIVIDED_SLICES.format(quoted(size))
+    return None
 
 
 def _problem(key: str, values: list[str]) -> str | None:
     if len(values) == 2 and values[0] != values[1]:
         return TWO_VALUES.format(key)
+    layers = [one for text in values for one in (_layers(text) if key in (SLICE_SIZE, SLICE_TOPOLOGY) else [text])]
     if key == SLICE_SIZE:
-        return next((BAD_SLICE_SIZE.format(quoted(text)) for text in values if not _POSITIVE.fullmatch(text)), None)
-    return next((BAD_LEVEL.format(key, quoted(text)) for text in values if not _LEVEL.fullmatch(text)), None)
+        return next((BAD_SLICE_SIZE.format(quoted(text)) for text in layers if not _POSITIVE.fullmatch(text)), None)
+    return next((BAD_LEVEL.format(key, quoted(text)) for text in layers if not _LEVEL.fullmatch(text)), None)

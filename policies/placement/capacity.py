@@ -9,18 +9,28 @@ from numpy.typing import NDArray
 
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest, Role
+from policies.placement.rules import Slice
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 from policies.strategies.packing import domain_sums, fullness, scarce
 
 
 def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:
     """How many members of the role each domain of a level could take; of a sliced role only whole slices."""
-    rules, level = role.rules, levels[at]
-    if not rules.slice_size or at < rules.slice_level:
-        return level.tally(role.room)[0]
-    near = levels[rules.slice_level]
-    whole = near.tally(role.room)[0] // rules.slice_size * rules.slice_size
-    return whole if at == rules.slice_level else _upwards(whole, near, at - rules.slice_level, len(level.names))
+    return whole(role.room, role.rules.slices, at, levels)
+
+
+def whole(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level]) -> Counts:
+    """How many members the domains of a level could take in whole slices, as far as these are inside them."""
+    found: Counts | None = None
+    near = at
+    for size, level in slices:
+        if level > at:
+            break
+        here = levels[level].tally(room)[0] if found is None else _upwards(found, near, level, levels)
+        found, near = here // size * size, level
+    if found is None:
+        return levels[at].tally(room)[0]
+    return found if near == at else _upwards(found, near, at, levels)
 
 
 def reach(role: Role, snapshot: Snapshot) -> int:
@@ -128,12 +138,13 @@ class DomainCapacity:
         return allowed
 
     def _near_room(self, at: int, steps: int) -> Counts:
-        return _upwards(self.rooms(0, at), self.levels[at], steps, len(self.levels[at + steps].names))
+        return _upwards(self.rooms(0, at), at, at + steps, self.levels)
 
 
-def _upwards(values: Counts, level: Level, steps: int, domains: int) -> Counts:
-    """Sums of a level's values for the domains so many steps farther out."""
-    return np.bincount(level.above[steps - 1] + 1, values, domains + 1).astype(np.int64)[1:]
+def _upwards(values: Counts, near: int, far: int, levels: Sequence[Level]) -> Counts:
+    """Sums of a level's values for the domains of a level farther out."""
+    inside = levels[near].above[far - near - 1]
+    return np.bincount(inside + 1, values, len(levels[far].names) + 1).astype(np.int64)[1:]
 
 
 def _downwards(values: Counts, level: Level, steps: int) -> Counts:

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from policies.api import Choice, ScorePolicy
+from policies.placement.capacity import whole
 from policies.placement.fewest import fewest
 from policies.placement.related import anchor, fill_related
 from policies.placement.request import Role
+from policies.placement.rules import Slice
 from policies.placement.snapshot import PLENTY, Amounts, Counts, Rows, Snapshot, slots
 from policies.placement.wishes import BEST
 from policies.steps import Steps
@@ -64,10 +66,12 @@ def _seats(
     rest = role.count
     for domain in choice:
         most = rest if domain.most is None or not limited else min(rest, domain.most)
-        for part in _parts(role, domain.rows, room, most, snapshot):
-            here = int(room[part].sum())
-            unit = role.rules.slice_size
-            want = min(most, here // unit * unit if unit else here)
+        slices = role.rules.slices
+        if limited and domain.most is not None:
+            # The policy has shared whole slices out.
+            slices = slices[:1]
+        for part, share in _parts(slices, domain.rows, room, most, snapshot):
+            want = min(most, share, int(room[part].sum()))
             if not want:
                 continue
             rows = _pick(role, part, room, want, snapshot, scoring)
@@ -79,26 +83,34 @@ def _seats(
             return
 
 
-def _parts(role: Role, rows: Rows, room: Counts, most: int, snapshot: Snapshot) -> Iterator[Rows]:
-    """The nodes at once, or for a sliced role the fewest and tightest domains in which its slices stay whole, by name.
+def _parts(
+    slices: Sequence[Slice], rows: Rows, room: Counts, most: int, snapshot: Snapshot
+) -> Iterator[tuple[Rows, int]]:
+    """The nodes at once, or for a sliced role the fewest and tightest domains in which its slices stay whole, by name;
+    and how many members each of them takes at most.
 
     Equal ones go by what is left over beside whole slices, then by name: never by the order in which nodes were seen.
     """
-    unit = role.rules.slice_size
-    if not unit:
-        yield rows
+    if not slices:
+        yield rows, most
         return
-    level = snapshot.levels[role.rules.slice_level]
+    *inner, (unit, at) = slices
+    level = snapshot.levels[at]
     codes = level.codes[rows]
-    if len(rows) and codes[0] >= 0 and (codes == codes[0]).all():
-        yield rows  # one such domain, by the topology policy
+    single = bool(len(rows)) and codes[0] >= 0 and bool((codes == codes[0]).all())
+    if single and not inner:
+        yield rows, min(most, int(room[rows].sum()) // unit * unit)
         return
     inside = np.zeros_like(room)
     inside[rows] = room[rows]
-    here, _ = level.tally(inside)
-    chosen = fewest(here // unit, most // unit, here % unit * len(level.names) + level.rank)
+    here, in_all = whole(inside, slices, at, snapshot.levels), level.tally(inside)[0]
+    chosen = codes[:1]
+    if not single:
+        chosen = fewest(here // unit, most // unit, np.minimum(in_all - here, unit) * len(level.names) + level.rank)
     for code in chosen[np.argsort(level.rank[chosen])].tolist():
-        yield rows[codes == code]
+        share = min(most, int(here[code])) // unit * unit
+        yield from _parts(inner, rows[codes == code], room, share, snapshot)
+        most -= share
 
 
 def _pick(role: Role, rows: Rows, room: Counts, rest: int, snapshot: Snapshot, scoring: ScorePolicy) -> Rows:

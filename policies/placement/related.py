@@ -56,14 +56,14 @@ def fill_related(
 @dataclass(slots=True)
 class _Progress:
     """Where the gang stands: who sits where, which nodes each role prefers now, what has become of its wishes, and the
-    domain of the slice that it has begun.
+    domains of the slices that it has begun, the nearest first.
     """
 
     seating: Seating
     seats: Seats = field(default_factory=list)
     seated: list[int] = field(default_factory=list)
     keys: list[NDArray[np.int64]] = field(default_factory=list)
-    slices: list[int] = field(default_factory=list)
+    slices: list[tuple[int, ...]] = field(default_factory=list)
     granted: list[Granted | None] = field(default_factory=list)
 
     def copy(self) -> _Progress:
@@ -96,7 +96,9 @@ class _Table:
         self._relations, self._free = relations.on(rows), snapshot.free[:, rows]
         self._rooms = [np.where(mask, role.room, 0)[rows] for role, mask in zip(roles, inside, strict=True)]
         self._open = [room > 0 for room in self._rooms]
-        self._slices = [snapshot.levels[role.rules.slice_level].codes[rows] for role in roles]
+        self._slices = [
+            [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices] for role in roles
+        ]
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
         self._preference: list[NDArray[np.int64]] = []
@@ -165,7 +167,7 @@ class _Table:
         keys = [one.copy() for one in self._preference]
         seating = Seating(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
-        return _Progress(seating, [], [0] * len(self._roles), keys, [-1] * len(self._roles), granted)
+        return _Progress(seating, [], [0] * len(self._roles), keys, [()] * len(self._roles), granted)
 
     def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
         """Who may be seated next and where, the best first; or only the best one for each role."""
@@ -173,8 +175,8 @@ class _Table:
             if now.seated[number] == role.count:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
-            if role.rules.slice_size and mask.any():
-                mask &= self._for_slice(now, number, mask)
+            if role.rules.slices and mask.any():
+                mask = self._for_slice(now, number, mask)
             if not mask.any():
                 continue
             keys, crowd = now.keys[number], now.seating.crowd(role.part)
@@ -187,13 +189,22 @@ class _Table:
                 yield from ((number, row) for row in np.argsort(keys)[: int(mask.sum())].tolist())
 
     def _for_slice(self, now: _Progress, number: int, mask: Mask) -> Mask:
-        """The domain of the slice that is begun, else those that have room for a whole one."""
-        codes = self._slices[number]
-        if now.slices[number] >= 0:
-            return np.asarray(codes == now.slices[number], dtype=np.bool_)
-        sums = np.bincount(codes + 1, np.where(mask, self._rooms[number], 0))
-        sums[0] = 0
-        return np.asarray((sums >= self._roles[number].rules.slice_size)[codes + 1], dtype=np.bool_)
+        """Of these the domain of the slice that is begun, else those that have room for a whole one; in layers."""
+        room = np.where(mask, self._rooms[number], 0).astype(np.int64)
+        for at, (size, codes) in enumerate(self._slices[number]):
+            begun = now.slices[number][at] if now.slices[number] else -1
+            if begun >= 0:
+                # Whoever is inside a slice that is begun is inside all those around it.
+                mask = mask & (codes == begun)
+                break
+            sums = np.bincount(codes + 1, room)
+            sums[0] = 0
+            mask = mask & (sums >= size)[codes + 1]
+            # What is left over beside whole slices is no room for a larger one.
+            _, first = np.unique(codes, return_index=True)
+            room = np.zeros_like(room)
+            room[first] = (sums // size * size)[codes[first] + 1]
+        return mask
 
     def _seat(self, now: _Progress, number: int, row: int) -> None:
         role = self._roles[number]
@@ -204,9 +215,9 @@ class _Table:
                 granted.meet(role.part, row)
         now.keys[number][row] = self._place[row] << _PLACE
         now.seated[number] += 1
-        if (size := role.rules.slice_size) > 0:
-            begun = now.seated[number] % size
-            now.slices[number] = int(self._slices[number][row]) if begun else -1
+        now.slices[number] = tuple(
+            int(codes[row]) if now.seated[number] % size else -1 for size, codes in self._slices[number]
+        )
 
     def _whole(self, now: _Progress) -> Seats:
         """What is seated before the first slice that is not whole was begun: so much kube-scheduler lets in."""

@@ -15,6 +15,7 @@ from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level,
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.wishes import Wishes, wishes_of
 from policies.steps import Steps, grouped, ordered
+from policies.words import many
 
 MOST_PARTS = 32
 """Slices of one shape that lack members, and that are placed at once: each is a role of its own."""
@@ -103,7 +104,10 @@ def roles_of(
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if rules.slice_size:
             sliced = Role(tuple(pods), room, rules, home, relations, part, wishes)
-            found += yield from _slices(sliced, beside, snapshot)
+            parts = yield from _slices(sliced, beside, snapshot)
+            if isinstance(parts, Unclear):
+                return parts
+            found += parts
         else:
             found.append((False, Role(tuple(pods), room, rules, home, relations, part, wishes)))
         yield 10 + cost(pods[0].selection) + len(room) // 200
@@ -136,11 +140,12 @@ def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snap
     return required, home
 
 
-def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]]]:
+def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]] | Unclear]:
     """Roles of whole slices, and one role for each that is not whole; True for one that has to join its siblings."""
     pods, room, rules = sliced.pods, sliced.room, sliced.rules
-    codes = snapshot.levels[rules.slice_level].codes
-    room[codes < 0] = 0
+    for one in rules.slices:
+        room[snapshot.levels[one.level].codes < 0] = 0
+    codes, inner = snapshot.levels[rules.slice_level].codes, rules.slices[:-1]
     shape = (pods[0].requests, pods[0].selection, pods[0].topology)
     homes = {
         pod.slice_of(rules.slice_size): int(codes[snapshot.rows[node]])
@@ -158,10 +163,24 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
         if of in homes:
             home = rules.slice_level, homes[of]
             inside = np.where(codes == home[1], room, 0)
-            found.append((True, replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=home)))
+            joining = replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=home)
+            parts_of_it = (yield from _slices(joining, beside, snapshot)) if inner else [(True, joining)]
+            if isinstance(parts_of_it, Unclear):
+                return parts_of_it
+            found += [(True, role) for _, role in parts_of_it]
+        elif inner and (odd := _odd(some, inner[-1].size)):
+            return Unclear(
+                f"slices of {rules.slice_size} are made of whole slices of {inner[-1].size}, and {many(odd, 'member')} "
+                f"more would be needed for that"
+            )
         else:
             found.append((False, replace(sliced, pods=some, rules=rules.sliced_by(len(some)))))
-    return found
+    return found[: MOST_PARTS + 1]
+
+
+def _odd(pods: Sequence[Pod], size: int) -> int:
+    """How many members the slices of that size lack."""
+    return len({pod.slice_of(size) for pod in pods}) * size - len(pods)
 
 
 def _nearness(role: Role, levels: int) -> int:

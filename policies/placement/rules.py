@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,19 +21,39 @@ class Unclear:
     explanation: str
 
 
+class Slice(NamedTuple):
+    """So many consecutive members share one domain of the level."""
+
+    size: int
+    level: int
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Levels are indexes into ``Snapshot.levels``.
 
     ``required``: all members with a requirement share one domain of it. ``preferred``: where one domain is looked for
-    first, or None to take any nodes. ``slice_size``: 0, or how many consecutive members share one domain of
-    ``slice_level``.
+    first, or None to take any nodes. ``slices``: in layers, the nearest first; the larger ones are made of whole
+    smaller ones.
     """
 
     required: int | None = None
     preferred: int | None = 0
-    slice_size: int = 0
-    slice_level: int = 0
+    slices: tuple[Slice, ...] = ()
+
+    @property
+    def slice_size(self) -> int:
+        """Of the largest slices; 0 if there are none."""
+        return self.slices[-1].size if self.slices else 0
+
+    @property
+    def slice_level(self) -> int:
+        """Of the largest slices."""
+        return self.slices[-1].level if self.slices else 0
+
+    def unit(self, at: int) -> int:
+        """How many members cannot be divided among domains of that level."""
+        return next((one.size for one in self.slices if one.level == at), 1)
 
     @property
     def confining(self) -> int | None:
@@ -41,12 +63,14 @@ class Rules:
     @property
     def widest(self) -> int:
         """The level that a member may not leave: of its slice, else the required one, else the preferred one."""
-        if self.slice_size:
-            return self.slice_level
+        if self.slices:
+            return self.slices[0].level
         return self.required if self.required is not None else self.preferred or 0
 
     def sliced_by(self, size: int) -> Rules:
-        return replace(self, slice_size=size)
+        """With so many members in the largest slices; with 0 they are no slices any more."""
+        *inner, outer = self.slices
+        return replace(self, slices=(*inner, outer._replace(size=size)) if size else tuple(inner))
 
 
 NONE_ASKED = Rules()
@@ -57,19 +81,20 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
     said = pods[0].topology
     if said.required is None and said.preferred is None and said.slice_size is None:
         return NONE_ASKED
-    for name in (said.required, said.preferred, said.slice_level):
+    for name in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)
             return Unclear(f'unknown topology level "{name}"; available: {known}')
     if said.slice_size is not None and (odd := sum(pod.index is None for pod in pods)):
         without = counted(odd, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
-    return Rules(
-        _index(said.required, snapshot),
-        0 if said.preferred is None else _index(said.preferred, snapshot),
-        said.slice_size or 0,
-        _index(said.slice_level, snapshot) or 0,
-    )
+    slices = [] if said.slice_size is None else [Slice(said.slice_size, _index(said.slice_level, snapshot) or 0)]
+    slices += [Slice(size, _index(level, snapshot) or 0) for size, level in said.around]
+    if any(nearer.level >= farther.level for nearer, farther in pairwise(slices)):
+        named = ", ".join(snapshot.levels[one.level].name for one in slices)
+        return Unclear(f"the levels of slices go from the nearest to the farthest, and these do not: {named}")
+    preferred = 0 if said.preferred is None else _index(said.preferred, snapshot)
+    return Rules(_index(said.required, snapshot), preferred, tuple(slices))
 
 
 def requires_level(pod: Pod) -> bool:
@@ -93,10 +118,10 @@ def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
         if rules.required is not None:
             for at in range(rules.required, len(snapshot.levels)):
                 homes.setdefault(at, set()).update(snapshot.levels[at].codes[there].tolist())
-        slices: dict[object, int] = {}
-        if rules.slice_size:
-            for pod, code in zip(pods, snapshot.levels[rules.slice_level].codes[there].tolist(), strict=True):
-                of = (pod.requests, pod.selection, pod.slice_of(rules.slice_size))
+        for size, level in rules.slices:
+            slices: dict[object, int] = {}
+            for pod, code in zip(pods, snapshot.levels[level].codes[there].tolist(), strict=True):
+                of = (pod.requests, pod.selection, pod.slice_of(size))
                 if code < 0 or slices.setdefault(of, code) != code:
                     return False
     asked = {snapshot.level_called(said.required or "") for said in alike}

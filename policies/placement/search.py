@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import PAUSE, Choice
-from policies.placement.capacity import DomainCapacity
+from policies.placement.capacity import DomainCapacity, whole
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest
 from policies.placement.snapshot import Counts, Domain, Level, Snapshot
@@ -68,8 +68,8 @@ class _Search:
     def chain(self, at: int) -> tuple[int, ...]:
         """The levels through which a domain of that level divides, the farthest first."""
         rules = self._first.rules
-        if rules.slice_size:
-            return (rules.slice_level,) if rules.slice_level < at else ()
+        if rules.slices:
+            return tuple(one.level for one in reversed(rules.slices) if one.level < at)
         steps = dict.fromkeys((rules.preferred, 0)) if rules.preferred is not None else ()
         return tuple(step for step in steps if step is not None and step < at)
 
@@ -94,15 +94,16 @@ class _Search:
         """A domain, or without a code the whole cluster, as the domains that it divides into."""
         count = len(self._first.room)
         inside = np.ones(count, dtype=np.bool_) if code is None else self._levels[at].codes == code
-        whole = Domain("" if code is None else self._levels[at].names[code], inside.nonzero()[0])
-        return (yield from self._divide(whole, inside, self._first.count, self.chain(at)))
+        outer = Domain("" if code is None else self._levels[at].names[code], inside.nonzero()[0])
+        return (yield from self._divide(outer, inside, self._first.count, self.chain(at)))
 
-    def _divide(self, whole: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> Dividing:
+    def _divide(self, outer: Domain, inside: Mask, want: int, chain: tuple[int, ...]) -> Dividing:
         if not chain:
-            return [whole]
+            return [outer]
         yield PAUSE
-        level, unit = self._levels[chain[0]], self._first.rules.slice_size or 1
-        rooms, spare = level.tally(np.where(inside, self._first.room, 0))
+        rules, level = self._first.rules, self._levels[chain[0]]
+        unit, room = rules.unit(chain[0]), np.where(inside, self._first.room, 0)
+        rooms, spare = (whole(room, rules.slices, chain[0], self._levels), 0) if rules.slices else level.tally(room)
         shares = self._split(rooms // unit, want // unit, spare // unit, self._capacity.preference(chain[0]))
         parts, left = [], inside.copy()
         for number, (code, seats) in enumerate(_as_neighbours(shares, level), 1):
@@ -119,7 +120,9 @@ class _Search:
         if len(self._capacity.roles) == 1:
             left = left & (level.codes < 0)
         if left.any():
-            parts.append(Domain("", np.flatnonzero(left), whole.most))
+            # Of a slice that is divided nothing is left over: the rest is for the other roles.
+            most = 0 if rules.slices and outer.most is not None else outer.most
+            parts.append(Domain("", np.flatnonzero(left), most))
         return parts
 
     def _needed(self, at: int, near: int) -> Counts:
@@ -129,9 +132,10 @@ class _Search:
         """
         level, nearer = self._levels[at], self._levels[near]
         parents = nearer.above[at - near - 1]
-        unit = self._first.rules.slice_size or 1
+        unit = self._first.rules.unit(near)
         # Nodes of a nearer domain that lack the label of this level are not inside.
-        rooms = nearer.tally(np.where(level.codes >= 0, self._first.room, 0))[0] // unit * unit
+        inside = np.where(level.codes >= 0, self._first.room, 0)
+        rooms = whole(inside, self._first.rules.slices, near, self._levels)
         want = self._first.count - level.tally(np.where(nearer.codes < 0, self._first.room, 0))[0]
         needed = _needed(rooms, parents, want)
         return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed

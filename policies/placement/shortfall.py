@@ -136,6 +136,7 @@ def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
     text = f"required {snapshot.levels[at].key} for {want} x {devices(role.requests)}"
     if rules.slice_size:
         text += f" in slices of {rules.slice_size}"
+        text += "".join(f" made of {one.size}" for one in reversed(rules.slices[:-1]))
         if at != rules.slice_level:
             text += f" that share {snapshot.levels[rules.slice_level].key} each"
     return text

@@ -69,6 +69,17 @@ def test_slices_are_whole_and_their_replacements_go_back_to_them() -> None:
     assert homes(script, [again]) == home
 
 
+def test_slices_in_layers_are_whole_and_their_replacements_go_back_to_them() -> None:
+    pods = asking(gang("train", 8), Topology(slice_size=2, slice_level="clique", around=((4, BLOCK),)))
+    script = Script(*blocks("x a: 3x8", "x b: 3x8", "y c: 3x8", "y d: 3x8"), *pods)
+    assert homes(script, pods) == "d d c c b b a a"
+    script.run(pods)
+    lost, again = pods[4:6], [reborn(pod) for pod in pods[4:6]]
+    script.gone(*lost)
+    script.see(again)
+    assert homes(script, again) == "b b"
+
+
 def test_a_launcher_that_asks_for_no_level_goes_anywhere_and_its_workers_do_not() -> None:
     group, workers = coscheduled("job", 4, min_member=5)
     first = replace(workers[0], uid="launcher", name="launcher", index=None, requests=requests(0, 32))

@@ -41,8 +41,8 @@ SAID = {
     REQUIRED: "Level (its name or label key) of which one domain has to hold the gang. "
     f"`{NO_LEVEL}`: this role of a gang may be anywhere.",
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
-    SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain.",
-    SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest.",
+    SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain. In layers `8,64`.",
+    SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
 

@@ -17,6 +17,8 @@ from extender.kube.topology import (
     SLICES_IN_NONE,
     SLICES_OF_NOTHING,
     TWO_VALUES,
+    UNDIVIDED_SLICES,
+    UNLIKE_SLICES,
     topology_of,
     topology_problem,
 )
@@ -29,6 +31,9 @@ def test_levels_are_called_by_name_or_key_in_annotations_or_labels() -> None:
     assert topology_of(Meta()) == Topology()
     sliced = Meta(annotations={SLICE_SIZE: "16", SLICE_TOPOLOGY: "clique", REQUIRED: "none"})
     assert topology_of(sliced) == Topology("none", None, 16, "clique")
+    layers = Meta(annotations={SLICE_SIZE: "8,64,256", SLICE_TOPOLOGY: "clique,block,dc.example/hall"})
+    assert topology_of(layers) == Topology(None, None, 8, "clique", ((64, "block"), (256, "dc.example/hall")))
+    assert str(topology_of(layers)) == "slices of 8, in clique, of 64 in block, of 256 in dc.example/hall"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,20 @@ def test_levels_are_called_by_name_or_key_in_annotations_or_labels() -> None:
         ({SLICE_TOPOLOGY: "clique"}, {}, SLICES_OF_NOTHING),
         ({SLICE_TOPOLOGY: "none", SLICE_SIZE: "4"}, {}, SLICES_IN_NONE),
         ({REQUIRED: "rack"}, {REQUIRED: "row"}, TWO_VALUES.format(REQUIRED)),
+        ({REQUIRED: "rack,row"}, {}, BAD_LEVEL.format(REQUIRED, quoted("rack,row"))),
+        ({SLICE_SIZE: "8,64"}, {}, UNLIKE_SLICES.format(quoted("8,64"), quoted(""))),
+        ({SLICE_SIZE: "8", SLICE_TOPOLOGY: "a,b"}, {}, UNLIKE_SLICES.format(quoted("8"), quoted("a,b"))),
+        (
+            {SLICE_SIZE: "1,2,4,8", SLICE_TOPOLOGY: "a,b,c,d"},
+            {},
+            UNLIKE_SLICES.format(quoted("1,2,4,8"), quoted("a,b,c,d")),
+        ),
+        ({SLICE_SIZE: "8,60", SLICE_TOPOLOGY: "a,b"}, {}, UNDIVIDED_SLICES.format(quoted("8,60"))),
+        ({SLICE_SIZE: "64,8", SLICE_TOPOLOGY: "a,b"}, {}, UNDIVIDED_SLICES.format(quoted("64,8"))),
+        ({SLICE_SIZE: "8,8", SLICE_TOPOLOGY: "a,b"}, {}, UNDIVIDED_SLICES.format(quoted("8,8"))),
+        ({SLICE_SIZE: "8,", SLICE_TOPOLOGY: "a,b"}, {}, BAD_SLICE_SIZE.format(quoted(""))),
+        ({SLICE_SIZE: "8,64", SLICE_TOPOLOGY: "a,"}, {}, BAD_LEVEL.format(SLICE_TOPOLOGY, quoted(""))),
+        ({SLICE_SIZE: "8,64", SLICE_TOPOLOGY: "a,none"}, {}, SLICES_IN_NONE),
     ],
 )
 def test_what_cannot_be_read_is_a_problem_of_the_gang(
