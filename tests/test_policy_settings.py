@@ -63,7 +63,7 @@ def test_without_a_word_ours_are_in_force() -> None:
         (
             "topology_policy: packing",
             "topology_policy: packing is not a policy for this: it has no domains(); "
-            "known here: best-fit, balanced, least-domains, spread, first-fit",
+            "known here: best-fit, balanced, equal-shares, least-domains, spread, first-fit",
         ),
         (
             "score_policies: {fifo: 1}",

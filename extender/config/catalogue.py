@@ -9,7 +9,7 @@ from typing import Any
 from policies.chosen import Policies
 from policies.order import PriorityThenAge
 from policies.strategies.affinity import Affinity
-from policies.strategies.balanced import Balanced
+from policies.strategies.balanced import Balanced, EqualShares
 from policies.strategies.best_fit import BestFit
 from policies.strategies.first_fit import FirstFit
 from policies.strategies.least_domains import LeastDomains
@@ -23,6 +23,7 @@ _OURS: Mapping[str, type] = {
     "priority-then-age": PriorityThenAge,
     "best-fit": BestFit,
     "balanced": Balanced,
+    "equal-shares": EqualShares,
     "least-domains": LeastDomains,
     "spread": Spread,
     "first-fit": FirstFit,

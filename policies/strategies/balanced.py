@@ -1,14 +1,17 @@
-"""Balanced: a gang that has to be divided gets equal shares: a ring is only as fast as its smallest part."""
+"""A gang that has to be divided gets equal shares: a ring is only as fast as its smallest part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from policies.api import Choice
 from policies.placement.request import PlacementRequest
-from policies.placement.search import choices
-from policies.placement.snapshot import Snapshot
-from policies.strategies.best_fit import evenly
+from policies.placement.search import Shares, choices
+from policies.placement.snapshot import Counts, Snapshot
+from policies.strategies.best_fit import evenly, least, parted
 
 
 class Balanced:
@@ -16,3 +19,22 @@ class Balanced:
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
         return choices(request, snapshot, evenly, even=True)
+
+
+class EqualShares:
+    """Best fit for what fits into one domain; else shares that are equal to within one, over as few domains as allow
+    that. Where no number of domains does, as ``Balanced``: it takes fewer domains first, this one equal shares.
+    """
+
+    def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
+        return choices(request, snapshot, equally, even=True)
+
+
+def equally(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) -> Shares:
+    """Over as few domains as can have equal shares, else as ``evenly``."""
+    count, within = least(rooms, want, spare)
+    some = np.sort(rooms[rooms > 0])[::-1]
+    numbers = np.arange(max(count, 1), min(len(some), within) + 1)
+    share, larger = np.divmod(within, numbers)
+    equal = (some[numbers - 1] >= share) & ((larger == 0) | (some[larger - 1] > share))
+    return parted(rooms, int(numbers[equal.argmax()]) if equal.any() else count, within, preference)

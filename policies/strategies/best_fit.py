@@ -39,7 +39,11 @@ def evenly(rooms: Counts, want: int, spare: int, preference: NDArray[np.int64]) 
 
     Where they have not, the roomiest, with shares as equal as their rooms allow.
     """
-    count, within = least(rooms, want, spare)
+    return parted(rooms, *least(rooms, want, spare), preference)
+
+
+def parted(rooms: Counts, count: int, within: int, preference: NDArray[np.int64]) -> Shares:
+    """So many members over so many domains, which hold them: equal shares where that is possible."""
     if not count:
         return []
     order = np.lexsort((preference, rooms))

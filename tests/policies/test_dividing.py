@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import ge
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from policies.model import CLIQUE, Pod, Topology
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import PlacementRequest
 from policies.placement.snapshot import Domain, Snapshot
+from policies.strategies.balanced import equally
 from tests.builders import cluster, gang, snapshot
 
 FREE = ["a: 13x8", "b: 10x8", "c: 7x8", "d: 4x8"]
@@ -48,6 +51,13 @@ def shares(policy: str, cliques: list[str], pods: list[Pod]) -> str:
         ("balanced", FREE, 17, "a*9 b*8"),
         ("balanced", ["a: 16x8", "b: 3x8"], 18, "a*15 b*3"),
         ("balanced", ["a: 13x8", "b: 9x8", "c: 8x8"], 17, "b*9 c*8"),
+        ("balanced", ["a: 12x8", "b: 6x8", "c: 6x8"], 18, "a*12 c*6"),
+        ("equal-shares", ["a: 12x8", "b: 6x8", "c: 6x8"], 18, "a*6 b*6 c*6"),
+        ("equal-shares", ["a: 12x8", "b: 6x8", "c: 6x8", "d: 5x8"], 17, "b*6 c*6 d*5"),
+        ("equal-shares", ["a: 16x8", "b: 3x8"], 18, "a*15 b*3"),
+        ("equal-shares", TWO, 24, "b*12 a*12"),
+        ("equal-shares", FREE, 7, "c*7"),
+        ("equal-shares", ["a: 2x8", "-: 3x8"], 5, "a*2 -*3"),
         ("least-domains", FREE, 7, "a*7"),
         ("least-domains", FREE, 17, "a*13 b*4"),
         ("spread", FREE, 4, "a*1 b*1 c*1 d*1"),
@@ -62,7 +72,7 @@ def test_a_gang_is_divided(policy: str, cliques: list[str], size: int, expected:
     assert sorted(found.split()) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread", "first-fit"])
+@pytest.mark.parametrize("policy", ["best-fit", "balanced", "equal-shares", "least-domains", "spread", "first-fit"])
 @pytest.mark.parametrize(
     ("cliques", "size", "expected"),
     [
@@ -78,7 +88,7 @@ def test_slices_are_whole_under_every_policy(policy: str, cliques: list[str], si
     assert sorted(text.partition("*")[2] or text for text in found.split()) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("policy", ["best-fit", "balanced", "least-domains", "spread", "first-fit"])
+@pytest.mark.parametrize("policy", ["best-fit", "balanced", "equal-shares", "least-domains", "spread", "first-fit"])
 def test_a_required_level_is_kept_under_every_policy(policy: str) -> None:
     pods = [replace(pod, topology=Topology(required=CLIQUE)) for pod in gang("train", 11)]
     assert shares(policy, FREE, pods) == "a*11"
@@ -97,6 +107,21 @@ def test_equal_shares_are_preferred_to_a_tighter_block() -> None:
     found = place(gang("train", 14), 14, snapshot(nodes), policies=policies)
     assert isinstance(found, Placed)
     assert Counter(name[0] for name in found.nodes.values()) == {"c": 7, "d": 7}
+
+
+def test_equal_shares_are_found_over_as_few_domains_as_have_them() -> None:
+    random = Random(4)
+    for _ in range(300):
+        rooms = np.array([random.randint(0, 9) for _ in range(random.randint(1, 6))], dtype=np.int64)
+        want = random.randint(1, 20)
+        found = [seats for _, seats in equally(rooms, want, 0, np.arange(len(rooms)))]
+        assert sum(found) == min(want, int(rooms.sum()))
+        roomiest = sorted(rooms.tolist(), reverse=True)
+        shares = [[want // k + (at < want % k) for at in range(k)] for k in range(1, len(rooms) + 1) if k <= want]
+        equal = [one for one in shares if all(map(ge, roomiest, one))]
+        if equal:
+            assert sorted(found, reverse=True) == equal[0]
+        assert all(seats <= rooms[code] for code, seats in equally(rooms, want, 0, np.arange(len(rooms))))
 
 
 class Scattered:
