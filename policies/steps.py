@@ -15,6 +15,8 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Steps = Generator[int, None, T]
 
+BUDGET = 20_000
+"""What a search for the best of very many answers may cost. Then a good one has to do."""
 AT_ONCE = 256
 """How many members, or gangs, are looked at in one step."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from policies.api import Choice, ScorePolicy
 from policies.placement.capacity import whole
 from policies.placement.fewest import fewest
-from policies.placement.related import anchor, fill_related
-from policies.placement.request import Role
+from policies.placement.related import fill_related
+from policies.placement.request import Role, confine
 from policies.placement.rules import Slice
 from policies.placement.snapshot import PLENTY, Amounts, Counts, Rows, Snapshot, slots
 from policies.placement.wishes import BEST
@@ -23,10 +24,8 @@ def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sco
 
     What caps on the nodes cannot express is left to ``fill_related``, and so are wishes that change with each member.
     """
-    if (relations := roles[0].relations) is not None and not (
-        relations.alone
-        and len({role.part for role in roles}) == len(roles)
-        and not any(role.wishes is not None and role.wishes.mutual for role in roles)
+    if (relations := roles[0].relations) is not None and (
+        related(roles) or any(role.wishes is not None and role.wishes.mutual for role in roles)
     ):
         return (yield from fill_related(roles, choice, snapshot, scoring, relations))
     nodes: dict[str, str] = {}
@@ -35,9 +34,7 @@ def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sco
     for role in roles:
         room = role.room.copy() if role is roles[0] else _room_left(role, left, snapshot)
         if role.rules.required is not None:
-            codes = snapshot.levels[role.rules.required].codes
-            home = anchor(codes, choice[0].rows, room) if home is None else home
-            room[codes != codes[home]] = 0
+            home = confine(role, roles, room, home, choice[0].rows, snapshot)
         yield 5 + len(room) // 200
         pods = iter(role.pods)
         for rows, counts, looked_at in _seats(role, choice, room, snapshot, scoring, limited=role is roles[0]):
@@ -48,6 +45,15 @@ def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sco
                     left[line, rows] -= amount * counts
             yield 15 + looked_at // 40 + len(names) // 20
     return nodes
+
+
+def related(roles: Sequence[Role]) -> bool:
+    """Whether they demand of each other more than caps on the nodes can express."""
+    if (relations := roles[0].relations) is None:
+        return False
+    parts = Counter(role.part for role in roles)
+    capped = all(count == 1 or not relations.of[part].exclusions for part, count in parts.items())
+    return not (relations.alone and capped)
 
 
 def _room_left(role: Role, left: Amounts, snapshot: Snapshot) -> Counts:

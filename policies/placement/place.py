@@ -13,19 +13,23 @@ from policies.chosen import OURS, Policies
 from policies.model import Pod, Requests, Selection
 from policies.placement.capacity import reach, rooms
 from policies.placement.concern import concerned
-from policies.placement.filling import fill
+from policies.placement.exact import exactly
+from policies.placement.filling import fill, related
+from policies.placement.related import most_related
 from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.seating import accepted
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Domain, Rows, Snapshot
-from policies.steps import Steps, finish, metered
+from policies.steps import BUDGET, Steps, finish, metered
 
 _DOMAINS = 64
 """How many domains of a required level are looked into for as many members as possible."""
-_EFFORT = 20_000
+_EFFORT = BUDGET
 """When a gang has cost so many units no more choices are tried. Gangs of a few roles never come near it."""
 _TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
+CUT_SHORT = "; there may be room in an order or a division that was not tried: there are too many of them"
+"""What a reason says when the effort was spent."""
 _PAUSE = 100
 """What a topology policy has done at most when it pauses or proposes a choice."""
 
@@ -79,12 +83,11 @@ def placing(
     the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
-    other, what asks for most as a whole first, and where that fails the largest or the smallest members first. That is
-    greedy: it misses a placement if neither role may have its fewest nodes first (3 of 1,000 random gangs of two shapes
-    on up to 5 nearly full nodes), it may miss that a clique would hold all roles, and a role placed later may get more
-    nodes than it needs. Roles that other pods matter to are seated one member after the other
-    (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in. A gang of
-    many shapes gets the best of the choices that were tried when its effort was spent.
+    other, what asks for most as a whole first. Where that fails, how many of all fit beside each other is found exactly
+    (``policies.placement.exact``); beyond a budget, the largest or the smallest members go first, and the reason says
+    that more was not tried. Still, a clique may be missed that would hold all roles, and a role placed later may get
+    more nodes than it needs. Roles that other pods matter to are seated one member after the other
+    (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in.
     """
     asked = yield from roles_of(members, refused, snapshot, beside)
     if isinstance(asked, Unclear):
@@ -113,16 +116,22 @@ def _placing(
     cut = [(role, reach(role, snapshot)) for role in asked]
     roles = tuple(role.cut(count) for role, count in cut if count)
     rows = rows_of([node for _, node in beside], snapshot)
-    if len(roles) > 1:
-        # Most often the first choice holds all. If not, what the roles leave to each other is worth a look.
+    sure: dict[str, str] | None = {}
+    if len(roles) > 1 or (roles and related(roles)):
         if _count(roles) >= needed:
+            # Most often the first choice holds all. If not, what members leave to each other is worth a look.
             nodes = yield from _try(roles, rows, snapshot, policies, 1)
             if len(nodes) == _count(roles):
                 return Placed(nodes)
-        roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
+            sure = yield from _surely(roles, needed, snapshot, policies.scoring)
+        if sure is not None and len(sure) >= needed:
+            roles = _only(roles, sure)
+        else:
+            found_out = _count(roles) >= needed and sure is not None
+            roles = yield from _within_reach(roles, needed, snapshot, policies.scoring, waits=found_out)
     placed = {pod.uid for role in roles for pod in role.pods}
     if len(placed) >= needed:
-        nodes = yield from _most(roles, rows, needed, snapshot, policies)
+        nodes = yield from _most(roles, rows, needed, snapshot, policies, sure)
         if len(nodes) >= needed:
             return Placed(nodes)
         placed = set(nodes)
@@ -130,7 +139,7 @@ def _placing(
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
-    why = explain(stuck.pods[0], snapshot, refused) + in_the_way(stuck, snapshot)
+    why = explain(stuck.pods[0], snapshot, refused) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
 
 
@@ -162,6 +171,23 @@ def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) 
     return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
 
 
+def _surely(
+    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
+) -> Steps[dict[str, str] | None]:
+    """As many members as fit at once, if those are ``needed``; None where that takes too long to find out."""
+    if (relations := roles[0].relations) is None or not related(roles):
+        return (yield from exactly(roles, needed, snapshot, scoring))
+    required = min((role.rules.required for role in roles if role.rules.required is not None), default=None)
+    choices = _widest(roles, required, snapshot)
+    return (yield from most_related(roles, needed, choices, snapshot, scoring, relations))
+
+
+def _only(roles: Sequence[Role], nodes: Collection[str]) -> tuple[Role, ...]:
+    """The members that have a node; those are the first ones of each role."""
+    placed = [(role, sum(pod.uid in nodes for pod in role.pods)) for role in roles]
+    return tuple(role.cut(count) for role, count in placed if count)
+
+
 def _count(roles: Sequence[Role]) -> int:
     return sum(role.count for role in roles)
 
@@ -175,20 +201,19 @@ def _orders(roles: tuple[Role, ...]) -> list[tuple[Role, ...]]:
 
 
 def _within_reach(
-    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
+    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy, *, waits: bool
 ) -> Steps[tuple[Role, ...]]:
-    """The members that there is room for at once, by role: in the cluster, or in a domain that the first role requires.
+    """The members that are found room for at once, by role: in the cluster, or in a domain that is required.
 
     Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
-    nobody can be spared, there is nothing to be found out.
+    nobody can be spared, there is nothing to be found out, unless how many fit is all that there is to tell as the gang
+    ``waits`` in any case.
     """
     free = all(role.rules == NONE_ASKED for role in roles)
-    if not free and (roles[0].rules.required is None or _count(roles) <= needed):
+    if not free and not waits and (roles[0].rules.required is None or _count(roles) <= needed):
         return roles
     order, found = yield from _fullest(_orders(roles), snapshot, scoring)
-    order = order if free else roles
-    placed = [(role, sum(pod.uid in found for pod in role.pods)) for role in order]
-    return tuple(role.cut(count) for role, count in placed if count)
+    return _only(order if free else roles, found)
 
 
 def _fullest(
@@ -214,25 +239,32 @@ def _widest(roles: Sequence[Role], required: int | None, snapshot: Snapshot) -> 
         return
     level = snapshot.levels[required]
     room = np.sum([np.minimum(rooms(role, required, snapshot.levels), role.count) for role in roles], axis=0)
-    for code in [code for code in np.argsort(-room, kind="stable")[:_DOMAINS].tolist() if room[code]]:
+    for code in [code for code in np.lexsort((level.rank, -room))[:_DOMAINS].tolist() if room[code]]:
         inside = level.codes == code
         yield Domain(level.names[code], np.flatnonzero(inside)), Domain("", np.flatnonzero(~inside))
 
 
 def _most(
-    roles: tuple[Role, ...], beside: Rows, needed: int, snapshot: Snapshot, policies: Policies
+    roles: tuple[Role, ...],
+    beside: Rows,
+    needed: int,
+    snapshot: Snapshot,
+    policies: Policies,
+    sure: dict[str, str] | None,
 ) -> Steps[dict[str, str]]:
-    """The first placement that holds what is needed, else the one that holds the most."""
+    """The first placement that holds as many as there is room for, or what is needed where that is not known; else
+    the one that holds the most. ``sure``: one that holds all there is room for, wherever; None if it is not known.
+    """
     best: dict[str, str] = {}
     for order in dict.fromkeys((roles, by_size(roles))):
         nodes = yield from _try(order, beside, snapshot, policies)
         best = max(best, nodes, key=len)
-        if len(best) >= needed:
+        if len(best) >= max(needed, len(sure or ())):
             return best
-    if len(roles) > 1:
+    if len(roles) > 1 or related(roles):
         # No choice of the policy holds what is needed. More orders may; if not, how many fit is worth knowing.
         _, nodes = yield from _fullest(_orders(roles), snapshot, policies.scoring)
-        best = max(best, nodes, key=len)
+        best = max(best, nodes, sure or {}, key=len)
     return best
 
 

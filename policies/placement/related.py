@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from policies.api import Choice, ScorePolicy
 from policies.placement.columns import Codes, Mask
 from policies.placement.relations import Relations
-from policies.placement.request import Role
+from policies.placement.request import Role, confine, nearness
 from policies.placement.seating import Seating, Seats
+from policies.placement.slices import Begun, Ranks
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.wishes import BEST, Granted
-from policies.steps import Steps
+from policies.steps import BUDGET, Steps, metered
 
 _HOMES = 16
 """Domains that are tried for members which have to be together and whose first one may go anywhere."""
-_SMALL = 20_000
-"""More orders than one are tried where the members, times the nodes, are no more. Each costs a copy of all arrays."""
-_TRIES = 1500
-"""So many members are seated in that search; then the best that was found counts."""
+_LARGE = 20_000
+"""Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
 _ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
 """Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
 _CLOSED = np.iinfo(np.int64).max
@@ -37,7 +36,7 @@ def fill_related(
     that are open those of the first domain are taken, of them those whose domains have the fewest pods that count for a
     spread, then those that the role would rather have, then the nodes in use by the role, then the roomiest, then the
     best by score. That holds all whenever it is possible where one constraint of one role is at work and nothing is
-    preferred; in small cases other orders are tried, too. ``most`` of a domain is not kept to.
+    preferred; ``most_related`` tries other orders, too. ``most`` of a domain is not kept to.
     """
     table = _Table(roles, choice, snapshot, scoring, relations)
     yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
@@ -47,28 +46,52 @@ def fill_related(
         best = max(best, seats, key=len)
         if len(best) == table.count:
             break
-    if len(best) < table.count and table.count * len(snapshot.names) <= _SMALL:
-        seats = yield from table.search()
-        best = max(best, seats, key=len)
     return table.named(best)
+
+
+def most_related(
+    roles: Sequence[Role],
+    needed: int,
+    choices: Iterable[Choice],
+    snapshot: Snapshot,
+    scoring: ScorePolicy,
+    relations: Relations,
+) -> Steps[dict[str, str] | None]:
+    """The same for as many members as are let in at once in any order, if those are ``needed``; None when the budget
+    was spent before that was known. ``choices``: each of the domains that may be required, or the cluster.
+    """
+    best: dict[str, str] = {}
+    spent = 0
+    for choice in choices:
+        table = _Table(roles, choice, snapshot, scoring, relations)
+        yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
+        found, cost = yield from metered(table.search(max(len(best), needed - 1), BUDGET - spent))
+        spent += cost
+        if found is None:
+            return None
+        best = max(best, table.named(found), key=len)
+        if len(best) == table.count:
+            break
+    return best
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Where the gang stands: who sits where, which nodes each role prefers now, what has become of its wishes, and the
-    domains of the slices that it has begun, the nearest first.
+    """Where the gang stands: who sits where, which nodes each role prefers now, which slices are begun, and what has
+    become of its wishes.
     """
 
     seating: Seating
     seats: Seats = field(default_factory=list)
     seated: list[int] = field(default_factory=list)
     keys: list[NDArray[np.int64]] = field(default_factory=list)
-    slices: list[tuple[int, ...]] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
     granted: list[Granted | None] = field(default_factory=list)
 
     def copy(self) -> _Progress:
         keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
-        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, list(self.slices), granted)
+        begun = [one.copy() for one in self.begun]
+        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, begun, granted)
 
 
 class _Table:
@@ -82,22 +105,22 @@ class _Table:
         place = np.full(len(snapshot.names), -1, dtype=np.int64)
         for at, domain in reversed(list(enumerate(choice))):
             place[domain.rows] = min(at, (1 << 10) - 1)
-        inside = [(role.room > 0) & (place >= 0) for role in roles]
+        rooms = [np.where(place >= 0, role.room, 0) for role in roles]
         home: int | None = None
-        for role, mask in zip(roles, inside, strict=True):
-            if role.rules.required is not None:
-                codes = snapshot.levels[role.rules.required].codes
-                home = anchor(codes, choice[0].rows, role.room) if home is None else home
-                mask &= codes == codes[home]
+        levels = len(snapshot.levels)
+        for number in sorted(range(len(roles)), key=lambda number: nearness(roles[number], levels)):
+            if roles[number].rules.required is not None:
+                home = confine(roles[number], roles, rooms[number], home, choice[0].rows, snapshot)
+        inside = [room > 0 for room in rooms]
         # From here on only the nodes count that are open to any of them.
         rows = np.logical_or.reduce(inside).nonzero()[0]
         self._names = [snapshot.names[row] for row in rows.tolist()]
         self._place, self._rank = place[rows], snapshot.rank[rows]
         self._relations, self._free = relations.on(rows), snapshot.free[:, rows]
-        self._rooms = [np.where(mask, role.room, 0)[rows] for role, mask in zip(roles, inside, strict=True)]
+        self._rooms = [room[rows] for room in rooms]
         self._open = [room > 0 for room in self._rooms]
         self._slices = [
-            [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices] for role in roles
+            [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices[::-1]] for role in roles
         ]
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
@@ -127,34 +150,47 @@ class _Table:
             yield 10 + len(self._names) // 100
         return self._whole(now)
 
-    def search(self) -> Steps[Seats]:
-        """The first way to seat all, else the one that seats the most of those that were tried."""
+    def search(self, least: int, budget: int) -> Steps[Seats | None]:
+        """A way to seat all, else the most; nobody if those are not more than ``least``, None if that took too long."""
+        if self.count * len(self._names) > _LARGE:
+            return None
         best: Seats = []
         seen: set[bytes] = set()
-        stack = [(start, self._options(start)) for start in [self._start()]]
-        for _ in range(_TRIES):
-            while stack and (option := next(stack[-1][1], None)) is None:
+        start = self._start()
+        stack = [(start, self._options(start))] if self._within_reach(start) > least else []
+        while stack:
+            option = next(stack[-1][1], None)
+            if option is None:
                 stack.pop()
-            if not stack:
-                break
+                continue
             now = stack[-1][0].copy()
-            self._seat(now, *option)  # type: ignore[misc]
-            yield 10 + len(self._names) // 100
+            self._seat(now, *option)
+            yield (cost := 10 + len(self._names) // 100)
+            if (budget := budget - cost) < 0:
+                return None
             if (known := self._key(now)) in seen:
                 continue
             seen.add(known)
             best = max(best, self._whole(now), key=len)
             if len(best) == self.count:
                 break
-            stack.append((now, self._options(now)))
+            if self._within_reach(now) > max(len(best), least):
+                stack.append((now, self._options(now)))
         return best
+
+    def _within_reach(self, now: _Progress) -> int:
+        """How many members may be seated in the end, at most."""
+        rest = 0
+        for role, room, seated in zip(self._roles, self._rooms, now.seated, strict=True):
+            rest += min(role.count - seated, int(room[now.seating.open_to(role.part)].sum()))
+        return len(now.seats) + rest
 
     def named(self, seats: Seats) -> dict[str, str]:
         """A node for each member. Where any order is as good, members that follow each other sit side by side."""
         if all(one.near is None and not one.evenly for one in self._relations.of):
             seats = sorted(seats, key=lambda one: (one[0], self._place[one[1]], self._rank[one[1]]))
-        pods = [iter(role.pods) for role in self._roles]
-        return {next(pods[number]).uid: self._names[row] for number, row in seats}
+        ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
+        return {ranks[number].next(row).uid: self._names[row] for number, row in seats}
 
     def _start(self, number: int = -1, home: Mask | None = None) -> _Progress:
         """Nobody sits. ``home``: where the members of that role have to go."""
@@ -167,7 +203,8 @@ class _Table:
         keys = [one.copy() for one in self._preference]
         seating = Seating(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
-        return _Progress(seating, [], [0] * len(self._roles), keys, [()] * len(self._roles), granted)
+        begun = [Begun.none(layers, role.count) for role, layers in zip(self._roles, self._slices, strict=True)]
+        return _Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
 
     def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
         """Who may be seated next and where, the best first; or only the best one for each role."""
@@ -175,36 +212,21 @@ class _Table:
             if now.seated[number] == role.count:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
-            if role.rules.slices and mask.any():
-                mask = self._for_slice(now, number, mask)
             if not mask.any():
                 continue
             keys, crowd = now.keys[number], now.seating.crowd(role.part)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
-            keys = np.where(mask, keys if crowd is None else keys + (crowd << _CROWD), _CLOSED)
-            if best:
-                yield number, int(keys.argmin())
-            else:
-                yield from ((number, row) for row in np.argsort(keys)[: int(mask.sum())].tolist())
-
-    def _for_slice(self, now: _Progress, number: int, mask: Mask) -> Mask:
-        """Of these the domain of the slice that is begun, else those that have room for a whole one; in layers."""
-        room = np.where(mask, self._rooms[number], 0).astype(np.int64)
-        for at, (size, codes) in enumerate(self._slices[number]):
-            begun = now.slices[number][at] if now.slices[number] else -1
-            if begun >= 0:
-                # Whoever is inside a slice that is begun is inside all those around it.
-                mask = mask & (codes == begun)
-                break
-            sums = np.bincount(codes + 1, room)
-            sums[0] = 0
-            mask = mask & (sums >= size)[codes + 1]
-            # What is left over beside whole slices is no room for a larger one.
-            _, first = np.unique(codes, return_index=True)
-            room = np.zeros_like(room)
-            room[first] = (sums // size * size)[codes[first] + 1]
-        return mask
+            keys = keys if crowd is None else keys + (crowd << _CROWD)
+            parts = [mask]
+            if role.rules.slices:
+                parts = now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
+            for part in filter(np.any, parts):
+                ordered = np.where(part, keys, _CLOSED)
+                if best:
+                    yield number, int(ordered.argmin())
+                    break
+                yield from ((number, row) for row in np.argsort(ordered)[: int(part.sum())].tolist())
 
     def _seat(self, now: _Progress, number: int, row: int) -> None:
         role = self._roles[number]
@@ -215,32 +237,21 @@ class _Table:
                 granted.meet(role.part, row)
         now.keys[number][row] = self._place[row] << _PLACE
         now.seated[number] += 1
-        now.slices[number] = tuple(
-            int(codes[row]) if now.seated[number] % size else -1 for size, codes in self._slices[number]
-        )
+        now.begun[number].seat(row)
 
     def _whole(self, now: _Progress) -> Seats:
-        """What is seated before the first slice that is not whole was begun: so much kube-scheduler lets in."""
-        begun = [seated % (role.rules.slice_size or 1) for role, seated in zip(self._roles, now.seated, strict=True)]
-        seats = list(now.seats)
-        while any(begun):
-            number, _ = seats.pop()
-            size = self._roles[number].rules.slice_size
-            begun[number] = (begun[number] - 1) % size if size else 0
+        """What is seated as long as all slices are whole: so much kube-scheduler lets in."""
+        begun, seats = [one.copy() for one in now.begun], list(now.seats)
+        while not all(one.whole for one in begun):
+            number, row = seats.pop()
+            begun[number].seat(row, -1)
         return seats
 
     def _key(self, now: _Progress) -> bytes:
         """The same for the same members on the same nodes, whatever the order."""
-        where = np.sort(np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64))
-        return where.tobytes() + bytes(str(now.slices), "ascii")
-
-
-def anchor(codes: Codes, rows: Rows, room: Counts) -> int:
-    """A node of the domain that has the most room among these nodes: those who require the level go there."""
-    rooms = np.bincount(codes[rows] + 1, room[rows], 1)
-    rooms[:1] = -1
-    best = np.flatnonzero(codes[rows] == int(rooms.argmax()) - 1)
-    return int(rows[best[0]]) if len(best) else 0
+        return np.sort(
+            np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)
+        ).tobytes()
 
 
 def _homes(codes: Sequence[Codes], rank: Rows, room: Counts, want: int) -> list[Mask]:

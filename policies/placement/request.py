@@ -12,7 +12,7 @@ from policies.placement.concern import MOST_RELATED, Concern, concern, telling
 from policies.placement.matching import cost
 from policies.placement.relations import Relations, relations_of
 from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
-from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 from policies.placement.wishes import Wishes, wishes_of
 from policies.steps import Steps, grouped, ordered
 from policies.words import many
@@ -112,7 +112,7 @@ def roles_of(
             found.append((False, Role(tuple(pods), room, rules, home, relations, part, wishes)))
         yield 10 + cost(pods[0].selection) + len(room) // 200
     levels = len(snapshot.levels)
-    found.sort(key=lambda one: (one[0], -_nearness(one[1], levels), _bulk(one[1])), reverse=True)
+    found.sort(key=lambda one: (one[0], -nearness(one[1], levels), _bulk(one[1])), reverse=True)
     return [role for _, role in found]
 
 
@@ -183,7 +183,36 @@ def _odd(pods: Sequence[Pod], size: int) -> int:
     return len({pod.slice_of(size) for pod in pods}) * size - len(pods)
 
 
-def _nearness(role: Role, levels: int) -> int:
+def confine(
+    role: Role, roles: Sequence[Role], room: Counts, home: int | None, rows: Rows, snapshot: Snapshot
+) -> int | None:
+    """No room outside the domains that a role shares with the others who require a level, which it does itself.
+
+    ``home``: a node in them; None where the role is the first to choose: the domain with the most room among ``rows``.
+    """
+    least = role.rules.required or 0
+    asked = dict.fromkeys(other.rules.required for other in roles if (other.rules.required or 0) >= least)
+    shared = [snapshot.levels[at].codes for at in asked if at is not None]
+    for codes in shared:
+        room[codes < 0] = 0
+    if home is None:
+        home = _roomiest(snapshot.levels[least], rows[room[rows] > 0], room)
+    for codes in shared:
+        room[codes != (-1 if home is None else codes[home])] = 0
+    return home
+
+
+def _roomiest(level: Level, rows: Rows, room: Counts) -> int | None:
+    """A node of the domain that has the most room among these nodes, of equal ones the first by name."""
+    if not len(rows):
+        return None
+    codes = level.codes[rows]
+    rooms = np.bincount(codes, room[rows])[codes]
+    return int(rows[np.lexsort((level.rank[codes], -rooms))[0]])
+
+
+def nearness(role: Role, levels: int) -> int:
+    """The level that it requires, else one beyond all of them."""
     return levels if role.rules.required is None else role.rules.required
 
 

@@ -119,6 +119,11 @@ class Seating:
         one = self._roles[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
 
+    def open_to(self, role: int) -> Mask:
+        """Where members of the role may go, now or when others have come."""
+        one = self._roles[role]
+        return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
+
     def crowd(self, role: int) -> NDArray[np.int64] | None:
         one = self._roles[role]
         return None if one is None else one.crowd()

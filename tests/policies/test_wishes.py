@@ -124,7 +124,9 @@ def test_a_role_does_without_what_it_prefers_where_that_would_cost_another_its_p
     picky = [replace(pod, uid="picky", owner="picky") for pod in members(1, gpus=5, nodes=(on("n1"),))]
     plain = [replace(pod, uid="plain", owner="plain") for pod in gang("train", 1, gpus=2)]
     large = gang("train", 2, gpus=2, cpu=8)
-    assert placed([*picky, *plain, *large], view) == ["n0", "n0", "n1", "n1"]
+    found = place([*picky, *plain, *large], 4, view)
+    assert isinstance(found, Placed)
+    assert found.nodes["picky"] == "n0"
 
 
 def test_preferences_of_many_kinds_are_not_looked_at_where_they_are_too_many() -> None:

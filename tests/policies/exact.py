@@ -1,0 +1,231 @@
+"""Whether a gang of several roles can start at all: an exhaustive search for small clusters, and the planner beside it.
+
+``python -m tests.policies.exact [--count N] [--first SEED]`` plays random cases. The search knows nothing of how the
+planner works: it tries every node for every member, and has each one pass kube-scheduler's filters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from policies.model import Node, Pod
+from policies.placement.matching import admits
+from policies.placement.place import CUT_SHORT, Placed, Shortfall, place
+from tests.policies.filters import There, lets_in
+from tests.policies.mixed import KEYS, LEVELS, Mixed, mixed
+
+Open = list[list[Node]]
+"""For each role the nodes that its required level leaves to it."""
+
+
+def can_start(case: Mixed) -> bool:
+    """Whether enough members can start together, whole slices of any roles."""
+    return any(_can_all(case, part) for part in _parts(case))
+
+
+def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
+    """What is wrong with a plan, in words. Its members come one after the other, in its order."""
+    if isinstance(found, Shortfall):
+        return
+    by_uid, by_name = {pod.uid: pod for pod in case.pods}, {one.name: one for one in case.nodes}
+    there = list(case.there)
+    if len(found.nodes) < case.needed:
+        yield f"{len(found.nodes)} members have a node"
+    for uid, name in found.nodes.items():
+        if not lets_in(by_uid[uid], by_name[name], case.nodes, there):
+            yield f"kube-scheduler refuses {uid} on {name}"
+        there.append((by_uid[uid], by_name[name]))
+    seated = [(by_uid[uid], by_name[name]) for uid, name in found.nodes.items()]
+    roles = [[(pod, where) for pod, where in seated if pod.series == role[0].series] for role in case.roles]
+    yield from _broken_levels(roles)
+    for role in roles:
+        yield from _cut_slices(role)
+
+
+def _broken_levels(roles: Sequence[There]) -> Iterator[str]:
+    for at in sorted({at for role in roles if role and (at := required(role[0][0])) is not None}):
+        homes = {
+            where.labels.get(KEYS[at])
+            for role in roles
+            for pod, where in role
+            if (required(pod) or 0) <= at and required(pod) is not None
+        }
+        if len(homes) != 1 or None in homes:
+            yield f"the required {LEVELS[at]} is broken: {homes}"
+
+
+def _cut_slices(role: There) -> Iterator[str]:
+    slices: dict[int, set[str | None]] = {}
+    for pod, where in role:
+        if pod.topology.slice_size:
+            home = where.labels.get(KEYS[slice_level(pod)])
+            slices.setdefault((pod.index or 0) // pod.topology.slice_size, set()).add(home)
+    for number, homes in slices.items():
+        if len(homes) != 1 or None in homes:
+            yield f"slice {number} is cut: {homes}"
+
+
+def required(pod: Pod) -> int | None:
+    """Its level, by number."""
+    said = pod.topology.required
+    return None if said in (None, "none") else LEVELS.index(said or "")
+
+
+def slice_level(pod: Pod) -> int:
+    return LEVELS.index(pod.topology.slice_level or LEVELS[0])
+
+
+def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
+    """Each part of the gang that is enough, the whole first: so many whole slices of each role."""
+    cuts = []
+    for role in case.roles:
+        size = role[0].topology.slice_size or 1
+        slices = [role[at : at + size] for at in range(0, len(role), size)]
+        choices = [slices[:count] for count in range(len(slices), -1, -1)]
+        if len(slices[-1]) < size:
+            choices += [[*slices[:count], slices[-1]] for count in range(len(slices) - 1)]
+        cuts.append([[pod for some in chosen for pod in some] for chosen in choices])
+    parts = [list(part) for part in product(*cuts) if sum(map(len, part)) >= case.needed]
+    yield from sorted(parts, key=lambda part: -sum(map(len, part)))
+
+
+def _can_all(case: Mixed, part: list[list[Pod]]) -> bool:
+    roles = [role for role in part if role]
+    search = _let_in if case.related else _packed
+    return any(search(case, roles, opened) for opened in _homes(case, roles))
+
+
+def _homes(case: Mixed, roles: list[list[Pod]]) -> Iterator[Open]:
+    """Every choice of domains for those who require a level: they share one of each level that any of them requires."""
+    asked = sorted({at for role in roles if (at := required(role[0])) is not None})
+    names = [sorted({one.labels[KEYS[at]] for one in case.nodes if KEYS[at] in one.labels}) for at in asked]
+    for chosen in product(*names):
+        home = dict(zip(asked, chosen, strict=True))
+        yield [[one for one in case.nodes if _is_home(one, required(role[0]), home)] for role in roles]
+
+
+def _is_home(one: Node, at: int | None, home: dict[int, str]) -> bool:
+    return at is None or all(one.labels.get(KEYS[level]) == name for level, name in home.items() if level >= at)
+
+
+def _packed(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
+    """No pod minds any other: the members in one order, and every node for each."""
+    order = [(number, pod) for number, role in enumerate(roles) for pod in role]
+    free = {one.name: dict(one.allocatable) for one in case.nodes}
+    for pod, where in case.there:
+        _charge(free[where.name], pod, 1)
+    known: set[object] = set()
+
+    def go_on(at: int, slice_home: str | None) -> bool:
+        if at == len(order):
+            return True
+        number, pod = order[at]
+        begins = not pod.topology.slice_size or (pod.index or 0) % pod.topology.slice_size == 0
+        state = (at, None if begins else slice_home, tuple(tuple(sorted(some.items())) for some in free.values()))
+        if state in known:
+            return False
+        for one in opened[number]:
+            home = one.labels.get(KEYS[slice_level(pod)])
+            cut = pod.topology.slice_size and (home is None or (not begins and home != slice_home))
+            if cut or not admits(one, pod.selection) or any(free[one.name][name] < much for name, much in pod.requests):
+                continue
+            _charge(free[one.name], pod, 1)
+            fits = go_on(at + 1, home)
+            _charge(free[one.name], pod, -1)
+            if fits:
+                return True
+        known.add(state)
+        return False
+
+    return go_on(0, None)
+
+
+def _charge(free: dict[str, int], pod: Pod, times: int) -> None:
+    for name, amount in pod.requests:
+        free[name] -= times * amount
+
+
+def _let_in(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
+    """Every order in which they may come, and every node for each. Which of a role's members are a slice is decided in
+    the end, by how many are in each domain.
+    """
+    known: set[frozenset[tuple[tuple[int, str], int]]] = set()
+    seats: Counter[tuple[int, str]] = Counter()
+
+    def go_on(now: There) -> bool:
+        if len(now) == len(case.there) + sum(map(len, roles)):
+            return all(_in_slices(number, role, seats, case.nodes) for number, role in enumerate(roles))
+        if (state := frozenset(seats.items())) in known:
+            return False
+        known.add(state)
+        for number, role in enumerate(roles):
+            seated = sum(count for (whose, _), count in seats.items() if whose == number)
+            if seated == len(role):
+                continue
+            for one in opened[number]:
+                if not lets_in(role[seated], one, case.nodes, now):
+                    continue
+                seats[number, one.name] += 1
+                fits = go_on([*now, (role[seated], one)])
+                seats[number, one.name] -= 1
+                if not seats[number, one.name]:
+                    del seats[number, one.name]
+                if fits:
+                    return True
+        return False
+
+    return go_on(case.there)
+
+
+def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], nodes: list[Node]) -> bool:
+    size = role[0].topology.slice_size
+    if not size:
+        return True
+    counts: Counter[str | None] = Counter()
+    for one in nodes:
+        counts[one.labels.get(KEYS[slice_level(role[0])])] += seats[number, one.name]
+    over = len(role) % size
+    rests = sorted(count % size for count in counts.values() if count % size)
+    return not counts[None] and rests == ([over] if over else [])
+
+
+def run(first: int, count: int) -> Iterator[tuple[Mixed, Placed | Shortfall, bool, list[str]]]:
+    """Every case with its plan, whether it can start, and what is wrong. Only what was refused is searched for."""
+    for seed in range(first, first + count):
+        case = mixed(seed)
+        found = place(case.pods, case.needed, case.snapshot())
+        wrong = list(complaints(case, found))
+        possible = isinstance(found, Placed) or can_start(case)
+        if isinstance(found, Shortfall) and possible and CUT_SHORT not in found.explanation:
+            wrong.append(f"it can start, and is refused: {found.explanation}")
+        yield case, found, possible, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0)
+    asked = parser.parse_args()
+    outcomes: Counter[str] = Counter()
+    for case, found, possible, wrong in run(asked.first, asked.count):
+        kind = f"{'related' if case.related else 'plain'}, {len(case.roles)} roles"
+        outcomes[f"{kind}: fit"] += possible
+        outcomes[f"{kind}: do not fit"] += not possible
+        missed = possible and isinstance(found, Shortfall)
+        outcomes[f"{kind}: missed"] += missed
+        if isinstance(found, Shortfall):
+            outcomes[f"{kind}: budget spent"] += CUT_SHORT in found.explanation
+        for text in wrong:
+            outcomes["wrong"] += 1
+            print(f"case {case.seed}: {case.told()}: {text}")  # noqa: T201
+    for what, number in sorted(outcomes.items()):
+        print(f"{number} {what}")  # noqa: T201
+    return 1 if outcomes["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

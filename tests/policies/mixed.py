@@ -1,0 +1,198 @@
+"""Random small clusters, and gangs of one to three roles that just fit or just do not: all of it from one number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.core.claims import Claims
+from policies.model import (
+    UNCONSTRAINED,
+    Constraints,
+    HostPort,
+    Node,
+    Pod,
+    Requirement,
+    Selection,
+    Selector,
+    Spread,
+    Taint,
+    Term,
+    Topology,
+)
+from policies.model.levels import levels_from
+from policies.placement.snapshot import Snapshot
+from tests.builders import gang, node, requests, single
+from tests.policies.filters import There, lets_in
+
+LEVELS = ("rack", "block")
+KEYS = tuple(f"example.com/{name}" for name in LEVELS)
+HOST = "kubernetes.io/hostname"
+TRAIN: Selector = (Requirement("app", "In", ("train",)),)
+DATA: Selector = (Requirement("app", "In", ("data",)),)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """``there``: the pods that are on nodes. ``roles``: the members by role; ``needed`` of all have to start."""
+
+    seed: int
+    nodes: list[Node]
+    there: There
+    roles: list[list[Pod]]
+    needed: int
+
+    @property
+    def pods(self) -> list[Pod]:
+        return [pod for role in self.roles for pod in role]
+
+    @property
+    def related(self) -> bool:
+        """Whether other pods matter to anybody."""
+        return any(pod.constraints for pod in (*self.pods, *(pod for pod, _ in self.there)))
+
+    def snapshot(self, nodes: Sequence[Node] | None = None, there: Sequence[Pod] | None = None) -> Snapshot:
+        """What a policy sees; in another order, if nodes and pods are given in one."""
+        claims = Claims(levels_from(f"{name}={key}" for name, key in zip(LEVELS, KEYS, strict=True)))
+        for one in self.nodes if nodes is None else nodes:
+            claims.set_node(one)
+        for pod in [pod for pod, _ in self.there] if there is None else there:
+            claims.confirm(pod)
+        return claims.snapshot()
+
+    def told(self) -> str:
+        """The gang in words."""
+        said = []
+        for role in self.roles:
+            asked = ", ".join(f"{amount} {name}" for name, amount in role[0].requests)
+            said.append(f"{len(role)} x {asked} ({role[0].topology}) {role[0].constraints or ''}")
+        return f"{self.needed} of " + " + ".join(said)
+
+
+def mixed(seed: int) -> Mixed:
+    """Every second one demands something of other pods, and is smaller: there are many more ways to place it."""
+    chance, related = Random(seed), seed % 2 == 1
+    nodes = _nodes(chance, related=related)
+    there: There = []
+    for number in range(chance.randint(0, 3)):
+        asked = _asked(chance) if related else UNCONSTRAINED
+        pod, where = _shape(chance, f"there-{number}", asked), chance.choice(nodes)
+        if lets_in(pod, where, nodes, there):
+            there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
+    shapes = []
+    for number in range(chance.choice([1, 2, 2, 3])):
+        asked = _asked(chance) if related else UNCONSTRAINED
+        shapes.append(replace(_shape(chance, f"role{number}", asked), topology=_topology(chance)))
+    if related and chance.random() < 0.4:
+        # Slices that have to come one member of each at a time are not met by chance.
+        units = [shape.topology.slice_size or 1 for shape in shapes]
+        sizes = [max(unit, chance.randint(1, 5 // len(shapes)) // unit * unit) for unit in units]
+    else:
+        sizes = _sizes(chance, shapes, nodes, there, 5 if related else 12)
+    roles = [_members(shape, size) for shape, size in zip(shapes, sizes, strict=True) if size]
+    size = sum(sizes)
+    return Mixed(seed, nodes, there, roles, size if chance.random() < 0.8 else chance.randint(1, size))
+
+
+def _members(shape: Pod, size: int) -> list[Pod]:
+    asked = {"selection": shape.selection, "topology": shape.topology, "constraints": shape.constraints}
+    pods = gang(shape.name, size, series=shape.name, labels=shape.labels, **asked)  # type: ignore[arg-type]
+    return [replace(pod, requests=shape.requests) for pod in pods]
+
+
+def _sizes(chance: Random, shapes: list[Pod], nodes: list[Node], there: There, most: int) -> list[int]:
+    """How many of each: as many as find room one after the other wherever chance puts them, and at times one more."""
+    sizes, now = [0] * len(shapes), list(there)
+    home = chance.choice(nodes).labels
+    for _ in range(3 * most):
+        number = chance.randrange(len(shapes))
+        shape = shapes[number]
+        said = shape.topology
+        inside = {KEYS[LEVELS.index(said.required)]} if said.required in LEVELS else set()
+        inside |= {KEYS[LEVELS.index(said.slice_level or LEVELS[0])]} if said.slice_size else set()
+        near = home if said.required in LEVELS else chance.choice(nodes).labels
+        seated = list(now)
+        for _ in range(said.slice_size or 1):
+            open_to = [one for one in nodes if all(one.labels.get(key, "") == near.get(key) for key in inside)]
+            open_to = [one for one in open_to if lets_in(shape, one, nodes, seated)]
+            if not open_to:
+                break
+            seated.append((replace(shape, uid=f"{number}-{len(seated)}"), chance.choice(open_to)))
+        else:
+            if sum(sizes) + (said.slice_size or 1) <= most:
+                now = seated
+                sizes[number] += said.slice_size or 1
+    sizes = [size or int(chance.random() < 0.3) for size in sizes]
+    if chance.random() < 0.25 or not any(sizes):
+        sizes[chance.randrange(len(shapes))] += 1
+    return sizes
+
+
+def _nodes(chance: Random, *, related: bool) -> list[Node]:
+    count = chance.randint(1, 4) if related else chance.randint(2, 7)
+    per_rack, per_block = chance.choice([1, 2, 4]), chance.choice([1, 2])
+    unlabelled = chance.choice([0.0, 0.0, 0.1])
+    nodes = []
+    for number in range(count):
+        rack = number // per_rack
+        domains = (f"r{rack}", f"b{rack // per_block}")
+        labels = {key: name for key, name in zip(KEYS, domains, strict=True) if chance.random() >= unlabelled}
+        taints = (Taint("dedicated", "x", "NoSchedule"),) if chance.random() < 0.07 else ()
+        gpus, cpu = chance.choice([(1, 4), (2, 4), (4, 8)] if related else [(2, 8), (4, 8), (8, 8), (4, 16)])
+        nodes.append(node(f"n{number}", gpus, cpu=cpu, labels=labels, taints=taints))
+    chance.shuffle(nodes)
+    return nodes
+
+
+def _shape(chance: Random, name: str, asked: Constraints) -> Pod:
+    labels = (("app", chance.choice(["train", "data"])),)
+    bound = chance.random() < 0.1
+    selection = Selection(node_selector=((KEYS[1], chance.choice(["b0", "b1"])),)) if bound else Selection()
+    gpus, cpu = chance.choice([0, 1, 1, 2, 4]), chance.choice([1, 1, 2, 3, 5])
+    return replace(single(name, labels=labels, selection=selection, constraints=asked), requests=requests(gpus, cpu))
+
+
+def _topology(chance: Random) -> Topology:
+    required = chance.choice([None, None, None, "none", "rack", "block"])
+    if chance.random() < 0.3:
+        return Topology(required, None, chance.choice([2, 2, 3]), chance.choice([None, "rack", "block"]))
+    return Topology(required, chance.choice([None, None, "none", "block"]))
+
+
+def _asked(chance: Random) -> Constraints:
+    def some(likely: float) -> bool:
+        return chance.random() < likely
+
+    def selector() -> Selector:
+        return chance.choice([TRAIN, DATA, TRAIN, DATA, (Requirement("app", "NotIn", ("data",)),), (), None])
+
+    def terms(likely: float) -> tuple[Term, ...]:
+        return tuple(Term(key, selector(), ("default",)) for key in (HOST, *KEYS) if some(likely))
+
+    if some(0.5):
+        return _one(chance)
+    spread = tuple(
+        Spread(key, chance.choice([1, 1, 2]), selector(), chance.choice([1, 1, 2, 3]), some(0.7), some(0.3))
+        for key in (HOST, *KEYS)
+        if some(0.15)
+    )
+    ports = tuple(HostPort(80, "TCP", chance.choice(["0.0.0.0", "10.0.0.1"])) for _ in range(some(0.15)))  # noqa: S104
+    return Constraints(ports, terms(0.1), terms(0.1), spread)
+
+
+def _one(chance: Random) -> Constraints:
+    """One demand of each kind at most, as people write them."""
+    key, selector = chance.choice([HOST, *KEYS]), chance.choice([TRAIN, DATA])
+    terms = (Term(key, selector, ("default",)),)
+    spread = (Spread(key, chance.choice([1, 1, 2]), selector, honors_affinity=True, honors_taints=False),)
+    near = (Term(chance.choice(KEYS), selector, ("default",)),)
+    return chance.choice(
+        [
+            Constraints(spread=spread),
+            Constraints(spread=spread, affinity=near),
+            Constraints(anti_affinity=terms),
+            Constraints(affinity=terms),
+            UNCONSTRAINED,
+        ]
+    )

@@ -1,0 +1,97 @@
+"""Gangs of one to three roles against an exhaustive search: none is refused that can start, no plan breaks a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.model import Constraints, Pod, Spread, Topology
+from policies.model.topology import SILENT
+from policies.placement.place import CUT_SHORT, Placed, Shortfall, place, placing
+from policies.steps import BUDGET
+from tests.builders import cluster, gang, node, requests, snapshot
+from tests.policies.exact import complaints, run
+from tests.policies.mixed import KEYS, TRAIN, Mixed, mixed
+from tests.policies.test_steps import costs
+
+CASES, BLOCKS = 480, 4
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_none_is_refused_that_can_start_and_no_plan_breaks_a_rule(block: int) -> None:
+    count = CASES // BLOCKS
+    outcomes = list(run(block * count, count))
+    assert not [f"case {case.seed}: {text}" for case, _, _, wrong in outcomes for text in wrong]
+    placed = sum(isinstance(found, Placed) for _, found, _, _ in outcomes)
+    assert count // 4 < placed < count, "both outcomes are common, or this shows little"
+
+
+@pytest.mark.parametrize("seed", [92, 256, 534, 840, 1094, 1148, 4358, 6836])
+def test_roles_that_must_not_have_the_fewest_nodes_are_placed(seed: int) -> None:
+    case = mixed(seed)
+    found = place(case.pods, case.needed, case.snapshot())
+    assert isinstance(found, Placed), found
+    assert not list(complaints(case, found))
+
+
+@pytest.mark.parametrize("seed", [1222, 3488, 3630, 4561, 7150])
+def test_all_who_require_a_level_share_its_domain_where_a_node_lacks_the_label(seed: int) -> None:
+    """A node of the rack that is in no block is closed to those who require the rack if others require the block."""
+    ((case, _, _, wrong),) = run(seed, 1)
+    assert not wrong, case.told()
+
+
+def workers(size: int, gpus: int, cpu: int = 1, name: str = "worker", topology: Topology = SILENT) -> list[Pod]:
+    pods = gang(name, size, series=name, topology=topology)
+    return [replace(pod, requests=requests(gpus, cpu)) for pod in pods]
+
+
+def test_a_heavy_leader_gets_a_node_of_its_own_if_the_workers_leave_no_other() -> None:
+    nodes = [node("a", 8, cpu=40), node("b", 8, cpu=40)]
+    leader = workers(1, 0, cpu=36, name="leader")
+    found = place([*leader, *workers(5, 2, cpu=4)], 6, snapshot(nodes))
+    assert isinstance(found, Placed)
+    assert list(found.nodes.values()).count(found.nodes[leader[0].uid]) == 2
+
+
+def test_slices_come_one_member_of_each_at_a_time_if_a_spread_will_have_it() -> None:
+    nodes = [node(f"n{number}", 2, labels={KEYS[0]: f"r{number // 2}"}) for number in range(4)]
+    asked = Constraints(spread=(Spread(KEYS[0], 1, TRAIN),))
+    pods = [replace(pod, labels=(("app", "train"),), constraints=asked) for pod in workers(4, 1)]
+    case = Mixed(0, nodes, [], [[replace(pod, topology=Topology(slice_size=2)) for pod in pods]], 4)
+    found = place(case.pods, 4, case.snapshot())
+    assert isinstance(found, Placed)
+    assert not list(complaints(case, found))
+
+
+def test_as_many_of_an_elastic_gang_start_as_there_is_room_for() -> None:
+    """Neither role may have its fewest nodes first: 3 and 5 GPUs fill a node."""
+    threes, fives = workers(4, 3, name="three"), workers(4, 5, name="five")
+    found = place([*threes, *fives], 2, snapshot(cluster("a: 3x8")))
+    assert isinstance(found, Placed)
+    assert len(found.nodes) == 6
+
+
+def test_what_was_not_tried_is_said() -> None:
+    roles = [pod for number in range(12) for pod in workers(3, 3, cpu=number + 1, name=f"role{number}")]
+    found = place(roles, len(roles), snapshot(cluster("a: 17x8")))
+    assert isinstance(found, Shortfall)
+    assert CUT_SHORT in found.explanation
+    two = place(roles[:6], 6, snapshot(cluster("a: 2x8")))
+    assert isinstance(two, Shortfall)
+    assert CUT_SHORT not in two.explanation, "two roles are no effort"
+
+
+@pytest.mark.parametrize("slices", [0, 4])
+def test_no_step_of_the_search_is_long_and_all_of_them_are_bounded(slices: int) -> None:
+    topology = Topology(slice_size=slices, slice_level="clique") if slices else Topology()
+    view = snapshot([one for number in range(40) for one in cluster(f"c{number:02}: 6x8")])
+    kinds = [workers(200, gpus, cpu=gpus, name=f"of{gpus}", topology=topology) for gpus in (3, 5, 7)]
+    members = [pod for some in kinds for pod in some]
+    place(members[:3], 3, view)
+    found, said, called = costs(placing(members, len(members), view))
+    assert isinstance(found, Shortfall)
+    assert max(said) <= 700
+    assert max(called) < 6000
+    assert sum(said) < 4 * BUDGET
