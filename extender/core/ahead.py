@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from extender.core.line import Line
 from extender.core.planner import Planner
-from extender.core.shape import Role, shape_of
+from extender.core.shape import Role
 from extender.core.state import State
 from extender.core.waiting_singles import WaitingSingle
 from policies.api import PolicyError
 from policies.model import Pod
+from policies.placement.request import shape_of
 from policies.steps import AT_ONCE, Steps
 
 _LOOK = 2

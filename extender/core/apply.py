@@ -202,6 +202,8 @@ class Apply:
             self._refusals.refused(workload, member, now)
         elif pod.live:
             workload.members.show(member)
+        if old is not None and pod.refusal != old.refusal:
+            self._refusals.heard(workload, member, now)
         if member.placed and old is not None and pod.selection != old.selection:
             self._revocations.recheck(workload, member)
         if pod.nominated_node and not pod.node and not member.placed and (old is None or not old.nominated_node):

@@ -8,13 +8,13 @@ from extender.core.claims import SlotOf
 from extender.core.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
-from extender.core.shape import shape_of
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
+from policies.placement.request import shape_of
 from policies.steps import Steps
 from policies.words import counted
 

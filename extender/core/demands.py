@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
-from extender.core.shape import Demand, Shape, shape_of
+from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.concern import concerned
-from policies.placement.request import Sibling
+from policies.placement.request import Sibling, shape_of
 from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered
 
@@ -56,7 +56,7 @@ class Demands:
             return
         trouble = too_many_shapes(roles, self._state)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        content = (workload.lacking, counts, tuple(workload.retries.nodes), tuple(workload.reserved), tied, related)
+        content = (workload.lacking, counts, workload.retries.caps, tuple(workload.reserved), tied, related)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)

@@ -9,9 +9,9 @@ from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
 from extender.core.recount import differences
-from extender.core.shape import shape_of
 from extender.core.state import State
 from extender.core.workload import Workload
+from policies.placement.request import shape_of
 
 
 def validate(state: State) -> None:

@@ -11,8 +11,9 @@ class Limits:
 
     ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
     first held request expires. ``hold_s``: how long the first held bind of a gang waits for the others. ``plan_s``: a
-    placement none of whose members reaches bind by then is planned anew. ``unseen_s``: how long a bind may wait for its
-    pod to show up in the watch. ``partial_s``: how long a half-released gang keeps room for replacements before its
+    placement none of whose members reaches bind by then is planned anew; ``again_s``: the same for a gang that
+    kube-scheduler's plugins have refused. ``unseen_s``: how long a bind may wait for its pod to show up in the watch.
+    ``partial_s``: how long a half-released gang keeps room for replacements before its
     bound members are evicted (``evict_partial``). ``report_s``: a reason is reported when it has lasted that long.
     ``refresh_s``: the numbers in the reasons of those who wait are at most that old. ``slice_units``: what one Tick
     does of an admission pass, in units of about 5 microseconds (``policies.steps``). ``members``: that a gang may have.
@@ -29,6 +30,7 @@ class Limits:
     post_member_s: float = 0.01
     hold_s: float = 30.0
     plan_s: float = 20.0
+    again_s: float = 5.0
     unseen_s: float = 1.5
     partial_s: float = 60.0
     retry_max_s: float = 30.0

@@ -5,6 +5,7 @@ Others may be let in after each step. What they change is seen by the check.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -64,14 +65,16 @@ class Planner:
             return Changed()
         view, as_of = self._view(workload), self._state.claims.changes
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
-        found = yield from search(pods, shape.needed, view, shape.refused, beside, self._policies)
+        found = yield from search(pods, shape.needed, view, shape.caps, beside, self._policies)
         if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
             pods = tuple(least)
-            found = yield from search(pods, len(pods), view, shape.refused, beside, self._policies)
+            found = yield from search(pods, len(pods), view, shape.caps, beside, self._policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
         turns: Mapping[SlotKey, int] = {}
         if shape.related and isinstance(why, Placed):
             pods, turns = yield from _in_rounds(pods, why.nodes, view)
+        elif workload.retries.refusals and isinstance(why, Placed):
+            turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
             yield len(pods) // 4
         if workload.version != version or workload.releasing or self._state.workloads.get(workload.key) is not workload:
@@ -143,3 +146,17 @@ def _in_rounds(
     yield _IN_ROUNDS * len(some)
     numbers = (turn for turn, size in enumerate(sizes) for _ in range(size))
     return some, {pod.identity: turn for pod, turn in zip(some, numbers, strict=True) if turn}
+
+
+def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:
+    """After a refusal the members of a node are tried one after the other: that shows how many of them it takes.
+
+    Those that are nominated for it count, as far as kube-scheduler's plugins are concerned, as if they were there.
+    """
+    told: Counter[str] = Counter()
+    turns: dict[SlotKey, int] = {}
+    for pod in pods:
+        if (node := nodes.get(pod.uid)) is not None:
+            turns[pod.identity] = told[node]
+            told[node] += 1
+    return {slot: turn for slot, turn in turns.items() if turn}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from extender.core.member import Member, MemberState, Step
+from extender.core.problems import worded
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.verdicts import words_of
+from extender.core.verdicts import part_of_plugins, words_of
 from extender.core.workload import Workload
 from policies.model import Pod
+from policies.placement.request import Cap, MemberShape, shape_of
 
 _GANG_S, _JOB_S = 1.0, 30.0
 """How long a first refusal by a node is remembered. A job has to be suspended before it can be planned anew."""
@@ -37,6 +42,7 @@ class Refusals:
     def refused(self, workload: Workload, member: Member, now: float) -> None:
         """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
         state, node, releasing = self._state, member.node, workload.releasing
+        caps = _caps(workload, [member])
         why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
         if not releasing:
             self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
@@ -45,9 +51,14 @@ class Refusals:
             if workload.release.last == member.uid:
                 workload.release.wait_for(None)
             self._revocations.lose(workload, member, now)
-        self._remember(workload, [node], now)
+        self._remember(workload, caps, now)
         if not releasing:
             self._rest(workload, why, words_of(member.pod), now)
+
+    def heard(self, workload: Workload, member: Member, now: float) -> None:
+        """What its condition says may come after its question to filter has shown that its node was refused."""
+        if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
+            explain(self._state, workload, worded(workload, workload.telling.reason), now)
 
     def plan_failed(self, workload: Workload, now: float) -> None:
         """kube-scheduler has not taken the placement up. If its plugins refuse the pods, their nodes have refused."""
@@ -55,17 +66,17 @@ class Refusals:
         members = [one for one in workload.members.placed.values() if not one.pod.node and words_of(one.pod)]
         if not members:
             return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
-        nodes, words = list(dict.fromkeys(one.node for one in members)), words_of(members[0].pod)
+        caps, words = _caps(workload, members), words_of(members[0].pod)
         self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
         workload.retries.insist()
-        self._remember(workload, nodes, now)
+        self._remember(workload, caps, now)
         return self._rest(workload, why, words, now)
 
-    def _remember(self, workload: Workload, nodes: list[str], now: float) -> None:
+    def _remember(self, workload: Workload, caps: Sequence[Cap], now: float) -> None:
         first_s = _JOB_S if workload.job is not None else _GANG_S
-        workload.retries.refuse(nodes, now, self._state.limits.retry_max_s, first_s)
-        for node in nodes:
-            self._state.remember_refusal(node, workload)
+        workload.retries.refuse(caps, now, self._state.limits.retry_max_s, first_s)
+        for cap in caps:
+            self._state.remember_refusal(cap.node, workload)
         self._state.touch(workload)
 
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
@@ -76,3 +87,20 @@ class Refusals:
             text = f"{why}{said}; refused {retries.refusals} times in a row, it is planned again ever less often"
             if workload.members.slots.lacking:
                 explain(self._state, workload, Reason("Refused", text), now)
+
+
+def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
+    """On each of their nodes as many members of their shape as kube-scheduler has let in, which are at bind by now.
+
+    Where it has let some in and knew of more that are nominated there, it has counted those, too: nothing is known then
+    before they are tried one by one (``extender.core.planner``). None is planned beside members that are being bound.
+    """
+    asked = dict.fromkeys((member.node, shape_of(workload.asking(member.pod))) for member in refused)
+    nodes, there, unclear = {node for node, _ in asked}, Counter[tuple[str, MemberShape]](), set[str]()
+    for one in workload.members.placed.values() if not workload.releasing else ():
+        if one.node in nodes and one.hold is not None:
+            there[one.node, shape_of(workload.asking(one.pod))] += 1
+        elif one.node in nodes and one.step is not Step.LATER and one not in refused:
+            unclear.add(one.node)
+    caps = [Cap(node, shape, there[node, shape]) for node, shape in asked]
+    return [cap for cap in caps if not (cap.most and cap.node in unclear)]

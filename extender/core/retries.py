@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from extender.core.backoff import pause_s
+from policies.placement.request import Cap, MemberShape
 
 _FREE_TRIES = 3
 """Nodes that may refuse a gang before it rests between one try and the next."""
@@ -15,14 +17,14 @@ _REMEMBERED = 10
 
 @dataclass(slots=True)
 class Retries:
-    """``not_before``: the instant before which it is not planned. ``nodes``: those that kube-scheduler refused for a
-    member, and the instant from which each may be tried again. ``refusals``: in a row, until it starts. ``words``: what
-    kube-scheduler said last. ``version`` grows with every change that a plan depends on.
+    """``not_before``: the instant before which it is not planned. ``nodes``: by node and shape, how many members
+    kube-scheduler would let in, and the instant from which more may be tried again. ``refusals``: in a row, until it
+    starts. ``words``: what kube-scheduler said last. ``version`` grows with every change that a plan depends on.
     """
 
     not_before: float = 0.0
     failures: int = 0
-    nodes: dict[str, float] = field(default_factory=dict)
+    nodes: dict[tuple[str, MemberShape], tuple[int, float]] = field(default_factory=dict)
     refusals: int = 0
     words: str = ""
     version: int = 0
@@ -45,27 +47,47 @@ class Retries:
         """It is not its turn."""
         self.not_before = max(self.not_before, until)
 
-    def refuse(self, nodes: list[str], now: float, most_s: float, first_s: float) -> None:
-        """kube-scheduler would not have members on these nodes: they are planned around for a while."""
+    @property
+    def caps(self) -> tuple[Cap, ...]:
+        """What is not to be planned again."""
+        return tuple(cap for cap, _ in self.remembered())
+
+    def remembered(self) -> Iterator[tuple[Cap, float]]:
+        """What was refused, and until when that counts."""
+        return ((Cap(node, shape, most), until) for (node, shape), (most, until) in self.nodes.items())
+
+    def refuse(self, caps: Iterable[Cap], now: float, most_s: float, first_s: float) -> None:
+        """kube-scheduler would not have so many members on these nodes: that is planned around for a while, and for
+        long where it has let some in.
+        """
         self.refusals += 1
-        until = now + pause_s(self.refusals, first_s, _REMEMBERED * most_s)
-        self.nodes |= dict.fromkeys(nodes, until)
+        most_s *= _REMEMBERED
+        until = now + pause_s(self.refusals, first_s, most_s)
+        self.nodes |= {(cap.node, cap.shape): (cap.most, now + most_s if cap.most else until) for cap in caps}
         self.version += 1
 
     def insist(self) -> None:
         """Nobody else is to be blamed: it rests after the next refusal."""
         self.refusals = max(self.refusals, _FREE_TRIES)
 
+    def hear(self, words: str) -> bool:
+        """What kube-scheduler says of a refusal that was noticed before. Returns whether it had said nothing yet."""
+        first = bool(words) and not self.words
+        self.words = words or self.words
+        return first
+
     def rest(self, words: str, now: float, most_s: float) -> bool:
         """One that is refused again and again holds no room for a while. Returns whether it rests."""
-        self.words = words or self.words
+        self.hear(words)
         if self.resting:
             self.not_before = max(self.not_before, now + pause_s(self.refusals - _FREE_TRIES, 1.0, most_s))
         return self.resting
 
     def forgive(self, node: str, *, at_once: bool = False) -> None:
         """The node may be tried again; ``at_once``: so may the workload."""
-        if self.nodes.pop(node, None) is not None:
+        if left := [known for known in self.nodes if known[0] == node]:
+            for known in left:
+                del self.nodes[known]
             self.version += 1
         if at_once and self.refusals:
             self.not_before = 0.0
@@ -73,8 +95,10 @@ class Retries:
 
     def expire(self, now: float) -> None:
         """What has lasted long enough is over."""
-        for node in [node for node, until in self.nodes.items() if now >= until]:
-            self.forgive(node)
+        if over := [known for known, (_, until) in self.nodes.items() if now >= until]:
+            for known in over:
+                del self.nodes[known]
+            self.version += 1
         if self.not_before and now >= self.not_before:
             self.not_before = 0.0
             self.version += 1
@@ -85,4 +109,4 @@ class Retries:
 
     def next_end(self) -> float:
         """The first instant at which something lapses."""
-        return min(self.not_before or inf, *self.nodes.values()) if self.nodes else self.not_before or inf
+        return min([self.not_before or inf, *(until for _, until in self.nodes.values())])

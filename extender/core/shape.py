@@ -5,31 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from extender.core.reasons import Reason
-from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, SlotKey, Topology
+from policies.model import Pod, SlotKey
+from policies.placement.request import Cap, MemberShape
 
-Role = tuple[Requests, Selection, Topology, Constraints]
-"""What members of one role have in common."""
-
-
-def shape_of(pod: Pod) -> Role:
-    """What it has in common with the members of its role. What it prefers decides nothing about whether they fit."""
-    asked = pod.constraints
-    return pod.requests, pod.selection, pod.topology, asked if asked is UNCONSTRAINED else asked.required
+Role = MemberShape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """Equal ones are one object: ``Demands`` sees to that.
 
-    ``needed``: how many members have to be placed at once. ``roles``: how many there are of each. ``refused``: nodes
-    that kube-scheduler would not have. ``kept``: slots whose room is kept for replacements. ``tied``: what else matters
+    ``needed``: how many members have to be placed at once. ``roles``: how many there are of each. ``caps``: what
+    kube-scheduler has refused. ``kept``: slots whose room is kept for replacements. ``tied``: what else matters
     where the topology has rules: the members' indexes, and where the others are; where other pods matter, the members'
     labels. ``related``: whether other pods matter.
     """
 
     needed: int
     roles: tuple[tuple[Role, int], ...]
-    refused: tuple[str, ...]
+    caps: tuple[Cap, ...]
     kept: tuple[SlotKey, ...]
     tied: tuple[object, ...]
     related: bool = False

@@ -175,7 +175,7 @@ class State:
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
-        self._try_again_on(node, at_once=True)
+        self._try_again_on(node)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
@@ -233,7 +233,7 @@ class State:
             self.claims.release(owner)
             if claim.promised:
                 self.kept_out.reopen(claim.node)
-            self._try_again_on(claim.node, at_once=not claim.promised)
+            self._try_again_on(claim.node, claim)
 
     def end_kept(self, uid: str, *, gone: bool = False) -> None:
         """No room is kept any more for this pod of no gang."""
@@ -276,16 +276,17 @@ class State:
         """kube-scheduler would not have a member of it there."""
         self.refusing.setdefault(node, {})[workload.key] = None
 
-    def _try_again_on(self, node: str, *, at_once: bool) -> None:
+    def _try_again_on(self, node: str, given_back: Claim | None = None) -> None:
         """Who remembers a refusal by that node forgets it. Room that was only promised is no reason for haste, and none
-        at all for those that are refused again and again: two of them would send each other back for ever.
+        at all for whom it was promised to or who is refused again and again: two would send each other back for ever.
         """
+        promise = given_back if given_back is not None and given_back.promised else None
         for key in self.refusing.pop(node, {}):
             workload = self.workloads.get(key)
-            if workload is not None and workload.retries.resting and not at_once:
+            if workload is not None and promise is not None and (workload.retries.resting or promise.workload == key):
                 self.remember_refusal(node, workload)
             elif workload is not None:
-                workload.retries.forgive(node, at_once=at_once)
+                workload.retries.forgive(node, at_once=promise is None)
                 self.touch(workload)
 
     def _claim(self, pod: Pod) -> None:

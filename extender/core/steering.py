@@ -69,7 +69,7 @@ class Steering:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
         state, pod = self._state, member.pod
         state.assume(workload, member, node)
-        workload.wait_until(now + state.limits.plan_s)
+        self._await(workload, now)
         if not turn:
             if workload.job is not None and workload.job.leads(pod):
                 return workload.members.step(member, Step.LED, "")
@@ -114,7 +114,7 @@ class Steering:
         if event.detail:
             return workload
         # Only now can kube-scheduler take it up, however long the write was in the queue.
-        workload.wait_until(now + self._state.limits.plan_s)
+        self._await(workload, now)
         gated = bool(member.pod.gates)
         shown = member.pod.nominated_node == event.node
         workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
@@ -143,9 +143,16 @@ class Steering:
         if event.detail:
             return workload
         workload.members.step(member, Step.LED)
-        workload.wait_until(now + self._state.limits.plan_s)
+        self._await(workload, now)
         self._go_on(workload)
         return None
+
+    def _await(self, workload: Workload, now: float) -> None:
+        """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
+        nothing, as the words would be the same: that is not waited for as long.
+        """
+        limits = self._state.limits
+        workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
 
     def _go_on(self, workload: Workload) -> None:
         """It is settled when no write of its members is under way."""

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from policies.model import Pod
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 
 _LONGEST = 300
+_OURS = re.compile(r"\d+ OURS, |, \d+ OURS|\d+ OURS".replace("OURS", re.escape(GANG_WAITS)))
+_COUNTED = re.compile(r"[^:]*: \d+ ")
+"""``"0/4 nodes are available: 3 "``, before what a plugin says of so many nodes."""
 
 
 def words_of(pod: Pod) -> str:
     """The message of its PodScheduled condition, in printable ASCII; empty unless plugins alone refused it."""
-    if pod.refusal is None or GANG_WAITS in pod.refusal:
-        return ""
-    text = "".join(char if " " <= char <= "~" else "?" for char in pod.refusal[:_LONGEST])
-    return text.rstrip(". ")
+    return "" if pod.refusal is None or GANG_WAITS in pod.refusal else _printable(pod.refusal)
+
+
+def part_of_plugins(pod: Pod) -> str:
+    """The same where Muster refused it on some nodes: what plugins said of the others; empty if there were none."""
+    text = _printable(_OURS.sub("", pod.refusal or ""))
+    return text if _COUNTED.match(text) else ""
+
+
+def _printable(text: str) -> str:
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:_LONGEST]).rstrip(". ")

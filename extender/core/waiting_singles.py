@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from extender.core.backoff import pause_s
 from extender.core.claims import Claim, ClaimState
-from extender.core.shape import Role, shape_of
+from extender.core.shape import Role
 from policies.model import GroupKey, Pod
+from policies.placement.request import shape_of
 
 _REST_MAX_S = 300.0
 """One that never takes its room up gets another chance at least so often."""

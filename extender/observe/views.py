@@ -52,7 +52,7 @@ def view(gang: Workload, now: float) -> GangView:
         bound=len(gang.members.bound),
         held=len(gang.members.holds),
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
-        waiting_on_nodes={node: round(until - now, 1) for node, until in gang.retries.nodes.items() if until > now},
+        waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in gang.members],
         story=[(round(now - at, 3), text) for at, text in telling.story],
     )

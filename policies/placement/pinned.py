@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.placement.matching import pinned_to
 from policies.placement.place import Placed, Shortfall, placing
-from policies.placement.request import Sibling
+from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
@@ -22,16 +22,16 @@ def placing_pinned(
     members: Sequence[Pod],
     needed: int,
     snapshot: Snapshot,
-    refused: Collection[str] = (),
+    caps: Sequence[Cap] = (),
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Steps[Placed | Shortfall]:
     """``placing`` for a gang with many pinned members: those first, each of which would be a role of its own."""
-    nodes, left = yield from _seated([pod for pod in members if pinned_to(pod.selection)], snapshot, refused)
+    nodes, left = yield from _seated([pod for pod in members if pinned_to(pod.selection)], snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
     if rest := [pod for pod in members if not pinned_to(pod.selection)]:
         lacking, view = max(1, needed - len(nodes)), replace(snapshot, free=left)
-        found = yield from placing(rest, lacking, view, refused, [*beside, *seated], policies)
+        found = yield from placing(rest, lacking, view, caps, [*beside, *seated], policies)
         if isinstance(found, Placed):
             nodes |= found.nodes
         elif len(nodes) < needed:
@@ -47,16 +47,21 @@ def placing_pinned(
     return Placed(nodes)
 
 
-def _seated(pods: Sequence[Pod], snapshot: Snapshot, refused: Collection[str]) -> Steps[tuple[dict[str, str], Amounts]]:
+def _seated(pods: Sequence[Pod], snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[tuple[dict[str, str], Amounts]]:
     """Those of them that have room, in their order, and what they leave free."""
     nodes: dict[str, str] = {}
-    left, closed = snapshot.free.copy(), set(refused)
+    left, closed = snapshot.free.copy(), {(cap.node, cap.shape) for cap in caps if not cap.most}
     for number, pod in enumerate(pods):
         if number % _AT_ONCE == 0:
             yield _AT_ONCE * _COST
         node = pinned_to(pod.selection) or ""
         row, demand = snapshot.rows.get(node), snapshot.demand(pod.requests)
-        if row is None or demand is None or node in closed or not snapshot.eligible(pod.selection)[row]:
+        if (
+            row is None
+            or demand is None
+            or (node, shape_of(pod)) in closed
+            or not snapshot.eligible(pod.selection)[row]
+        ):
             continue
         if all(left[line, row] >= amount for line, amount in demand):
             nodes[pod.uid] = node

@@ -16,7 +16,7 @@ from policies.placement.concern import concerned
 from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
 from policies.placement.related import most_related
-from policies.placement.request import MOST_PARTS, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
+from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.seating import accepted
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
@@ -60,27 +60,28 @@ def place(
     members: Sequence[Pod],
     needed: int,
     snapshot: Snapshot,
-    refused: Collection[str] = (),
+    caps: Sequence[Cap] = (),
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Placed | Shortfall:
     """``placing``, done at once."""
-    return finish(placing(members, needed, snapshot, refused, beside, policies))
+    return finish(placing(members, needed, snapshot, caps, beside, policies))
 
 
 def placing(
     members: Sequence[Pod],
     needed: int,
     snapshot: Snapshot,
-    refused: Collection[str] = (),
+    caps: Sequence[Cap] = (),
     beside: Sequence[Sibling] = (),
     policies: Policies = OURS,
 ) -> Steps[Placed | Shortfall]:
     """Place the gang, in steps: all ``members`` if there is room, else as many as fit if they are ``needed``, or none.
 
-    ``refused`` nodes are left out. ``beside`` are the gang's other members. Domains are tried in the order of the
-    topology policy; whatever it proposes, no required level is broken and no slice is cut. Inside a domain a role gets
-    the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by node.
+    ``caps``: what kube-scheduler has refused is not planned. ``beside`` are the gang's other members. Domains are tried
+    in the order of the topology policy; whatever it proposes, no required level is broken and no slice is cut. Inside a
+    domain a role gets the fewest nodes, of those the fullest, and members get consecutive slots in rank order, node by
+    node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
     other, what asks for most as a whole first. Where that fails, how many of all fit beside each other is found exactly
@@ -89,14 +90,14 @@ def placing(
     more nodes than it needs. Roles that other pods matter to are seated one member after the other
     (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in.
     """
-    asked = yield from roles_of(members, refused, snapshot, beside)
+    asked = yield from roles_of(members, caps, snapshot, beside)
     if isinstance(asked, Unclear):
         return Shortfall(0, needed, asked.explanation, unclear=True)
-    found = yield from _placing(asked, needed, snapshot, refused, beside, policies)
+    found = yield from _placing(asked, needed, snapshot, caps, beside, policies)
     if _placed(found) < len(members) and any(role.wishes is not None for role in asked):
         # What is preferred must not cost anybody a place.
         plain = [role.unwishing() for role in asked]
-        again = yield from _placing(plain, needed, snapshot, refused, beside, policies)
+        again = yield from _placing(plain, needed, snapshot, caps, beside, policies)
         return again if _placed(again) > _placed(found) else found
     return found
 
@@ -109,7 +110,7 @@ def _placing(
     asked: Sequence[Role],
     needed: int,
     snapshot: Snapshot,
-    refused: Collection[str],
+    caps: Sequence[Cap],
     beside: Sequence[Sibling],
     policies: Policies,
 ) -> Steps[Placed | Shortfall]:
@@ -139,7 +140,7 @@ def _placing(
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
-    why = explain(stuck.pods[0], snapshot, refused) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
+    why = explain(stuck.pods[0], snapshot, caps) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from policies.model import Pod, Requests
+from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, Topology
 from policies.placement.concern import MOST_RELATED, Concern, concern, telling
 from policies.placement.matching import cost
 from policies.placement.relations import Relations, relations_of
@@ -22,6 +23,24 @@ MOST_PARTS = 32
 
 Sibling = tuple[Pod, str]
 """Another member of the gang, and the node that it is on or has been promised."""
+
+
+MemberShape = tuple[Requests, Selection, Topology, Constraints]
+"""What members of one role have in common."""
+
+
+def shape_of(pod: Pod) -> MemberShape:
+    """What it has in common with the members of its role. What it prefers decides nothing about whether they fit."""
+    asked = pod.constraints
+    return pod.requests, pod.selection, pod.topology, asked if asked is UNCONSTRAINED else asked.required
+
+
+class Cap(NamedTuple):
+    """kube-scheduler has refused a member of this shape on the node, and would have let in ``most`` of them."""
+
+    node: str
+    shape: MemberShape
+    most: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +88,7 @@ class PlacementRequest:
 
 
 def roles_of(
-    members: Sequence[Pod], refused: Collection[str], snapshot: Snapshot, beside: Sequence[Sibling]
+    members: Sequence[Pod], caps: Sequence[Cap], snapshot: Snapshot, beside: Sequence[Sibling]
 ) -> Steps[list[Role] | Unclear]:
     """The members by shape: those with requirements first, the nearest level first, then what asks for most as a whole.
 
@@ -90,14 +109,12 @@ def roles_of(
     if matter:
         relations = relations_of(firsts, snapshot)
         yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
-    closed = rows_of(refused, snapshot)
     found: list[tuple[bool, Role]] = []
     for part, pods in enumerate(shapes.values()):
         rules = rules_of(pods, snapshot)
         if isinstance(rules, Unclear):
             return rules
-        room = snapshot.room(pods[0].requests, pods[0].selection)
-        room[closed] = 0
+        room = _room(pods[0], caps, snapshot)
         wishes = None
         if relations is not None:
             room, wishes = relations.caps(part, room, len(pods)), wishes_of(part, firsts, snapshot)
@@ -114,6 +131,15 @@ def roles_of(
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -nearness(one[1], levels), _bulk(one[1])), reverse=True)
     return [role for _, role in found]
+
+
+def _room(pod: Pod, caps: Sequence[Cap], snapshot: Snapshot) -> Counts:
+    """How many such members each node has room for and would let in."""
+    room = snapshot.room(pod.requests, pod.selection)
+    for cap in caps:
+        if cap.shape == shape_of(pod) and (row := snapshot.rows.get(cap.node)) is not None:
+            room[row] = min(room[row], cap.most)
+    return room
 
 
 def _shape(pod: Pod) -> tuple[object, ...]:

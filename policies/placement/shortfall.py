@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from policies.model import Pod
 from policies.placement.capacity import rooms
 from policies.placement.columns import Mask
 from policies.placement.relations import Evenly, Relation
-from policies.placement.request import Role, rows_of
+from policies.placement.request import Cap, Role, rows_of, shape_of
 from policies.placement.snapshot import Domain, Level, Snapshot, slots
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
@@ -29,7 +29,7 @@ class NearestDomain:
     kinds: tuple[str, ...]
 
 
-def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
+def explain(pod: Pod, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
     """What the cluster has for one such member, in numbers a person can check with kubectl."""
     eligible = snapshot.eligible(pod.selection)
     roomy = eligible & (snapshot.slots(pod.requests) > 0)
@@ -41,8 +41,11 @@ def explain(pod: Pod, snapshot: Snapshot, refused: Collection[str]) -> str:
         parts.append(
             f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"
         )
-    if closed := int(roomy[rows_of(refused, snapshot)].sum()):
+    ours = [cap for cap in caps if cap.shape == shape_of(pod)]
+    if closed := int(roomy[rows_of([cap.node for cap in ours if not cap.most], snapshot)].sum()):
         parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
+    if capped := rows_of([cap.node for cap in ours if cap.most], snapshot).size:
+        parts.append(f"kube-scheduler lets fewer members in on {many(capped, 'node')}")
     return "; ".join(parts)
 
 

@@ -7,6 +7,7 @@ import pytest
 from extender.core.claims import Claim, ClaimState
 from extender.core.events import Outcome
 from extender.core.state import State
+from policies.placement.request import Cap, shape_of
 from tests.builders import cluster, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
@@ -72,7 +73,7 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
     (broken_off,) = state.workloads.values()
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
         state.reserve(broken_off, pod.identity, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
-        broken_off.retries.refuse([node], 0.0, 30.0, 1.0)
+        broken_off.retries.refuse([Cap(node, shape_of(pod), 0)], 0.0, 30.0, 1.0)
         state.refusing[node] = {broken_off.key: None}
     for pod in pods:
         state.drop_pod(pod.uid)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Topology
 from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.request import Cap, shape_of
 from tests.builders import GPU, cluster, gang, node, requests, single, snapshot
 from tests.policies import oracle
 
@@ -66,7 +67,9 @@ def test_roles_of_different_shapes_are_placed_together_the_largest_first() -> No
 
 def test_nodes_that_refused_are_left_out() -> None:
     pods = gang("train", 2)
-    found = place(pods, 2, snapshot(cluster("a: 3x8")), ["a-0", "unknown"])
+    found = place(
+        pods, 2, snapshot(cluster("a: 3x8")), [Cap("a-0", shape_of(pods[0]), 0), Cap("unknown", shape_of(pods[0]), 0)]
+    )
     assert isinstance(found, Placed)
     assert set(found.nodes.values()) == {"a-1", "a-2"}
 
@@ -76,7 +79,7 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     pods = [replace(pod, selection=picky) for pod in gang("train", 4)]
     gold = [node(f"gold-{number}", labels={"pool": "gold"}) for number in range(4)]
     busy = single("busy", gpus=2, node="gold-0")
-    found = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), ["gold-1"])
+    found = place(pods, 4, snapshot([*gold, *cluster("a: 5x8")], busy), [Cap("gold-1", shape_of(pods[0]), 0)])
     assert isinstance(found, Shortfall)
     assert (found.placed, found.needed) == (2, 4)
     assert found.explanation == (
@@ -158,7 +161,7 @@ def test_of_one_shape_as_many_are_placed_as_brute_force_can_place_in_no_more_cli
     usable = [one for one in here if one.name != closed]
     pods = [replace(pod, requests=requests(*shape)) for pod in gang("train", size)]
     needed = max(1, size - spare)
-    found = place(pods, needed, snapshot(here), [closed])
+    found = place(pods, needed, snapshot(here), [Cap(closed, shape_of(pods[0]), 0)])
     possible = oracle.most(pods, usable)
     if isinstance(found, Shortfall):
         assert found.placed == possible < needed

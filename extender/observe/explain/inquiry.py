@@ -56,8 +56,8 @@ class Inquiry:
 
     def plan(self, members: Sequence[Pod]) -> Placed | None:
         """Where these would go now in place of its members; None where fewer fit than it needs."""
-        refused, search = tuple(self.gang.retries.nodes), placing if self.few else placing_pinned
-        found = finish(search(members, self.gang.lacking, self.snapshot, refused, self.beside))
+        caps, search = self.gang.retries.caps, placing if self.few else placing_pinned
+        found = finish(search(members, self.gang.lacking, self.snapshot, caps, self.beside))
         return found if isinstance(found, Placed) else None
 
     @property
@@ -116,7 +116,7 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
         return None
     view = state.claims.snapshot()
     beside = finish(siblings(gang))
-    roles = finish(roles_of(members, tuple(gang.retries.nodes), view, beside))
+    roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
     role = next((one for one in roles if reach(one, view) < one.count), roles[0])

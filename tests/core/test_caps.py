@@ -1,0 +1,139 @@
+"""A node that lets in some members and refuses the next is planned with those that it lets in, and not given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.member import Step
+from extender.core.verdicts import GANG_WAITS, part_of_plugins
+from policies.model import Pod
+from tests.builders import cluster, gang, requests, single
+from tests.core.script import Script
+
+WORDS = "0/4 nodes are available: 4 node(s) exceed max volume count."
+
+
+class Limited(Script):
+    """kube-scheduler lets ``most`` members in on each node, for a reason that Muster does not know."""
+
+    most = 1
+
+    def cycles(self, pods: list[Pod], tries: int) -> list[str]:
+        """One cycle for each, again and again until all are bound. Returns their nodes."""
+        for _ in range(tries):
+            for pod in pods:
+                node = self.planned(pod)
+                member = self.gang("train").members.get(pod.uid)
+                if not node or member is None or member.hold is not None or member.step is Step.LATER:
+                    continue
+                there = [one for one in self.gang("train").members.placed.values() if one.node == node]
+                if sum(one.hold is not None for one in there) < self.most:
+                    self.bind(pod)
+                else:
+                    self.change(pod, refusal=WORDS, nominated_node=None)
+            self.post_all()
+            if len(self.bound(pods)) == len(pods):
+                break
+            self.advance(1.5)
+        return self.bound(pods)
+
+
+def test_four_members_on_four_nodes_that_take_one_each_start() -> None:
+    pods = gang("train", 4, gpus=1)
+    script = Limited(*cluster("a: 4x8"), *pods)
+    assert len({script.planned(pod) for pod in pods}) == 1
+    assert set(script.cycles(pods, tries=12)) == {"a-0", "a-1", "a-2", "a-3"}
+
+
+def test_what_a_node_has_let_in_is_planned_there_again() -> None:
+    pods = gang("train", 4, gpus=1)
+    script = Limited(*cluster("a: 2x3"), *pods)
+    assert [script.planned(pod) for pod in pods] == ["a-0", "a-0", "a-0", "a-1"]
+    script.bind_all(pods[:2])
+    script.change(pods[2], refusal=WORDS, nominated_node=None)
+    assert [script.planned(pod) for pod in pods] == ["a-0", "a-0", "a-1", "a-1"]
+
+
+def test_while_others_are_nominated_there_a_refusal_says_nothing_about_how_many_a_node_takes() -> None:
+    """kube-scheduler counts those as if they were there. From then on the members of a node are tried one by one."""
+    pods = gang("train", 3, gpus=1)
+    script = Limited(*cluster("a: 1x8"), *pods)
+    script.bind(pods[0])
+    script.change(pods[1], refusal=WORDS, nominated_node=None)
+    assert not script.gang("train").retries.caps
+    told = [script.gang("train").members[pod.uid].step is not Step.LATER for pod in pods]
+    assert told == [True, False, False]
+    for pod in pods:
+        assert script.filter(pod) == ("a-0",)
+        script.bind(pod)
+    script.post_all()
+    assert len(script.bound(pods)) == 3
+
+
+def test_a_gang_that_all_nodes_together_do_not_let_in_waits_with_the_words_of_kube_scheduler() -> None:
+    pods = gang("train", 3, gpus=1)
+    script = Limited(*cluster("a: 2x8"), *pods)
+    assert script.cycles(pods, tries=12) == []
+    assert not any(script.planned(pod) for pod in pods)
+    assert script.reason("train") == "Refused"
+    assert "exceed max volume count" in script.message("train")
+    assert "kube-scheduler lets fewer members in on 2 nodes" in script.message("train")
+    others = gang("others", 2)
+    script.see(others)
+    assert all(script.planned(pod) for pod in others)
+
+
+def test_what_plugins_say_of_some_nodes_is_told_beside_what_is_lacking() -> None:
+    """The question to filter comes before the condition, which also names the nodes that Muster refused."""
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 2x8"), *pods)
+    for _ in range(2):
+        node = script.planned(pods[0])
+        script.filter(pods[0], [name for name in ("a-0", "a-1") if name != node])
+        script.advance(0.1)
+    assert script.reason("train") == "NoRoom"
+    said = "1 node(s) exceed max volume count"
+    script.change(pods[0], refusal=f"0/2 nodes are available: 1 {GANG_WAITS}, {said}. no new claims to deallocate")
+    assert script.reason("train") == "Refused"
+    assert f"says: 0/2 nodes are available: {said}. no new claims to deallocate; without those nodes, " in (
+        script.message("train")
+    )
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (f"0/2 nodes are available: 1 {GANG_WAITS}, 1 too old.", "0/2 nodes are available: 1 too old"),
+        (f"0/3 nodes are available: 1 a, 1 {GANG_WAITS}, 1 b.", "0/3 nodes are available: 1 a, 1 b"),
+        (f"0/2 nodes are available: 1 too old, 1 {GANG_WAITS}. more", "0/2 nodes are available: 1 too old. more"),
+        (f"0/2 nodes are available: 2 {GANG_WAITS}. no victims, preemption: 0/2 nodes are available: 2 none", ""),
+        ("0/2 nodes are available: 2 too old.", "0/2 nodes are available: 2 too old"),
+        (None, ""),
+    ],
+)
+def test_what_plugins_say_is_told_apart_from_what_muster_says(refusal: str | None, said: str) -> None:
+    assert part_of_plugins(replace(single("any"), refusal=refusal)) == said
+
+
+def test_a_cap_concerns_members_of_that_shape_alone() -> None:
+    workers = gang("train", 2, gpus=1)
+    leader = replace(gang("train", 3, gpus=1)[2], requests=requests(4))
+    pods = [replace(pod, group=pod.group._replace(min_member=3)) for pod in (*workers, leader) if pod.group]
+    script = Limited(*cluster("a: 1x8"), *pods)
+    script.change(pods[2], refusal=WORDS, nominated_node=None)
+    script.advance(0.1)
+    (cap,) = script.gang("train").retries.caps
+    assert (cap.node, cap.most, cap.shape[0]) == ("a-0", 0, leader.requests)
+
+
+def test_room_that_others_leave_on_the_node_ends_the_cap() -> None:
+    pods, busy = gang("train", 2, gpus=1), single("busy", gpus=1, node="a-0")
+    script = Limited(*cluster("a: 1x8"), busy, *pods)
+    script.bind(pods[0])
+    script.change(pods[1], refusal=WORDS, nominated_node=None)
+    script.advance(5)
+    assert not any(script.planned(pod) for pod in pods)
+    script.gone(busy)
+    assert all(script.planned(pod) == "a-0" for pod in pods)

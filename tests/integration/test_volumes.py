@@ -1,0 +1,86 @@
+"""Gangs whose members mount volumes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.stage import RealStage
+from tests.scenarios.pods import bound, gang
+from tests.scenarios.stage import Object
+
+pytestmark = pytest.mark.xdist_group("relations")
+VOLUMES, CSI_NODES = "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/csinodes"
+DRIVER = "volumes.example.com"
+
+
+class Storage:
+    """Volumes and claims for the pods of a stage; the volumes are gone afterwards."""
+
+    def __init__(self, stage: RealStage) -> None:
+        self._stage = stage
+        self._made: list[str] = []
+
+    def limit(self, nodes: list[str], count: int) -> None:
+        """Each of these nodes takes so many volumes of the driver."""
+        for node in nodes:
+            drivers = [{"name": DRIVER, "nodeID": node, "topologyKeys": [], "allocatable": {"count": count}}]
+            self._stage.api.create(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": drivers}})
+            self._made.append(f"{CSI_NODES}/{node}")
+
+    def mount(self, pod: Object, **source: Object) -> None:
+        """A volume of its own for the pod, and a claim that is bound to it."""
+        name, claim = f"{self._stage.namespace}-{pod['metadata']['name']}", f"data-{pod['metadata']['name']}"
+        claims = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
+        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        wanted = {"claimRef": {"namespace": self._stage.namespace, "name": claim}, "capacity": {"storage": "1Gi"}}
+        source = source or {"csi": {"driver": DRIVER, "volumeHandle": name}}
+        self._stage.api.create(VOLUMES, {"metadata": {"name": name}, "spec": common | wanted | source})
+        self._made.append(f"{VOLUMES}/{name}")
+        asked = {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+        self._stage.api.create(claims, {"metadata": {"name": claim}, "spec": common | asked})
+        self._stage.api.wait_for(f"{claims}/{claim}", lambda one: one and one.get("status", {}).get("phase") == "Bound")
+        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+
+    def clear(self) -> None:
+        for path in self._made:
+            self._stage.api.delete(path)
+
+
+@pytest.fixture
+def storage(stage: RealStage) -> Iterator[Storage]:
+    made = Storage(stage)
+    yield made
+    made.clear()
+
+
+def with_volumes(storage: Storage, pods: list[Object]) -> list[Object]:
+    for pod in pods:
+        storage.mount(pod)
+    return pods
+
+
+def started(stage: RealStage, name: str, size: int) -> list[int]:
+    """How many of its members each node has."""
+    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
+    return sorted(Counter(one.node for one in pods).values())
+
+
+def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealStage, storage: Storage) -> None:
+    """Muster does not know of such limits: it learns them from what kube-scheduler refuses."""
+    storage.limit(stage.add_nodes(2), 2)
+    stage.create_all(with_volumes(storage, gang("train", 4, gpus=1)))
+    assert started(stage, "train", 4) == [2, 2]
+
+
+def test_one_that_no_node_takes_whole_says_why_and_holds_up_nobody(stage: RealStage, storage: Storage) -> None:
+    storage.limit(stage.add_nodes(2), 1)
+    stage.create_all(with_volumes(storage, gang("stuck", 3, gpus=1)))
+    told = stage.until_told("stuck", lambda seen: seen.state == "Refused")
+    assert "exceed max volume count" in told.message
+    for number in range(3):
+        stage.create_all(gang(f"next-{number}", 2, gpus=2))
+        started(stage, f"next-{number}", 2)
+    assert not bound(stage.pods(), "stuck")
