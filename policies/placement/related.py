@@ -235,7 +235,7 @@ class _Table:
         for granted in now.granted:
             if granted is not None:
                 granted.meet(role.part, row)
-        now.keys[number][row] = self._place[row] << _PLACE
+        now.keys[number][row] = (self._place[row] << _PLACE) + self._rank[row]
         now.seated[number] += 1
         now.begun[number].seat(row)
 
@@ -262,7 +262,7 @@ def _homes(codes: Sequence[Codes], rank: Rows, room: Counts, want: int) -> list[
     _, combined = np.unique(stacked, axis=1, return_inverse=True)
     combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
     sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
-    first = np.full(len(sums) + 1, len(rank))
+    first = np.full(len(sums) + 1, _CLOSED)
     np.minimum.at(first, combined + 1, rank)
     holding = (sums >= want).nonzero()[0]
     if not len(holding):

@@ -222,19 +222,19 @@ def confine(
     for codes in shared:
         room[codes < 0] = 0
     if home is None:
-        home = _roomiest(snapshot.levels[least], rows[room[rows] > 0], room)
+        home = _roomiest(snapshot.levels[least], rows[room[rows] > 0], room, snapshot.rank)
     for codes in shared:
         room[codes != (-1 if home is None else codes[home])] = 0
     return home
 
 
-def _roomiest(level: Level, rows: Rows, room: Counts) -> int | None:
-    """A node of the domain that has the most room among these nodes, of equal ones the first by name."""
+def _roomiest(level: Level, rows: Rows, room: Counts, rank: Rows) -> int | None:
+    """A node of the domain that has the most room among these nodes, of equal ones the first by name; and its first."""
     if not len(rows):
         return None
     codes = level.codes[rows]
     rooms = np.bincount(codes, room[rows])[codes]
-    return int(rows[np.lexsort((level.rank[codes], -rooms))[0]])
+    return int(rows[np.lexsort((rank[rows], level.rank[codes], -rooms))[0]])
 
 
 def nearness(role: Role, levels: int) -> int:
