@@ -90,11 +90,13 @@ class DomainCapacity:
             return None
         merits = role.wishes.merits(role.room)
         order = np.lexsort((-merits, codes))
-        room = np.minimum(role.room[order], role.count)
+        room = np.minimum(role.room[order], 1 if role.wishes.apart else role.count)
         before = np.cumsum(room) - room
         first = np.searchsorted(codes[order], codes[order])
         here = np.minimum(room, np.maximum(role.count - (before - before[first]), 0))
-        return np.bincount(codes[order] + 1, merits[order] * here, len(self.levels[at].names) + 1).astype(np.int64)[1:]
+        # Each seat counts for itself, too: there may be fewer where members would rather be apart.
+        sums = np.bincount(codes[order] + 1, (merits[order] + 1) * here, len(self.levels[at].names) + 1)
+        return sums.astype(np.int64)[1:]
 
     def best_first(self, codes: Rows, at: int, needed: Counts | None) -> Rows:
         """Domains of a level: where siblings are or are near, those that divide less, those that the first role would

@@ -34,11 +34,13 @@ class Company:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wishes:
-    """Of one role. ``nodes``: for each node the weights of the preferred terms of node affinity that it meets."""
+    """Of one role. ``nodes``: for each node the weights of the preferred terms of node affinity that it meets.
+    ``apart``: whether its members would rather not share nodes."""
 
     nodes: Counts
     company: tuple[Company, ...]
     evenly: tuple[Evenly, ...]
+    apart: bool = False
 
     @property
     def mutual(self) -> bool:
@@ -48,7 +50,7 @@ class Wishes:
     def on(self, rows: Rows) -> Wishes:
         """The same over some of the nodes; the counts of domains stay those of all."""
         company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
-        return Wishes(self.nodes[rows], company, tuple(one.on(rows) for one in self.evenly))
+        return replace(self, nodes=self.nodes[rows], company=company, evenly=tuple(one.on(rows) for one in self.evenly))
 
     def merits(self, room: Counts) -> Counts:
         """How well each node meets them before any member is placed, 0..BEST."""
@@ -125,4 +127,5 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Wishes | 
         counts = tally(codes, rows_with(others.tenants.meant((one,)), snapshot))
         company.append(Company(weight, codes, counts, tuple(others.tenants.means(one, pod) for pod in pods)))
     evenly = tuple(evenly_of(spread, asked.spread, number, pods, snapshot) for spread in asked.spread)
-    return Wishes(nodes, tuple(company), evenly)
+    apart = any(one.weight < 0 and one.feeds[number] for one in company) or any(one.feeds[number] for one in evenly)
+    return Wishes(nodes, tuple(company), evenly, apart)

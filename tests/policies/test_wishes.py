@@ -112,6 +112,13 @@ def test_members_that_would_rather_be_apart_share_nodes_only_when_they_have_to(p
     assert {name[0] for name in placed(members(4, gpus=1, **preferred), split)} == {"a"}, "one clique goes first"
 
 
+def test_members_that_would_rather_be_apart_go_where_there_are_nodes_for_that() -> None:
+    view = snapshot(cluster("a: 1x8", "b: 6x8"))
+    assert placed(members(4, gpus=1), view) == ["a-0"] * 4
+    assert placed(members(4, gpus=1, pods=(near(HOST, TRAIN, -1),)), view) == ["b-0", "b-1", "b-2", "b-3"]
+    assert placed(members(4, gpus=1, spread=(Spread(HOST, 1, TRAIN),)), view) == ["b-0", "b-1", "b-2", "b-3"]
+
+
 def test_of_the_nodes_that_a_hard_spread_leaves_the_preferred_ones_are_taken() -> None:
     view = snapshot(cluster("a: 4x8"))
     hard = {"anti_affinity": (Term(HOST, TRAIN, ("default",)),)}
