@@ -48,7 +48,7 @@ class Calls:
         # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
         asked_widely = event.candidates != (event.pod.nominated_node,)
         if found is not None and found[1].placed and found[1].state is not MemberState.BINDING and asked_widely:
-            self._refusals.refused(*found, now)
+            self._refusals.refused(*found, now, event.candidates)
         return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 
     def _node_of_slot(self, pod: Pod) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from extender.core.member import Member, MemberState, Step
 from extender.core.problems import worded
 from extender.core.reasons import Reason
@@ -17,6 +19,9 @@ from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.request import Cap, MemberShape, shape_of
 
+_ALL_SEEN = 100
+"""With fewer candidates kube-scheduler has looked at all nodes, whatever percentageOfNodesToScore says."""
+_MOST_LEARNED = 1000
 _GANG_S, _JOB_S = 1.0, 30.0
 """How long a first refusal by a node is remembered. A job has to be suspended before it can be planned anew."""
 
@@ -39,10 +44,13 @@ class Refusals:
         self._state = state
         self._revocations = revocations
 
-    def refused(self, workload: Workload, member: Member, now: float) -> None:
-        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew."""
+    def refused(self, workload: Workload, member: Member, now: float, candidates: Sequence[str] = ()) -> None:
+        """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew.
+
+        ``candidates``: where its plugins let the member go to, if it has asked.
+        """
         state, node, releasing = self._state, member.node, workload.releasing
-        caps = _caps(workload, [member])
+        caps = _caps(workload, [member]) + self._elsewhere(workload, member, candidates)
         why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
         if not releasing:
             self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
@@ -54,6 +62,16 @@ class Refusals:
         self._remember(workload, caps, now)
         if not releasing:
             self._rest(workload, why, words_of(member.pod), now)
+
+    def _elsewhere(self, workload: Workload, member: Member, candidates: Sequence[str]) -> list[Cap]:
+        """Nodes with room that plugins do not let it go to, for whatever reason: of its siblings it would be one."""
+        if not 0 < len(candidates) < _ALL_SEEN or workload.releasing:
+            return []
+        pod, view = workload.asking(member.pod), self._state.claims.snapshot()
+        known = {*candidates, *workload.seats, *workload.members.slots.planned.values()}
+        rows = np.flatnonzero(view.room(pod.requests, pod.selection))
+        found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
+        return [Cap(node, shape_of(pod), 0) for node in found] if len(found) <= _MOST_LEARNED else []
 
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""

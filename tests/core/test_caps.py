@@ -117,6 +117,35 @@ def test_what_plugins_say_is_told_apart_from_what_muster_says(refusal: str | Non
     assert part_of_plugins(replace(single("any"), refusal=refusal)) == said
 
 
+def test_one_question_shows_all_nodes_that_plugins_refuse() -> None:
+    """kube-scheduler asks about every node that its plugins let the pod go to, if they are few."""
+    pods = gang("train", 2, gpus=1)
+    script = Script(*cluster("a: 4x8", "b: 2x8"), *pods)
+    assert {script.planned(pod) for pod in pods} == {"b-0"}
+    script.filter(pods[0], ["a-2"])
+    script.advance(0.1)
+    assert {script.planned(pod) for pod in pods} == {"a-2"}
+    assert {cap.node for cap in script.gang("train").retries.caps} == {"a-0", "a-1", "a-3", "b-0", "b-1"}
+
+
+def test_nodes_of_its_siblings_may_be_refused_because_of_those() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 6x8"), *pods)
+    nodes = [script.planned(pod) for pod in pods]
+    script.filter(pods[2], ["a-3", "a-4"])
+    script.advance(0.1)
+    assert {script.planned(pod) for pod in pods[:2]} == set(nodes[:2])
+    assert script.planned(pods[2]) in ("a-3", "a-4")
+
+
+def test_where_many_nodes_are_asked_about_there_may_be_more_that_were_not_looked_at() -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 120x8"), *pods)
+    node = script.planned(pods[0])
+    script.filter(pods[0], [name for name in script.core.state.claims.nodes if name != node][:100])
+    assert [cap.node for cap in script.gang("train").retries.caps] == [node]
+
+
 def test_a_cap_concerns_members_of_that_shape_alone() -> None:
     workers = gang("train", 2, gpus=1)
     leader = replace(gang("train", 3, gpus=1)[2], requests=requests(4))

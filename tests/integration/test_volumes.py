@@ -56,6 +56,12 @@ def storage(stage: RealStage) -> Iterator[Storage]:
     made.clear()
 
 
+def on(node: str) -> Object:
+    """A local volume of that node."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {"local": {"path": "/data"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
+
+
 def with_volumes(storage: Storage, pods: list[Object]) -> list[Object]:
     for pod in pods:
         storage.mount(pod)
@@ -73,6 +79,17 @@ def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealSt
     storage.limit(stage.add_nodes(2), 2)
     stage.create_all(with_volumes(storage, gang("train", 4, gpus=1)))
     assert started(stage, "train", 4) == [2, 2]
+
+
+def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: Storage) -> None:
+    """One question of kube-scheduler shows all nodes that its plugins refuse."""
+    nodes = stage.add_nodes(8)
+    pods = gang("train", 4, gpus=2)
+    for pod in pods:
+        storage.mount(pod, **on(nodes[5]))
+    stage.create_all(pods)
+    assert started(stage, "train", 4) == [4]
+    assert {one.node for one in bound(stage.pods(), "train")} == {nodes[5]}
 
 
 def test_one_that_no_node_takes_whole_says_why_and_holds_up_nobody(stage: RealStage, storage: Storage) -> None:
