@@ -55,6 +55,16 @@ def spread(key: str, app: str = "", **more: int) -> Change:
     return change
 
 
+def rather_apart(one: Object) -> None:
+    term = {"weight": 100, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": _selector(one, "")}}
+    one["spec"]["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def rather_spread(one: Object) -> None:
+    spread(HOST)(one)
+    one["spec"]["topologySpreadConstraints"][0]["whenUnsatisfiable"] = "ScheduleAnyway"
+
+
 def started(stage: RealStage, name: str, size: int) -> list[Pod]:
     """Its members, when so many have a node: by the first plan, which nobody has refused."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
@@ -81,6 +91,13 @@ def test_four_members_start_on_four_nodes(stage: RealStage, change: Change, gate
     stage.add_nodes(4)
     stage.create_all(members("train", 4, change, gates=gates))
     assert per_node(started(stage, "train", 4)) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("change", [rather_apart, rather_spread])
+def test_members_that_would_rather_be_apart_share_nodes_where_they_have_to(stage: RealStage, change: Change) -> None:
+    stage.add_nodes(4)
+    stage.create_all(members("train", 6, change, gates=(GANG_GATE,)))
+    assert per_node(started(stage, "train", 6)) == [1, 1, 2, 2]
 
 
 @GATES
