@@ -18,20 +18,34 @@ from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import memory_mib
-from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, domains_of
+from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, ZONE, domains_of
 from devcluster.progress import Progress
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
 from policies.api import TopologyPolicy
 from policies.chosen import OURS, Policies
-from policies.model import Dialect, GroupRef, Node, Pod, Requests, Topology
+from policies.model import (
+    UNCONSTRAINED,
+    Constraints,
+    Dialect,
+    GroupRef,
+    Node,
+    Pod,
+    Requests,
+    Requirement,
+    Selector,
+    Spread,
+    Term,
+    Topology,
+)
 from policies.model.levels import levels_from
 from policies.strategies.balanced import Balanced
 from policies.strategies.best_fit import BestFit
 
-SMALL, LARGE = 8, 512
-ROUNDS = {SMALL: 50, LARGE: 10}
+SMALL, MEDIUM, LARGE = 8, 64, 512
+ROUNDS = {SMALL: 50, MEDIUM: 20, LARGE: 10}
 PASSES = 5
+HOSTNAME = "kubernetes.io/hostname"
 BIG_NODES, BIG_GPUS = 4, 16
 """Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
 SOON_S = 1.0
@@ -42,11 +56,12 @@ REST_S = 60.0
 
 @dataclass(frozen=True)
 class Question:
-    """A gang that asks something of the levels."""
+    """A gang that asks something of the levels, or of other pods."""
 
     words: str
     size: int
     topology: Topology
+    constraints: Constraints = UNCONSTRAINED
 
 
 QUESTIONS: dict[type[TopologyPolicy], Sequence[Question]] = {
@@ -62,12 +77,25 @@ QUESTIONS: dict[type[TopologyPolicy], Sequence[Question]] = {
         Question("512, balanced", LARGE, Topology()),
     ),
 }
+_MEMBERS: Selector = (Requirement("app", "In", ("train",)),)
+_ONE_EACH = (Term(HOSTNAME, _MEMBERS, ("default",)),)
+_EVENLY = (Spread(ZONE, 1, _MEMBERS),)
+RELATED = (
+    Question("64", MEDIUM, Topology()),
+    Question("64, one to a node", MEDIUM, Topology(), Constraints(anti_affinity=_ONE_EACH)),
+    Question(
+        "64, one to a node, evenly over the zones",
+        MEDIUM,
+        Topology(),
+        Constraints(anti_affinity=_ONE_EACH, spread=_EVENLY),
+    ),
+)
 
 
 class Run(Struct, frozen=True):
     """One size. Times are of the core's own code; ``asking_ms``: the decisions about gangs that ask something of the
-    levels, by what they ask. ``pass_ms``: one admission pass over the gangs that wait, ``longest_ms`` the longest for
-    which it kept the process from answering anything else.
+    levels or of other pods, by what they ask. ``pass_ms``: one admission pass over the gangs that wait, ``longest_ms``
+    the longest for which it kept the process from answering anything else.
     """
 
     nodes: int
@@ -127,8 +155,9 @@ def measure_here(nodes: int, gangs: int) -> Run:
     gc.collect()
     resident, _ = memory_mib(os.getpid())
     core.decide()
-    planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in ROUNDS}
+    planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in (SMALL, LARGE)}
     asking = {one.words: _planned(core, one) for one in QUESTIONS[BestFit]} | _balanced(nodes)
+    asking |= {one.words: _planned(core, one) for one in RELATED}
     passes = list(_passes(core, gangs))
     return Run(
         nodes=nodes,
@@ -157,7 +186,8 @@ def _planned(core: Core, asked: Question) -> list[float]:
 
 def _plan(core: Core, asked: Question, number: int) -> float:
     """A gang comes, is placed and goes again; how long the decision took, in ms."""
-    members = [replace(pod, topology=asked.topology) for pod in _gang(f"gang-{number}", asked.size, gpus=1)]
+    facts = {"topology": asked.topology, "constraints": asked.constraints, "labels": (("app", "train"),)}
+    members = [replace(pod, **facts) for pod in _gang(f"gang-{number}", asked.size, gpus=1)]  # type: ignore[arg-type]
     core.feed(map(PodSeen, members))
     took = sum(core.decide())
     if core.placed() != asked.size:
@@ -198,7 +228,7 @@ def _taken(number: int) -> int:
 
 
 def _node(name: str, gpus: int, domains: Mapping[str, str] | None = None) -> Node:
-    return Node(name, _amounts(gpus), {"kubernetes.io/hostname": name, **(domains or {})})
+    return Node(name, _amounts(gpus), {HOSTNAME: name, **(domains or {})})
 
 
 def _amounts(gpus: int, cpu: int = 96_000) -> Requests:

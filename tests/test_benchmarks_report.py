@@ -117,7 +117,8 @@ def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     assert (len(run.small_ms), len(run.large_ms), len(run.pass_ms)) == (50, 10, 5)
     speed, asking = core.tables([run])
     assert speed.rows[0][0] == f"160 ({run.pods:,} pods)"
-    assert column(asking, "gang") == [one.words for some in core.QUESTIONS.values() for one in some]
+    asked = [*core.QUESTIONS.values(), core.RELATED]
+    assert column(asking, "gang") == [one.words for some in asked for one in some]
 
 
 def test_a_goal_is_met_missed_or_not_measured() -> None:

@@ -139,6 +139,11 @@ class DomainCapacity:
                 allowed &= _downwards(self.rooms(number, required), level, required - at) >= role.count
         return allowed
 
+    def too_narrow(self, at: int, code: int, held: int) -> bool:
+        """Whether what one of the first roles demands of its own members keeps it from being in one domain."""
+        inside = self.levels[at].codes == code
+        return any(role.too_narrow(inside) for role in self.roles[:held])
+
     def _near_room(self, at: int, steps: int) -> Counts:
         return _upwards(self.rooms(0, at), at, at + steps, self.levels)
 

@@ -15,7 +15,7 @@ from policies.placement.capacity import reach, rooms
 from policies.placement.concern import concerned
 from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
-from policies.placement.related import most_related
+from policies.placement.related import most_related, too_narrow
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
 from policies.placement.seating import accepted
@@ -121,7 +121,7 @@ def _placing(
     if len(roles) > 1 or (roles and related(roles)):
         if _count(roles) >= needed:
             # Most often the first choice holds all. If not, what members leave to each other is worth a look.
-            nodes = yield from _try(roles, rows, snapshot, policies, 1)
+            nodes = yield from _try(roles, rows, snapshot, policies, None if related(roles) else 1)
             if len(nodes) == _count(roles):
                 return Placed(nodes)
             sure = yield from _surely(roles, needed, snapshot, policies.scoring)
@@ -274,13 +274,15 @@ def _try(
 ) -> Steps[dict[str, str]]:
     """The first of so many choices that holds all, else the one that holds the most."""
     best: dict[str, str] = {}
-    spent = tried = 0
+    spent, tried, others = 0, 0, related(roles)
     for choice in policies.topology.domains(PlacementRequest(roles, beside), snapshot):
         if not choice:
             spent += _PAUSE
             yield _PAUSE
             continue
         yield _PAUSE
+        if others and too_narrow(roles, choice, len(snapshot.names)):
+            continue
         nodes, cost = yield from metered(fill(roles, choice, snapshot, policies.scoring))
         if len(nodes) == _count(roles):
             return nodes

@@ -75,6 +75,14 @@ def most_related(
     return best
 
 
+def too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:
+    """Whether what some role demands of its own members keeps it from being in these domains as a whole."""
+    inside = np.zeros(nodes, dtype=np.bool_)
+    for domain in choice:
+        inside[domain.rows] = True
+    return any(role.too_narrow(inside) for role in roles)
+
+
 @dataclass(slots=True)
 class _Progress:
     """Where the gang stands: who sits where, which nodes each role prefers now, which slices are begun, and what has

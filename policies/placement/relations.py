@@ -130,6 +130,19 @@ class Relations:
                 room = np.minimum(room, _evened(even, room, count)[even.codes])
         return room
 
+    def reach(self, number: int, room: Counts, count: int) -> int:
+        """How many of so many members of a role fit where there is such room, by its own demands alone, at most."""
+        one, found = self.of[number], int(room.sum())
+        for exclusion in one.exclusions:
+            if exclusion.other == number:
+                inside = np.bincount(exclusion.codes + 1, room)
+                found = min(found, int(inside[0]) + int(np.count_nonzero(inside[1:])))
+        for even in one.evenly:
+            if even.itself and sum(even.feeds) == 1:
+                inside = np.bincount(even.codes + 1, room, len(even.counts) + 1)[1:]
+                found = min(found, int(np.minimum(inside, _evened(even, room, count)).sum()))
+        return found
+
 
 def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     """Of the roles that these pods stand for, one each."""

@@ -84,6 +84,9 @@ class _Search:
         for held in range(len(roles), 0, -1):
             codes = (holds[held - 1] & capacity.allows(at, held)).nonzero()[0]
             for code in capacity.best_first(codes, at, needed)[:tries].tolist():
+                if capacity.too_narrow(at, code, held):
+                    yield PAUSE
+                    continue
                 near = () if held == len(roles) else self._around(at, code)
                 parts = yield from self.divided(code, at)
                 yield (*parts, *near)

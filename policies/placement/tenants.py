@@ -12,6 +12,8 @@ from policies.placement.columns import Codes, Mask
 
 K = TypeVar("K", bound=Hashable)
 
+_EMPTY = 4
+"""Keys of a namespace that no pod there has, and that are kept in mind."""
 _ELSEWHERE = ""
 """Stands for the namespaces that a term selects by their labels."""
 
@@ -173,8 +175,9 @@ class Tenants:
             for said, value in tenant.labels:
                 if said == key:
                     index.setdefault(value, {})[owner] = tenant
-        if index:
-            # Anybody can write such keys into a pod, without end: nothing is kept of those that no pod has.
+        known_here = self._indexes.get(namespace, {})
+        if index or (there and sum(not one for one in known_here.values()) < _EMPTY):
+            # Anybody can write such keys into a pod, without end: of those that no pod has few are kept.
             self._indexes.setdefault(namespace, {})[key] = index
         return index
 

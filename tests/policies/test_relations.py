@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from policies.api import Choice
 from policies.chosen import OURS
 from policies.model import (
     CLIQUE,
@@ -31,7 +32,7 @@ from policies.placement.request import roles_of
 from policies.placement.rules import Unclear, keeps
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Domain, Snapshot
-from policies.steps import finish
+from policies.steps import Steps, finish
 from tests.builders import cluster, gang, node, single, snapshot
 from tests.policies.filters import There, can_start, lets_in
 
@@ -158,6 +159,22 @@ def test_a_spread_counts_domains_that_are_full() -> None:
     why = refused(pods, snapshot(zones("aab"), *busy))
     assert "2 nodes left for 3 members with maxSkew 1 by topology.kubernetes.io/zone (1 of 2 domains with room)" in why
     assert len(placed(pods, snapshot(zones("aab")))) == 3
+
+
+def test_a_gang_that_a_spread_keeps_out_of_every_block_is_seated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To seat members one by one takes long: no domain is tried that they cannot all be in."""
+    tried: list[int] = []
+
+    def counted(roles: Any, choice: Choice, *others: Any) -> Steps[dict[str, str]]:
+        tried.append(len(choice))
+        return fill(roles, choice, *others)
+
+    monkeypatch.setattr("policies.placement.place.fill", counted)
+    nodes = [one for zone in "abc" for one in cluster(*(f"{zone}{clique}: 4x8" for clique in range(4)))]
+    nodes = [replace(one, labels={**one.labels, ZONE: one.name[0]}) for one in nodes]
+    spread, apart = (Spread(ZONE, 1, TRAIN),), (term(HOST),)
+    assert len(placed(members(12, spread=spread, anti_affinity=apart), snapshot(nodes))) == 12
+    assert len(tried) == 1
 
 
 def test_fewer_domains_than_min_domains_count_as_empty() -> None:

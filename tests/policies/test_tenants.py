@@ -11,6 +11,7 @@ from policies.model import Constraints, HostPort, Pod, Requirement, Selector, Sp
 from policies.model.constraints import NAMESPACE_NAME, selects
 from policies.placement.tenants import Tenants
 from tests.builders import single
+from tests.effort import calls
 
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
 
@@ -95,3 +96,20 @@ def _pod(chance: Random, name: str) -> Pod:
     terms = (near(TRAIN, "a"),) if chance.random() < 0.2 else ()
     constraints = Constraints(ports, anti_affinity=terms)
     return replace(single(name, labels=labels, constraints=constraints), namespace=chance.choice("ab"))
+
+
+def test_a_label_that_nobody_has_is_looked_for_once_and_few_of_them_are_kept_in_mind() -> None:
+    tenants = Tenants()
+    for number in range(500):
+        tenants.put(number, single(f"pod-{number}", labels=(("app", "web"),)), "n1")
+
+    def look(key: str) -> None:
+        assert not tenants.meant((Term("zone", (Requirement(key, "In", ("x",)),), ("default",)),))
+
+    look("job")
+    assert calls(lambda: look("job")) < 50
+    for number in range(100):
+        look(f"key-{number}")
+    assert len(tenants._indexes["default"]) < 10
+    tenants.put("last", single("last", labels=(("job", "x"),)), "n1")
+    tenants.validate()
