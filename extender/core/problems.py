@@ -89,12 +89,12 @@ def _contradiction(workload: Workload, schedulers: Collection[str]) -> Reason | 
 
 
 def _topologies(workload: Workload) -> Reason | None:
-    """Members of one shape are one role, which has one wish; other roles may have others."""
+    """Members of one shape and one series are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
     for pod in workload.live:
         if pod.node:
             continue
-        wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
+        wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
     different = next((said for said in wishes.values() if len(said) > 1), None)
     return None if different is None else _disagreement("topologies for one role", different)
 

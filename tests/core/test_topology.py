@@ -214,3 +214,12 @@ def test_a_domain_that_has_lost_its_last_node_holds_nobody() -> None:
     script.drop("b-0")
     script.see(pods)
     assert homes(script, pods).count("a") == 2
+
+
+def test_members_of_equal_shape_in_two_series_are_two_roles() -> None:
+    """As the Jobs of a JobSet, of which one alone requires a clique."""
+    job = asking(gang("train", 4, min_member=4, gpus=8), Topology(required="none"))
+    apart = [replace(pod, series="1", topology=IN_CLIQUE) for pod in job[2:]]
+    together = [*(replace(pod, series="0") for pod in job[:2]), *apart]
+    script = Script(*cluster("a: 2x8", "-: 2x8"), *together)
+    assert homes(script, together) == "- - a a"

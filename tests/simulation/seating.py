@@ -10,12 +10,12 @@ from tests.simulation.sight import Room, fits, lets_in, take
 
 def agree(pods: Iterable[Pod]) -> bool:
     """A gang whose members contradict each other is not started: one priority, one dialect, one minMember, and one wish
-    per shape."""
+    per role."""
     facts: dict[object, None] = {}
     wishes: dict[object, dict[object, None]] = {}
     for pod in pods:
         facts[pod.priority, pod.group and (pod.group.dialect, pod.group.min_member)] = None
-        wishes.setdefault((pod.requests, pod.selection), {})[pod.topology] = None
+        wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
     return len(facts) == 1 and all(len(said) == 1 for said in wishes.values())
 
 
