@@ -114,6 +114,21 @@ def the_higher_priority_goes_first(stage: Stage) -> None:
     stage.add_nodes(2)
 
 
+@scenario("low: 1 of 1 bound", "first: 0 of 0 bound, 1 succeeded", "urgent: bound")
+def a_single_of_higher_priority_goes_first(stage: Stage) -> None:
+    """Room for one gang or pod at a time: a pod of no gang and of higher priority is next although it came later."""
+    stage.add_nodes(1)
+    stage.create(*gang("first", 1))
+    until_bound(stage, "first", 1)
+    stage.create(*gang("low", 1))
+    until_reason(stage, "low", "NoRoom")
+    stage.create(pod("urgent", priorityClassName="high"))
+    stage.succeed("first-0")
+    stage.until(lambda pods: any(pod.node for pod in pods if pod.name == "urgent"))
+    assert bound(stage.pods(), "low") == []
+    stage.add_nodes(1)
+
+
 @scenario("train: 2 of 2 bound")
 def cordoned_nodes(stage: Stage) -> None:
     """One of 2 nodes is cordoned: the gang of 2 waits, with the node counted as closed, until it is open again."""

@@ -8,6 +8,7 @@ from tests.scenarios.stage import Setting
 _ORDER = ("gangs", "gates", "topology", "dialects", "faults")
 _NOT_COLLAPSED = (
     "singles_beside_a_waiting_gang",  # `muster simulate` leaves pods of no gang to kube-scheduler
+    "a_single_of_higher_priority_goes_first",
     "filter_is_never_called_for_a_gang_without_a_placement",  # nobody waits for an answer there
     "the_extender_killed_while_it_ungates",  # and no process is killed
 )
