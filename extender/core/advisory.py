@@ -72,6 +72,9 @@ class Advisory:
     def lead_next(self, workload: Workload) -> None:
         """Nobody waits for a turn."""
 
+    def tell(self, workload: Workload, member: Member) -> None:
+        """Nobody is nominated."""
+
     def shown(self, workload: Workload, member: Member) -> None:
         """Take every gate of ours off as soon as it is seen."""
         pod = member.pod

@@ -24,7 +24,7 @@ from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
 from extender.core.recovery import Recovery
-from extender.core.refusals import Refusals, refused_by_plugins
+from extender.core.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.revocations import Revocations
 from extender.core.said import reads_groups
 from extender.core.state import State
@@ -206,7 +206,16 @@ class Apply:
             self._refusals.heard(workload, member, now)
         if member.placed and old is not None and pod.selection != old.selection:
             self._revocations.recheck(workload, member)
-        if pod.nominated_node and not pod.node and not member.placed and (old is None or not old.nominated_node):
+        if not pod.node:
+            self._nomination_seen(workload, member, old, now)
+        self._steering.shown(workload, member)
+
+    def _nomination_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
+        pod = member.pod
+        if pod.nominated_node and not member.placed and (old is None or not old.nominated_node):
             # An earlier life of ours may have asked for it, and the write came late: nobody else takes it back.
             self._steering.sweep_later(workload, now)
-        self._steering.shown(workload, member)
+        if old is not None and old.nominated_node and not pod.nominated_node:
+            workload.members.expect_clearing(member, clears=False)
+        if old is not None and refused_unawares(member, old):
+            self._steering.tell(workload, member)

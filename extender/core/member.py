@@ -101,7 +101,8 @@ class Step(Enum):
 class Member:
     """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last.
 
-    ``turn``: the round in which kube-scheduler is told of its node, while that is LATER.
+    ``turn``: the round in which kube-scheduler is told of its node, while that is LATER. ``clears``: whether that
+    nomination is cleared once by us, which the watch has yet to show.
     ``doubt_ends``: until when its Binding may still show up as written, while it is UNKNOWN; never while one is sent.
     """
 
@@ -112,6 +113,7 @@ class Member:
     step: Step = Step.NONE
     nominated: str = ""
     turn: int = 0
+    clears: bool = False
     doubt_ends: float = inf
     uid: str = field(init=False)
 

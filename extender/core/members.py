@@ -210,6 +210,10 @@ class Members:
         member.step, member.turn = step, turn
         member.nominated = member.nominated if nominated is None else nominated
 
+    def expect_clearing(self, member: Member, *, clears: bool) -> None:
+        """Whether the watch is to show that its nomination was cleared, which is our own doing."""
+        member.clears = clears
+
     def _move(self, member: Member, to: MemberState, node: str) -> None:
         was = member.placed
         if (index := self._looked_for.get(member.state)) is not None:

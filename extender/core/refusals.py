@@ -33,8 +33,16 @@ def refused_by_plugins(member: Member, old: Pod) -> bool:
     if not led or not words_of(pod) or old.nominated_node != member.node:
         return False
     # The same words are not written twice; but when nobody can be preempted the nomination is cleared.
-    cleared = pod.nominated_node is None and member.step is not Step.NOMINATING
+    cleared = pod.nominated_node is None and member.step is not Step.NOMINATING and not member.clears
     return pod.refusal != old.refusal or cleared
+
+
+def refused_unawares(member: Member, old: Pod) -> bool:
+    """A change of the pod shows that plugins alone had refused it before kube-scheduler knew of its nomination."""
+    pod = member.pod
+    told = member.placed and member.hold is None and bool(member.nominated) and not pod.gates
+    new = bool(pod.constraints) and pod.refusal != old.refusal and bool(words_of(pod))
+    return told and new and old.nominated_node != member.node
 
 
 class Refusals:

@@ -44,6 +44,7 @@ class Leading(Protocol):
 
     def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None: ...
     def lead_next(self, workload: Workload) -> None: ...
+    def tell(self, workload: Workload, member: Member) -> None: ...
     def nominated(self, event: Nominated, now: float) -> Workload | None: ...
     def shown(self, workload: Workload, member: Member) -> None: ...
     def ungated(self, event: Ungated, now: float) -> Workload | None: ...
@@ -73,7 +74,7 @@ class Steering:
         if not turn:
             if workload.job is not None and workload.job.leads(pod):
                 return workload.members.step(member, Step.LED, "")
-            return self._tell(workload, member)
+            return self.tell(workload, member)
         workload.members.step(member, Step.LATER, "", turn)
         if pod.nominated_node:
             # Left over from an earlier plan, it would be in the way of those before it.
@@ -92,9 +93,10 @@ class Steering:
             return  # their pods have yet to be created
         for member in later:
             if member.turn == turn:
-                self._tell(workload, member)
+                self.tell(workload, member)
 
-    def _tell(self, workload: Workload, member: Member) -> None:
+    def tell(self, workload: Workload, member: Member) -> None:
+        """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
         state, pod, node = self._state, member.pod, member.node
         if self._pin(workload, pod, node):
             workload.members.step(member, Step.READY, "")
@@ -103,6 +105,7 @@ class Steering:
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
         parked = bool(pod.constraints) and bool(words_of(pod)) and not (pod.gates or renew)
+        workload.members.expect_clearing(member, clears=renew or parked)
         state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, parked))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Outcome, Ungated
+from extender.core.events import Nominated, Outcome, PodSeen, Ungated
 from extender.core.steering import SteeringMode
 from extender.core.verdicts import GANG_WAITS
 from policies.model import GANG_GATE, Constraints, HostPort, Job, Pod, Requirement, Spread, Term
@@ -184,6 +184,47 @@ def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: s
     script.bind_all(first)
     asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
     assert asked.parked is parked
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_whoever_plugins_had_refused_before_they_knew_of_the_nomination_is_woken_when_that_is_seen(
+    *, answered: bool
+) -> None:
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    late = script.pods.pop(next(pod for pod in pods if pod not in first).uid)  # its nomination is written later
+    script.bind_all(first)
+    node = script.planned(late)
+    if answered:
+        script.feed(Nominated(late.uid, node))
+    words = "0/4 nodes: didn't match pod topology spread"
+    script.feed(PodSeen(replace(late, refusal=words)))
+    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
+    assert [(one.node, one.parked) for one in asked] == [(node, False), (node, True)]
+    script.feed(PodSeen(replace(late, refusal=words, nominated_node=node)))
+    script.feed(Nominated(late.uid, node))
+    for seen in (None, node):  # the watch is behind the answer
+        script.feed(PodSeen(replace(late, refusal=words, nominated_node=seen)))
+    assert script.planned(late) == node, "nothing is taken back for words that are older than the nomination"
+    script.feed(PodSeen(replace(late, refusal="0/4 nodes: something else", nominated_node=node)))
+    assert not any(map(script.planned, pods)), "these words are about the node"
+
+
+def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_before() -> None:
+    """Nobody can be preempted for the member: the words are the same, and the nomination goes."""
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    late = next(pod for pod in pods if pod not in first)
+    script.change(late, refusal="0/4 nodes: didn't match pod topology spread")
+    script.bind_all(first)
+    node = script.planned(late)
+    for seen in (None, node):
+        script.change(late, nominated_node=seen)
+    assert script.planned(late) == node
+    script.change(late, nominated_node=None)
+    assert not any(map(script.planned, pods))
 
 
 def spread_job(count: int) -> Job:
