@@ -253,6 +253,8 @@ class Steering:
         # Terms that are there already can be narrowed only one by one: leave them to their owner.
         if GANG_GATE not in pod.gates or pod.selection.affinity is not None:
             return ()
+        if any(spread.needs_choice for spread in pod.constraints.spread):
+            return ()
         match self._mode:
             case SteeringMode.PIN_NODE:
                 return (node,)

@@ -69,6 +69,12 @@ class Spread(NamedTuple):
     honors_affinity: bool = True
     honors_taints: bool = False
 
+    @property
+    def needs_choice(self) -> bool:
+        """Whether it cannot be kept by a pod that a node affinity leaves few nodes: only their domains count then, and
+        with fewer than ``min_domains`` of them the fewest are taken for 0."""
+        return self.min_domains > 1 and self.honors_affinity
+
     def counts(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod of the same namespace counts. kube-scheduler counts none for a selector that is empty."""
         return bool(self.selector) and selects(self.selector, labels)

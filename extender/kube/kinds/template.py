@@ -91,6 +91,8 @@ _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "label
 
 def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> str:
     """Write the nodes; returns what the label ``LED`` says of it, "" where none are written."""
+    if _needs_choice(template.pod):
+        return ""
     names = tuple(dict.fromkeys(chain.from_iterable(nodes)))
     terms = template.affinity and free
     if terms and len(names) <= MOST_TERMS and "" not in names:
@@ -101,6 +103,17 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> 
         template.pod["metadata"]["annotations"][NODES] = text
         return LED_BY_INDEX
     return _bind(template.pod, tuple(filter(None, names))) if terms and len(names) <= MOST_TERMS_WITHOUT_INDEX else ""
+
+
+def _needs_choice(pod: Object) -> bool:
+    """It is spread over domains of which a node affinity would leave too few: kube-scheduler counts those alone."""
+    return any(
+        one.get("whenUnsatisfiable") == "DoNotSchedule"
+        and (one.get("minDomains") or 1) > 1
+        and one.get("nodeAffinityPolicy") != "Ignore"
+        for one in found(pod, "spec.topologySpreadConstraints.*")
+        if isinstance(one, dict)
+    )
 
 
 def _bind(pod: Object, names: tuple[str, ...]) -> str:

@@ -203,6 +203,33 @@ def test_an_affinity_of_its_own_is_left_alone() -> None:
     assert without_status(stopped_again(JOB, after)) == obj
 
 
+@pytest.mark.parametrize(
+    ("more", "led"),
+    [
+        ({"minDomains": 2}, False),
+        ({"minDomains": 2, "nodeAffinityPolicy": "Ignore"}, True),
+        ({"minDomains": 2, "whenUnsatisfiable": "ScheduleAnyway"}, True),
+        ({}, True),
+    ],
+)
+@pytest.mark.parametrize("count", [5, 9])
+def test_pods_whose_spread_needs_more_domains_than_named_nodes_leave_are_led_by_nothing(
+    more: dict[str, Any], count: int, *, led: bool
+) -> None:
+    obj = indexed(parallelism=count, completions=count)
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **more}
+    template(obj)["spec"]["topologySpreadConstraints"] = [spread]
+    after = started(JOB, obj, {"": tuple(f"n{index}" for index in range(count))})
+    meta = template(after)["metadata"]
+    written = (
+        "affinity" in template(after)["spec"],
+        "muster.dev/nodes" in meta["annotations"],
+        "muster.dev/led" in meta["labels"],
+    )
+    assert any(written) is led
+    assert without_status(stopped_again(JOB, after)) == obj
+
+
 def test_a_plan_that_lacks_slots_is_an_annotation_with_gaps() -> None:
     after = started(JOB, indexed(), {"": ("a", "", "b")}, minimum=2)
     assert template(after)["metadata"]["annotations"]["muster.dev/nodes"] == "a,,b,,"
