@@ -12,12 +12,14 @@ from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Ti
 from policies.model import Pod
 from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.curious import CuriousExtender
+from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
 from tests.simulation.trouble import Trouble
 
@@ -30,6 +32,8 @@ then may those that are left be enough."""
 _LOOKS = 20
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
+_QUIET_S = PATIENCE_S + 0.5
+"""When nothing happens for so long, it looks at the beginning and at the end."""
 _MOST_AT_ONCE = 20_000
 """Steps at one instant; even the end of a long suspension takes hundreds only."""
 
@@ -136,7 +140,7 @@ class Run:
 
     def _run(self, until: float) -> None:
         clock = self.world.clock
-        while clock.step(until):
+        while self._step(until):
             self._steps += 1
             if clock.now >= self._look_at:
                 self._look_at = clock.now + _GLANCE_S
@@ -147,10 +151,22 @@ class Run:
                 raise BrokenPromiseError(f"something goes on and on: {_MOST_AT_ONCE:,} steps at one instant")
         clock.now = until
 
+    def _step(self, until: float) -> bool:
+        """Let the next thing happen. If nothing does for a while, somebody may wait for nothing."""
+        clock = self.world.clock
+        quiet = clock.now + _QUIET_S
+        if quiet < until:
+            if clock.step(quiet):
+                return True
+            self.referee.look()
+            clock.now = quiet
+            self.referee.look()
+        return clock.step(until)
+
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS | JOB_FAULTS)[what](self.trouble)
+        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

@@ -125,7 +125,12 @@ class Claims:
 
     def new(self) -> list[Claim]:
         """What has been promised since the last event."""
-        return [self.promised[uid] for uid in self._new if uid in self.promised]
+        return [self.promised[uid] for uid in self.fresh]
+
+    @property
+    def fresh(self) -> list[str]:
+        """Who has been promised a node since the last event."""
+        return [uid for uid in self._new if uid in self.promised]
 
     def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False, surely: bool = False) -> Room:
         """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.

@@ -10,7 +10,9 @@ from extender.core.effects import AnswerFilter, Effect, Turned
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
 from extender.core.turns import Turn
 from policies.model import GANG_GATE, GroupKey, Pod
+from tests.simulation import relations
 from tests.simulation.claims import Claims
+from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
@@ -41,10 +43,12 @@ class Wanted:
 class Fairness:
     """One life of the extender."""
 
-    def __init__(self, shown: Shown, claims: Claims, terms: Terms) -> None:
+    def __init__(self, shown: Shown, claims: Claims, company: Company, terms: Terms) -> None:
         self._shown = shown
         self._claims = claims
+        self._company = company
         self._restless = terms.restless
+        self._calm = terms.calm
         self._most = terms.waiting
         self._untold = Untold(shown, claims) if terms.pins else None
         self._excused: dict[GroupKey, float] = {}
@@ -99,10 +103,11 @@ class Fairness:
         match effect:
             case Turned(key, Turn.FORGOTTEN):
                 self._excuse(key, now)
+                return self._company.given_up(effect) if self._calm else None
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
             case Turned(key, Turn.PLANNED):
-                return self._judge_order(key, now)
+                return self._company.planned(key) or self._judge_order(key, now)
             case _:
                 pass
         return None
@@ -110,7 +115,7 @@ class Fairness:
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
-        if self._untold is not None and self._untold.any:
+        if (self._untold is not None and self._untold.any) or self._company.in_rounds:
             return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes)
@@ -129,7 +134,7 @@ class Fairness:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
         if self._claims.freed_at >= now or self._claims.admissions.ending:
             return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
-        if self._untold is not None and self._untold.any:
+        if (self._untold is not None and self._untold.any) or self._company.in_rounds:
             return None
         mine = self._shown.sight(planned)
         if mine is None or not mine.live or self._claims.broken(planned):
@@ -148,7 +153,10 @@ class Fairness:
             if pod.priority > priority and self._come[pod.uid] < now and now - self._roomy.get(pod.uid, now) < _SINGLE_S
         ]
         room = self._claims.left(self._shown.nodes) if ahead else {}
+        there = self._company.bound()
         for key, wanted in ahead:
+            if relations.related(wanted.waiting, there):
+                continue  # it may be others than those in its room that it waits for
             kept = self._claims.kept_for(key)
             taken = [claim for claim in self._claims.new() if claim.gang and self._is_behind(claim.gang, wanted)]
             if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
@@ -220,7 +228,14 @@ class Fairness:
         left = beside(room, nominated(self._shown.pods.values()), wanted.priority)
         for claim in back:
             _give(left, claim)
-        return seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed) >= wanted.needed
+        bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]
+        if relations.related(wanted.waiting, bound):
+            # Those that are promised a node may count already, or not yet.
+            sides = [bound, [*bound, *self._company.promised()]]
+        return all(
+            seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
+            for there in sides
+        )
 
     def _excuse(self, key: GroupKey | None, now: float) -> None:
         if key is not None:

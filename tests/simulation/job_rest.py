@@ -11,7 +11,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
-from tests.simulation.sight import Room, beside, nominated
+from tests.simulation.sight import Room, beside, nominated, on_nodes
 
 _PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "Starting", "Creating")
 
@@ -51,7 +51,8 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
     yield from _reason(world, referee, key, "Held" if job.held else "")
     pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
-    if not job.held and seats(world.api.nodes, free, pods, ()) >= len(pods):
+    there = on_nodes(world.api.pods.values())
+    if not job.held and seats(world.api.nodes, free, pods, (), there=there) >= len(pods):
         yield f"{key} waits, and there is room for {len(pods)} of its pods"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from policies.model import GANG_GATE, Pod
 from tests.builders import node, single
@@ -198,8 +199,14 @@ def edit_annotations(trouble: Trouble) -> None:
 
 def foreign_pod(trouble: Trouble) -> None:
     """Another scheduler binds a pod of its own wherever there is room by now."""
+    bind_foreign(trouble, gpus=trouble.random.choice((1, 4)))
+
+
+def bind_foreign(trouble: Trouble, *, gpus: int = 0, **facts: Any) -> None:
+    """``facts``: what else the pod is like."""
     api = trouble.world.api
-    pod = single(f"foreign{trouble.number()}", gpus=trouble.random.choice((1, 4)), scheduler="default-scheduler")
+    name, scheduler = f"foreign{trouble.number()}", "default-scheduler"
+    pod = single(name, gpus=gpus, scheduler=scheduler, **facts)
     room = left_over(api.nodes, api.pods.values())
     where = trouble.some([name for name in room if fits(room[name], pod.requests)])
     if where is not None:

@@ -19,6 +19,7 @@ from tests.simulation.faults import FAULTS
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
+from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes
 from tests.simulation.terms import Terms
 
 FOREIGN_GATE = "example.com/quota"
@@ -131,7 +132,8 @@ def draw(seed: int) -> Plan:
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
-    return _with_jobs(plan, chance) if has_jobs(seed) else plan
+    plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
+    return _with_relations(plan, chance) if has_relations(seed) else plan
 
 
 def _with_jobs(plan: Plan, chance: Chance) -> Plan:
@@ -146,6 +148,14 @@ def _with_jobs(plan: Plan, chance: Chance) -> Plan:
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance)
     return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
+
+
+def _with_relations(plan: Plan, chance: Chance) -> Plan:
+    """The same seed with pods that demand something of others."""
+    found = relate(Submitted(plan.nodes, plan.jobs, plan.batch.jobs), chance)
+    batch = replace(plan.batch, jobs=found.batch)
+    faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
+    return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
 
 
 def _fault(random: Random) -> Fault:

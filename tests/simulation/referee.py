@@ -25,6 +25,7 @@ from extender.core.invariants import validate
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.company import Company
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
@@ -81,7 +82,8 @@ class Referee:
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
-        self._fairness = Fairness(self._shown, self._claims, self._terms)
+        self._company = Company(self._shown, self._claims)
+        self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
 
     def attach(self, world: World) -> None:
         self._world = world
@@ -127,6 +129,7 @@ class Referee:
                 self.said[effect.key] = effect.code
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
+            _complain(self._company.started(effect))
             _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
@@ -183,6 +186,8 @@ class Referee:
             if not started and self._world.clock.now > effect.deadline:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
             self._judge_node(effect, started=started)
+            if not started:
+                _complain(self._company.released(effect, self._asking(effect)))
             self._judge_topology(effect)
             _complain(judge_stamp(effect, self._shown, self._claims))
 
@@ -203,6 +208,14 @@ class Referee:
             raise BrokenPromiseError(f"{uid} is to be bound when {count} of {key} are there{short and f', {short}'}")
         self._least[key] = sight.needed
         return False
+
+    def _asking(self, effect: PostBinding) -> list[tuple[Pod, str]]:
+        """The members of its gang whose Bindings are asked for, and where."""
+        pods, open_calls = self._shown.pods, self._calls.keys() & self._extender.calls
+        where = {self._calls[call].uid: self._calls[call].node for call in sorted(open_calls)}
+        where[effect.uid] = effect.node
+        fellows = [(pods[uid], node) for uid, node in where.items() if uid in pods]
+        return [(pod, node) for pod, node in fellows if pod.group_key == effect.group]
 
     def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
         shown, asking, posting = self._shown, self._shown.pods[effect.uid], self._claims.posting

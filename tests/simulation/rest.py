@@ -15,7 +15,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes
-from tests.simulation.sight import Room, Sight, beside, by_gang, left_over, look, nominated
+from tests.simulation.sight import Room, Sight, beside, by_gang, left_over, look, nominated, on_nodes
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
@@ -61,7 +61,9 @@ def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[
     """Where a pod of no gang has room: kube-scheduler keeps some for others that it has nominated."""
     others = [other for other in nominated(pods) if other.uid != pod.uid]
     room = beside(left_over(nodes, pods), others, pod.priority)
-    return [node for node in room if takes(nodes, room, pod, node)]
+    bound = on_nodes(pods)
+    sides = (bound, [*bound, *((other, other.nominated_node) for other in others if other.nominated_node)])
+    return [node for node in room if all(takes(nodes, room, pod, node, there) for there in sides)]
 
 
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
@@ -144,4 +146,4 @@ def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Po
     """How many members find room at once. What is barred to one member is left out for all."""
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     open_room = {node: left for node, left in free.items() if not any(plan.bars(pod, node) for pod in pods)}
-    return seats(world.api.nodes, open_room, pods, bound)
+    return seats(world.api.nodes, open_room, pods, bound, there=on_nodes(world.api.pods.values()))

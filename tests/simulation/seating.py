@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from policies.model import CLIQUE, Node, Pod, Requests
+from tests.simulation import relations
+from tests.simulation.relations import Seats
 from tests.simulation.sight import Room, fits, lets_in, take
+
+_MOST_LOOKS = 800
+"""How many looks at a node for a member are taken, about; each is as much as a look at all pods that are there."""
 
 
 def agree(pods: Iterable[Pod]) -> bool:
@@ -20,17 +25,58 @@ def agree(pods: Iterable[Pod]) -> bool:
 
 
 def seats(
-    nodes: Mapping[str, Node], room: Room, pods: Sequence[Pod], bound: Sequence[Pod], enough: int | None = None
+    nodes: Mapping[str, Node],
+    room: Room,
+    pods: Sequence[Pod],
+    bound: Sequence[Pod],
+    enough: int | None = None,
+    there: Seats = (),
 ) -> int:
     """How many members find room at once on nodes of ``room``, the largest first; it stops looking at ``enough``.
 
     ``bound``: those that have a node already. Members that require a clique share one, and are seated first; others,
-    that an edited annotation has brought in, go anywhere.
+    that an edited annotation has brought in, go anywhere. ``there``: who is on which node, if it matters to them or to
+    others. Then each is seated where kube-scheduler would let it in, in one of several ways: what is found is possible,
+    and more may be.
     """
+    if not relations.related(pods, there):
+        return _seats(nodes, room, pods, bound, enough, None)
+    most = 0
+    for way in _ways(room, len(pods)):
+        for apart in (False, True):
+            most = max(most, _seats(nodes, way, pods, bound, enough, _Company(there, apart=apart)))
+            if most >= (len(pods) if enough is None else enough):
+                return most
+    return most
+
+
+class _Company:
+    """Who is where. ``apart``: members go where the fewest of them are, else where the first node takes them."""
+
+    def __init__(self, there: Seats, *, apart: bool) -> None:
+        self.there = list(there)
+        self.apart = apart
+
+
+def _ways(room: Room, count: int) -> Iterator[Room]:
+    """The nodes in several orders: members that have to be together begin at the first one."""
+    names = list(room)
+    for first in range(min(len(names), max(1, _MOST_LOOKS // max(1, count * len(names))))):
+        yield {name: room[name] for name in (*names[first:], *names[:first])}
+
+
+def _seats(
+    nodes: Mapping[str, Node],
+    room: Room,
+    pods: Sequence[Pod],
+    bound: Sequence[Pod],
+    enough: int | None,
+    company: _Company | None,
+) -> int:
     confined = [pod for pod in pods if pod.topology.required is not None]
     others = [pod for pod in pods if pod.topology.required is None]
     if not confined:
-        return _seated(nodes, _copy(room), others)
+        return _seated(nodes, _copy(room), others, company)
     clique = {name: node.labels.get(CLIQUE) for name, node in nodes.items()}
     taken = {clique.get(pod.node or "") for pod in bound if pod.topology.required is not None}
     if len(taken) > 1:
@@ -39,29 +85,46 @@ def seats(
     for one in taken or dict.fromkeys(name for name in clique.values() if name):
         left = _copy(room)
         inside = {name: left[name] for name in room if clique[name] == one}
-        most = max(most, _seated(nodes, inside, confined) + _seated(nodes, left, others))
+        beside = company and _Company(company.there, apart=company.apart)
+        most = max(most, _seated(nodes, inside, confined, beside) + _seated(nodes, left, others, beside))
         if enough is not None and most >= enough:
             break
     return most
 
 
-def takes(nodes: Mapping[str, Node], room: Room, pod: Pod, node: str) -> bool:
-    return fits(room[node], pod.requests) and lets_in(nodes[node], pod.selection)
+def takes(nodes: Mapping[str, Node], room: Room, pod: Pod, node: str, there: Seats = ()) -> bool:
+    alone = not relations.related((pod,), there)
+    open_to = fits(room[node], pod.requests) and lets_in(nodes[node], pod.selection)
+    return open_to and (alone or relations.lets_in(pod, node, nodes, there))
 
 
 def _copy(room: Room) -> Room:
     return {name: dict(left) for name, left in room.items()}
 
 
-def _seated(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod]) -> int:
-    """What they take is taken from ``left``."""
-    count = 0
-    for pod in sorted(pods, key=lambda pod: _bulk(pod.requests), reverse=True):
-        node = next((name for name in left if takes(nodes, left, pod, name)), None)
-        if node is not None:
-            take(left[node], pod.requests)
-            count += 1
+def _seated(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod], company: _Company | None) -> int:
+    """What they take is taken from ``left``. Whoever is not let in yet tries again after the others."""
+    waiting, count = sorted(pods, key=lambda pod: _bulk(pod.requests), reverse=True), 0
+    while waiting:
+        out = [pod for pod in waiting if not _seat(nodes, left, pod, company)]
+        count += len(waiting) - len(out)
+        if company is None or len(out) == len(waiting):
+            break
+        waiting = out
     return count
+
+
+def _seat(nodes: Mapping[str, Node], left: Room, pod: Pod, company: _Company | None) -> bool:
+    there = [] if company is None else company.there
+    names = list(left)
+    if company is not None and company.apart:
+        names.sort(key=lambda name: sum(where == name for _, where in there))
+    node = next((name for name in names if takes(nodes, left, pod, name, there)), None)
+    if node is None:
+        return False
+    take(left[node], pod.requests)
+    there.append((pod, node))
+    return True
 
 
 def _bulk(requests: Requests) -> tuple[int, ...]:

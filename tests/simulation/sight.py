@@ -143,6 +143,11 @@ def left_over(nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Room:
     return room
 
 
+def on_nodes(pods: Iterable[Pod]) -> list[tuple[Pod, str]]:
+    """Those that have a node and are not over."""
+    return [(pod, pod.node) for pod in pods if pod.node and not pod.terminal]
+
+
 def take(room: dict[str, int], requests: Requests) -> None:
     for name, amount in requests:
         room[name] = room.get(name, 0) - amount

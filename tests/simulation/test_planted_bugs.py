@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, hearing, jobs, news
+from tests.simulation.plants import asking, driving, hearing, jobs, news, relations
 from tests.simulation.plants.mutants import Plant
 
 TRIES = 40
@@ -87,6 +87,12 @@ FOUND: list[tuple[Plant, int, str]] = [
     (driving.watch_given_up_after_410_in_a_loop, 55, "goes on for ever|the extender knows"),
     (driving.silent_watch_never_opened_anew, 15, "goes on for ever|the extender knows"),
     (driving.crowd_too_small, 199, "could have been planned for"),
+    (relations.host_ports_ignored, 9, "lets in no order of"),
+    (relations.affinity_ignored, 22, "lets in no order of"),
+    (relations.anti_affinity_of_pods_that_are_there_ignored, 141, "lets in no order of"),
+    (relations.spread_counted_without_the_pods_that_are_there, 31, "lets in no order of"),
+    (relations.rounds_let_in_at_once, 187, "waits, and there is room for|is given up, and nothing has changed"),
+    (relations.related_pods_that_come_are_no_news, 11, "could have been planned for"),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),
     (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
     (jobs.held_jobs_do_not_wait, 8, "is to be started as it is|waits for no reason"),

@@ -27,6 +27,7 @@ from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
 from tests.simulation.fairness import Fairness
 from tests.simulation.model.cycle import BindRequest
@@ -48,7 +49,8 @@ class Life:
         self.shown = Shown()
         self.claims = Claims(self.shown, 60.0, Admissions(self.shown, calm=False, creation_s=30.0))
         self.sends = Sends(64)
-        self.fairness = Fairness(self.shown, self.claims, Terms(calm=False, waiting=100, pins=pins))
+        self.company = Company(self.shown, self.claims)
+        self.fairness = Fairness(self.shown, self.claims, self.company, Terms(calm=False, waiting=100, pins=pins))
         self.see(*facts)
         self.now += 1
 

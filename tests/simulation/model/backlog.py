@@ -12,6 +12,7 @@ from typing import assert_never
 
 from policies.model import Node, Pod
 from policies.placement.matching import admits
+from tests.simulation.model import plugins
 from tests.simulation.model.cache import FACTS, FIT, SHAPE
 
 EXTENDER = "Extender"
@@ -20,13 +21,17 @@ EXTENDER = "Extender"
 
 @dataclass(frozen=True, slots=True)
 class PodCame:
-    """A pod was bound, or a bound one has changed."""
+    """A pod was bound, or a bound one has changed, if not ``new``."""
+
+    pod: Pod
+    new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PodWent:
     """Room was given back: by a bound pod, or by the promise to one that only pods up to ``priority`` respect."""
 
+    pod: Pod
     priority: int | None = None
 
 
@@ -39,6 +44,13 @@ class NodeCame:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeWent:
+    """A node is no more."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
 class OwnChange:
     """The waiting pod itself has changed."""
 
@@ -48,7 +60,7 @@ class Activated:
     """Something else than the cluster calls for another try of this pod."""
 
 
-ClusterEvent = PodCame | PodWent | NodeCame | OwnChange | Activated
+ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated
 
 
 class Place(Enum):
@@ -210,14 +222,18 @@ class Backlog:
 
 def _helps(event: ClusterEvent, queued: Queued) -> bool:
     """Whoever rejected the pod decides: its queueing hint, or for the extender everything."""
-    rejectors = queued.rejectors
+    pod, rejectors = queued.pod, queued.rejectors
     match event:
-        case PodCame():
-            return EXTENDER in rejectors or FACTS in rejectors
-        case PodWent(priority):
-            return rejectors != (SHAPE,) and (priority is None or queued.pod.priority <= priority)
+        case PodCame(other, new):
+            known = EXTENDER in rejectors or FACTS in rejectors
+            return known or (new and any(plugins.helped_by_coming(one, pod, other) for one in rejectors))
+        case PodWent(other, priority):
+            within = priority is None or pod.priority <= priority
+            return within and any(_helped_by_going(one, pod, other) for one in rejectors)
         case NodeCame(node, before):
-            return EXTENDER in rejectors or FACTS in rejectors or _node_helps(queued.pod, node, before, rejectors)
+            return EXTENDER in rejectors or FACTS in rejectors or _node_helps(pod, node, before, rejectors)
+        case NodeWent(node):
+            return any(plugins.helped_by_node_going(one, pod, node) for one in rejectors)
         case OwnChange():
             return EXTENDER in rejectors
         case Activated():
@@ -226,8 +242,16 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
             assert_never(event)
 
 
+def _helped_by_going(rejector: str, pod: Pod, other: Pod) -> bool:
+    if rejector in plugins.PLUGINS:
+        return plugins.helped_by_going(rejector, pod, other)
+    return rejector != SHAPE
+
+
 def _node_helps(pod: Pod, node: Node, before: Node | None, rejectors: tuple[str, ...]) -> bool:
     if SHAPE in rejectors and admits(node, pod.selection) and (before is None or not admits(before, pod.selection)):
+        return True
+    if any(plugins.helped_by_node(one, pod, node, before) for one in rejectors):
         return True
     if FIT not in rejectors:
         return False

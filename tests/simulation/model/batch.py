@@ -117,6 +117,8 @@ class BatchJob:
         names = tuple(dict.fromkeys(nodes))
         planned = nodes[index] if index < len(nodes) and podset.indexed else ""
         made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
+        if any(one.min_domains > 1 and one.honors_affinity for one in made.constraints.spread):
+            return replace(made, gates=(GANG_GATE,))  # an affinity would leave too few domains
         if not self.pins and len(names) <= MOST_TERMS and "" not in names:
             return _led(made, names)
         if planned:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 
 from policies.model import Node, Pod, Requests, Selection
 from policies.placement.matching import admits
+from tests.simulation.model.plugins import PORTS, PreFilter
 
-FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "InterPodAffinity"
+FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "VolumeBinding"
 """Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows."""
 
 
 Bars = Callable[[Pod, str], bool]
-"""Whether kube-scheduler refuses the pod a node, for reasons that nobody else can see: volumes, affinity of pods."""
+"""Whether kube-scheduler refuses the pod a node, for reasons that nobody else can see, as with volumes."""
 
 
 def no_bars(_pod: Pod, _node: str) -> bool:
@@ -34,21 +35,29 @@ class Cache:
         self._nominated: dict[str, dict[str, Pod]] = {}
         self._nominations: dict[str, str] = {}
         self._bars = bars
+        self._related = False
+        """Whether any pod so far demands something of others."""
+        self._counted: tuple[Pod, PreFilter] | None = None
+        """What was counted for the pod that was looked at last, as long as nothing changes."""
         self._admitted: dict[Selection, dict[str, bool]] = {}
 
     def set_node(self, node: Node) -> None:
         self.nodes[node.name] = node
         self._room[node.name] = dict(node.allocatable)
+        self._counted = None
         self._forget_admissions(node.name)
 
     def drop_node(self, name: str) -> None:
         self.nodes.pop(name, None)
+        self._counted = None
         self._forget_admissions(name)
 
     def put(self, pod: Pod, node: str) -> None:
         """The pod is on that node, whatever was thought before."""
         self.take(pod.uid)
         self._where[pod.uid] = node
+        self._counted = None
+        self._related |= bool(pod.constraints)
         self.pods.setdefault(node, {})[pod.uid] = pod
         self._count(node, pod.requests, 1)
 
@@ -58,6 +67,7 @@ class Cache:
         node = self._where.pop(uid, None)
         if node is None:
             return False
+        self._counted = None
         pod = self.pods[node].pop(uid)
         self._count(node, pod.requests, -1)
         return True
@@ -73,16 +83,32 @@ class Cache:
         if before is not None:
             del self._nominated[before][pod.uid]
         if node is not None:
+            self._related |= bool(pod.constraints)
             self._nominations[pod.uid] = node
             self._nominated.setdefault(node, {})[pod.uid] = pod
 
-    def refusal(self, pod: Pod, node: str) -> str | None:
-        """Which of the plug-ins refuses the node; None when the pod can go there."""
+    def refusal(self, pod: Pod, node: str, without: Iterable[Pod] = ()) -> str | None:
+        """Which of the plug-ins refuses the node, if those are gone; None when the pod can go there."""
         if not self._admits(node, pod.selection):
             return SHAPE
-        if not self.has_room(pod, node):
+        gone = list(without)
+        related = self._relation(pod, node, gone) if self._related or pod.constraints else None
+        if related == PORTS:
+            return PORTS
+        if not self.has_room(pod, node, gone):
             return FIT
-        return FACTS if self._bars(pod, node) else None
+        return FACTS if self._bars(pod, node) else related
+
+    def _relation(self, pod: Pod, node: str, gone: list[Pod]) -> str | None:
+        nominated = [other for other in self._nominated.get(node, {}).values() if self._gives_way(pod, other)]
+        if gone:
+            left = {
+                name: {uid: one for uid, one in there.items() if one not in gone} for name, there in self.pods.items()
+            }
+            return PreFilter(pod, self.nodes, left).refusal(node, nominated)
+        if self._counted is None or self._counted[0] is not pod:
+            self._counted = pod, PreFilter(pod, self.nodes, self.pods)
+        return self._counted[1].refusal(node, nominated)
 
     def has_room(self, pod: Pod, node: str, without: Iterable[Pod] = ()) -> bool:
         room, used = self._room[node], self._used.get(node, {})

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from extender.simulation.clock import Clock, Timer
-from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Requests, Selection, Topology
+from policies.model import (
+    UNCONSTRAINED,
+    Constraints,
+    Dialect,
+    GroupKey,
+    GroupRef,
+    Labels,
+    Pod,
+    PodGroup,
+    Requests,
+    Selection,
+    Topology,
+)
 from tests.simulation.model.apiserver import OK, ApiServer, Change, Kind
 
 
@@ -18,6 +30,8 @@ class Role:
     requests: Requests
     selection: Selection = field(default_factory=Selection)
     series: str = ""
+    labels: Labels = ()
+    constraints: Constraints = UNCONSTRAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,8 @@ class Jobs:
             index=(left if role.series else number) if spec.indexed and spec.replaces else None,
             series=role.series,
             selection=role.selection,
+            labels=role.labels,
+            constraints=role.constraints,
             topology=spec.topology,
             group=ref,
         )

@@ -240,7 +240,7 @@ class KubeScheduler:
         pod = queued.pod
         if pod.uid in self._cache.assumed:
             self._cache.take(pod.uid)
-            self._backlog.tell(PodWent())
+            self._backlog.tell(PodWent(pod))
         seen = self.picture.pod(pod.uid)
         if seen is None:
             return

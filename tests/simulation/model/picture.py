@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from policies.model import Node, Pod
 from tests.simulation.model.apiserver import ApiServer, Change, Kind
-from tests.simulation.model.backlog import Backlog, NodeCame, Place, PodCame, PodWent
+from tests.simulation.model.backlog import Backlog, NodeCame, NodeWent, Place, PodCame, PodWent
 from tests.simulation.model.cache import Cache
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
@@ -58,6 +58,8 @@ class Picture:
 
     def _node_gone(self, last: Change) -> None:
         self._cache.drop_node(_node(last).name)
+        self._backlog.tell(NodeWent(_node(last)))
+        self._changed()
 
     def _pod_seen(self, change: Change, before: Change | None) -> None:
         pod = _pod(change)
@@ -67,14 +69,14 @@ class Picture:
             self._backlog.remove(pod.uid)
             self._cache.nominate(pod, None)
             self._cache.put(pod, pod.node)
-            self._backlog.tell(PodCame())
+            self._backlog.tell(PodCame(pod, new=before is None or not _pod(before).node))
         elif pod.scheduler == self._name and pod.uid not in self._cache.assumed:
             self._waiting_pod_seen(pod, _pod(before) if before else None)
         self._changed()
 
     def _waiting_pod_seen(self, pod: Pod, old: Pod | None) -> None:
         if old is not None and old.nominated_node and old.nominated_node != pod.nominated_node:
-            self._backlog.tell(PodWent(pod.priority))
+            self._backlog.tell(PodWent(old, pod.priority))
         self._backlog.add(pod)
         # A gated pod's nomination counts from its next change on, and a flying pod's after its cycle.
         listed_gated = old is None and pod.gates
@@ -84,7 +86,7 @@ class Picture:
     def _pod_gone(self, last: Change) -> None:
         pod = _pod(last)
         if pod.nominated_node and not pod.node:
-            self._backlog.tell(PodWent(pod.priority))
+            self._backlog.tell(PodWent(pod, pod.priority))
         self._forget(pod)
         self._changed()
 
@@ -92,7 +94,7 @@ class Picture:
         self._backlog.remove(pod.uid)
         self._cache.nominate(pod, None)
         if self._cache.take(pod.uid):
-            self._backlog.tell(PodWent())
+            self._backlog.tell(PodWent(pod))
 
 
 def _pod(change: Change) -> Pod:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from policies.model import Pod
-from tests.simulation.model.cache import FIT, Cache
+from tests.simulation.model.cache import FACTS, FIT, Cache
+from tests.simulation.model.plugins import PLUGINS
 
 Victims = dict[str, tuple[Pod, ...]]
 """Node -> the pods to be evicted there."""
@@ -15,7 +16,7 @@ def candidates(pod: Pod, cache: Cache, plugins: Mapping[str, str]) -> Victims:
     """The nodes where the pod would have room without pods of lower priority. ``plugins``: who refused each node."""
     found: Victims = {}
     for node, plugin in plugins.items():
-        if plugin == FIT and (victims := _victims(pod, node, cache)):
+        if plugin in (FIT, *PLUGINS) and (victims := _victims(pod, node, cache)):
             found[node] = victims
     return found
 
@@ -27,15 +28,19 @@ def cheapest(victims: Mapping[str, tuple[Pod, ...]]) -> str:
 
 def _victims(pod: Pod, node: str, cache: Cache) -> tuple[Pod, ...]:
     lower = [other for other in cache.pods.get(node, {}).values() if other.priority < pod.priority]
-    if not lower or not cache.has_room(pod, node, without=lower):
+    if not lower or not _takes(cache, pod, node, lower):
         return ()
     lower.sort(key=lambda other: (-other.priority, other.uid))
     victims = list(lower)
     for other in lower:
         spared = _without(victims, other)
-        if cache.has_room(pod, node, without=spared):
+        if _takes(cache, pod, node, spared):
             victims = spared
     return tuple(victims)
+
+
+def _takes(cache: Cache, pod: Pod, node: str, gone: list[Pod]) -> bool:
+    return cache.refusal(pod, node, without=gone) in (None, FACTS)
 
 
 def _without(pods: Iterable[Pod], one: Pod) -> list[Pod]:

@@ -1,0 +1,126 @@
+"""Who is where, as far as the extender can know, and whether those who are planned together can come in together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extender.core.effects import Effect, PostBinding, StartJob, Turned
+from extender.core.turns import Cause
+from policies.model import GroupKey, Node, Pod
+from tests.simulation import relations
+from tests.simulation.claims import Claims
+from tests.simulation.relations import Seats
+from tests.simulation.shown import Shown
+from tests.simulation.sight import on_nodes
+
+
+class Company:
+    """One life of the extender."""
+
+    def __init__(self, shown: Shown, claims: Claims) -> None:
+        self._shown = shown
+        self._claims = claims
+        self._planned: dict[GroupKey, tuple[Seats, dict[str, Node]] | None] = {}
+        """What a gang was planned beside; None where nobody can tell."""
+        self._others: dict[GroupKey, dict[str, Pod]] = {}
+        """Who else had a node, or was promised one, when a gang was planned."""
+
+    def bound(self) -> list[tuple[Pod, str]]:
+        """Those that are on nodes, or are being bound."""
+        pods, posting = self._shown.pods, self._claims.posting
+        beside = [(pods[uid], one.node) for uid, one in posting.items() if uid in pods and not pods[uid].node]
+        return on_nodes(pods.values()) + beside
+
+    def promised(self, but: GroupKey | None = None) -> list[tuple[Pod, str]]:
+        """Those that will be: what the pods of ``but`` were promised is left out."""
+        claims, pods = self._claims, self._shown.pods
+        books = claims.doubts.waived | claims.promised | claims.doubts.minded
+        found = [(pods[uid], one.node) for uid, one in books.items() if uid in pods and uid not in claims.posting]
+        for key, admission in claims.admissions.of.items():
+            templates = {one.name: one.template for one in admission.podsets.podsets}
+            for series, node, _ in claims.admissions.unfilled(key, claims.on_their_way):
+                found.append((templates[series], node))
+        return [(pod, node) for pod, node in found if but is None or pod.group_key != but]
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether some members of a gang are promised a node, and others are yet to be told: nobody knows where."""
+        promised = self._claims.promised
+        for key in dict.fromkeys(one.gang for one in promised.values() if one.gang is not None):
+            sight = self._shown.sight(key)
+            waiting = () if sight is None else sight.waiting
+            ordered = any(pod.constraints.spread or pod.constraints.affinity for pod in waiting)
+            if ordered and any(pod.uid not in promised for pod in waiting):
+                return True
+        return False
+
+    def planned(self, key: GroupKey) -> str | None:
+        """What is wrong with the nodes that the gang has been promised by the last event."""
+        new = [uid for uid in self._claims.fresh if self._claims.promised[uid].gang == key]
+        seats = [(self._shown.pods[uid], self._claims.promised[uid].node) for uid in new if uid in self._shown.pods]
+        mine = [one for one in self.promised() if one[0].group_key == key]
+        others, nodes = self.promised(but=key), dict(self._shown.nodes)
+        sure = not self._counts_others(pod for pod, _ in seats)
+        self._others[key] = self._beside(key)
+        first = sure and len(mine) == len(seats)
+        self._planned[key] = ([*self.bound(), *others], nodes) if first else None
+        earlier = [one for one in mine if one[0].uid not in new]
+        if not sure or relations.in_some_order(seats, nodes, [*self.bound(), *others, *earlier]):
+            return None
+        return f"{key} is planned where kube-scheduler lets in no order of {_told(seats)}"
+
+    def given_up(self, turned: Turned) -> str | None:
+        """Where nothing goes wrong: why is a plan taken back, if nobody who matters to the gang came or went?"""
+        then = self._others.pop(turned.key, None)
+        if then is None or turned.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE):
+            return None
+        now, members = self._beside(turned.key), self._shown.members.get(turned.key, {}).values()
+        changed = [pod for uid, pod in (then | now).items() if (uid in then) is not (uid in now)]
+        if any(relations.matters(other, pod) for other in changed for pod in members):
+            return None
+        return f"the plan of {turned.key} is given up, and nothing has changed: {turned.detail}"
+
+    def _beside(self, key: GroupKey) -> dict[str, Pod]:
+        there = (*self.bound(), *self.promised(but=key))
+        return {pod.uid or pod.name: pod for pod, _ in there if pod.group_key != key}
+
+    def started(self, effect: Effect) -> str | None:
+        """What is wrong with the nodes that a job is to be started with."""
+        if not isinstance(effect, StartJob):
+            return None
+        seats = [
+            (podset.template, node)
+            for podset in effect.job.podsets.podsets
+            for node in effect.plan.get(podset.name, ())
+            if node
+        ]
+        there = [*self.bound(), *self.promised()]
+        unsure = self._counts_others(pod for pod, _ in seats)
+        if unsure or relations.in_some_order(seats, self._shown.nodes, there):
+            return None
+        return f"{effect.job.key} is to be started where kube-scheduler lets in no order of {_told(seats)}"
+
+    def released(self, effect: PostBinding, asking: Seats) -> str | None:
+        """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for."""
+        key, nodes = effect.group, self._shown.nodes
+        there = [one for one in self.bound() if one[0].uid not in {pod.uid for pod, _ in asking}]
+        for pod, node in asking:
+            fellows = [one for one in asking if one[0].uid != pod.uid]
+            way = relations.in_each_others_way(pod, node, nodes, [*there, *fellows]) if node in nodes else ()
+            if way:
+                return f"{pod.uid} is to be bound to {node}, in the way of {', '.join(way)}"
+        begun = self._planned.get(key) if key is not None else None
+        if begun is None or relations.in_some_order(asking, begun[1], begun[0]):
+            return None
+        return f"{key} is to be bound where kube-scheduler lets in no order of {_told(asking)}"
+
+    def _counts_others(self, pods: Iterable[Pod]) -> bool:
+        """Whether a spread of these counts members of other gangs that may have been promised what nobody knows."""
+        unbound = [pod for pod in self._shown.pods.values() if pod.group_key is not None and not pod.node]
+        return any(
+            relations.counts_for(pod, (one for one in unbound if one.group_key != pod.group_key)) for pod in pods
+        )
+
+
+def _told(seats: Seats) -> str:
+    return ", ".join(f"{pod.uid or pod.name} on {node}" for pod, node in seats)

@@ -1,0 +1,70 @@
+"""Bugs in what is made of host ports, affinity, anti-affinity and spread: of members, and of pods that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core import planner
+from extender.core.events import Event, JobSeen, PodSeen
+from extender.core.news import News
+from policies.model import Pod, PodSet
+from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Tenants
+from tests.simulation.plants.mutants import Core, hears
+
+
+def _without(event: Event, what: str) -> Event:
+    """The event as if nobody demanded that."""
+
+    def plain(pod: Pod) -> Pod:
+        less: dict[str, Any] = {what: ()}
+        return replace(pod, constraints=replace(pod.constraints, **less))
+
+    def plain_set(podset: PodSet) -> PodSet:
+        return replace(podset, template=plain(podset.template))
+
+    match event:
+        case PodSeen(pod):
+            return PodSeen(plain(pod))
+        case JobSeen(job):
+            podsets = replace(job.podsets, podsets=tuple(map(plain_set, job.podsets.podsets)))
+            return JobSeen(replace(job, podsets=podsets))
+        case _:
+            return event
+
+
+@hears
+def host_ports_ignored(event: Event, core: Core) -> Iterable[Event]:
+    yield _without(event, "ports")
+
+
+@hears
+def affinity_ignored(event: Event, core: Core) -> Iterable[Event]:
+    yield _without(event, "affinity")
+
+
+@hears
+def anti_affinity_of_pods_that_are_there_ignored(event: Event, core: Core) -> Iterable[Event]:
+    """They mind whom they do not want beside them; whoever comes does not."""
+    yield _without(event, "anti_affinity") if isinstance(event, PodSeen) and event.pod.node else event
+
+
+def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Tenants, "counted", lambda self, spread, namespace: [])
+
+
+def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Members that are in each other's way until others have come are told together."""
+
+    def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
+        return [len(seated)]
+
+    patch.setattr(planner, "rounds", together)
+
+
+def related_pods_that_come_are_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(News, "see", lambda self, pod, old: None)

@@ -1,0 +1,148 @@
+"""Which seeds have pods that demand something of others, and what: by dice of their own, so that nothing shifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.simulation.chance import Chance
+from policies.model import CLIQUE, UNCONSTRAINED, Constraints, HostPort, Labels, Node, Requirement, Spread, Term
+from tests.builders import GPU, node, requests
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.relation_faults import RELATION_FAULTS
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+PORT = HostPort(29500)
+MEMBERS, DATA = (Requirement("tier", "In", ("train",)),), (Requirement("app", "In", ("data",)),)
+"""Selectors of the members of all gangs, and of the pods that some gangs want to be near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What runs in a seed, and where. Instants are in seconds from the beginning of the run."""
+
+    nodes: tuple[Node, ...]
+    jobs: tuple[tuple[float, JobSpec], ...]
+    batch: tuple[tuple[float, BatchJob], ...]
+
+
+def has_relations(seed: int) -> bool:
+    """Two seeds in eleven, but not those with hundreds of nodes."""
+    return seed % 11 in (0, 9) and seed % 40 != 39
+
+
+def relate(what: Submitted, chance: Chance) -> Submitted:
+    """The same jobs, of which most demand something, and more single pods, on a few nodes more, all in zones."""
+    dice = chance.stream("relations")
+    more = [node(f"r{number:02}", 8, clique=f"r{number // 2}") for number in range(dice.choice((0, 2, 4)))]
+    nodes = tuple(_in_zone(one, number, dice) for number, one in enumerate((*what.nodes, *more)))
+    jobs = [(at, _related(job, dice)) for at, job in what.jobs]
+    batch = [(at, _related_batch(job, dice)) for at, job in what.batch]
+    there = [
+        (dice.choice((0.0, 60 * dice.random(), 60 * dice.random())), _single(f"there{number}", dice))
+        for number in range(dice.choice((1, 2, 3)))
+    ]
+    late = _late_data(chance.stream("gangs that wait for a data pod"))
+    return Submitted(nodes, (*jobs, *there, *late), tuple(batch))
+
+
+def strikes(chance: Chance, *, calm: bool) -> list[tuple[str, float]]:
+    """What goes wrong with pods that others have to do with, and when."""
+    dice = chance.stream("when for relations")
+    count = 0 if calm else dice.choice((0, 1, 3))
+    return [(dice.choice(list(RELATION_FAULTS)), 90 * dice.random()) for _ in range(count)]
+
+
+def _in_zone(one: Node, number: int, dice: Random) -> Node:
+    """Some nodes are in none."""
+    if dice.random() < 0.1:
+        return one
+    return replace(one, labels={**one.labels, ZONE: f"z{number % 2}"})
+
+
+def _related(job: JobSpec, dice: Random) -> JobSpec:
+    if not job.min_member:
+        return replace(job, roles=tuple(_as_single(role, dice) for role in job.roles))
+    labels, asked, small = _labels(job.name), _demand(job.name, dice), dice.random() < 0.7
+    first, *others = job.roles
+    roles = [replace(_shrunk(first, dice) if small else first, labels=labels, constraints=asked)]
+    roles += [replace(role, labels=labels, constraints=dice.choice((asked, UNCONSTRAINED))) for role in others]
+    return replace(job, roles=tuple(roles))
+
+
+def _shrunk(role: Role, dice: Random) -> Role:
+    """Members that do not fill a node: then it is not room alone that decides."""
+    gpus = dict(role.requests).get(GPU, 0)
+    return replace(role, requests=requests(min(gpus, dice.choice((1, 2, 4)))))
+
+
+def _related_batch(job: BatchJob, dice: Random) -> BatchJob:
+    labels, asked = _labels(job.key.name), _demand(job.key.name, dice)
+    podsets = [
+        replace(
+            one, template=replace(one.template, labels=labels, constraints=dice.choice((asked, asked, UNCONSTRAINED)))
+        )
+        for one in job.podsets
+    ]
+    return replace(job, podsets=tuple(podsets))
+
+
+def _single(name: str, dice: Random) -> JobSpec:
+    role = _as_single(Role(1, requests(0)), dice)
+    run_s = dice.choice((float("inf"), 5 + 40 * dice.random()))
+    return JobSpec(name, (role,), run_s=run_s, replaces=False)
+
+
+def _late_data(dice: Random) -> list[tuple[float, JobSpec]]:
+    """In some seeds a gang waits for a pod that comes some time later, when little else happens."""
+    if dice.random() < 0.7:
+        return []
+    asked = Constraints(affinity=(_term(dice.choice((HOST, ZONE)), DATA),))
+    role = Role(2, requests(0), labels=_labels("waits"), constraints=asked)
+    gang = JobSpec("waits", (role,), min_member=2, run_s=float("inf"))
+    data = JobSpec("data", (Role(1, requests(0), labels=(("app", "data"),)),), run_s=float("inf"), replaces=False)
+    return [(0.0, gang), (5 + 20 * dice.random(), data)]
+
+
+def _labels(name: str) -> Labels:
+    return ("app", name), ("tier", "train")
+
+
+def _as_single(role: Role, dice: Random) -> Role:
+    """What gangs may want to be near, or keep away from, or may not go beside."""
+    demand = dice.choice(
+        (
+            UNCONSTRAINED,
+            UNCONSTRAINED,
+            Constraints(ports=(PORT,)),
+            Constraints(anti_affinity=(_term(dice.choice((HOST, CLIQUE)), MEMBERS),)),
+            Constraints(anti_affinity=(_term(HOST, DATA),)),
+        )
+    )
+    labels: Labels = dice.choice(((), (("app", "data"),), (("app", "data"),), (("tier", "train"),)))
+    return replace(role, labels=labels, constraints=demand)
+
+
+def _demand(name: str, dice: Random) -> Constraints:
+    """What the members of one gang ask for: of each other, of the members of all gangs, or of single pods."""
+    own = (Requirement("app", "In", (name,)),)
+    those = dice.choice((own, own, MEMBERS, (Requirement("tier", "Exists", ()),)))
+    ports = Constraints(ports=(dice.choice((PORT, PORT, HostPort(29500, address="10.0.0.1"))),))
+    apart = Constraints(anti_affinity=(_term(dice.choice((HOST, HOST, CLIQUE, ZONE)), those),))
+    near = Constraints(affinity=(_term(dice.choice((ZONE, CLIQUE, HOST)), own),))
+    near_data = Constraints(affinity=(_term(dice.choice((ZONE, HOST, CLIQUE)), DATA),))
+    level = Spread(
+        dice.choice((HOST, HOST, CLIQUE, ZONE)),
+        dice.choice((1, 1, 2)),
+        those,
+        dice.choice((1, 1, 1, 2, 3)),
+        honors_taints=dice.random() < 0.3,
+    )
+    evenly = Constraints(spread=(level,))
+    both = dice.choice((replace(evenly, ports=ports.ports), replace(evenly, affinity=near_data.affinity)))
+    return dice.choice((UNCONSTRAINED, UNCONSTRAINED, ports, apart, near, near_data, near_data, evenly, evenly, both))
+
+
+def _term(key: str, selector: tuple[Requirement, ...]) -> Term:
+    return Term(key, selector, ("default",))

@@ -1,0 +1,145 @@
+"""What pods demand of each other, as the referee reads it: host ports, affinity, anti-affinity and hard spread.
+
+It looks at every pod and node each time, and knows nothing of how the core or the model of kube-scheduler count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from policies.model import HostPort, Node, Pod, Requirement, Spread, Term
+
+Nodes = Mapping[str, Node]
+Seats = Sequence[tuple[Pod, str]]
+"""Pods, and the nodes that they are on or are to be on."""
+
+_MOST_ORDERS = 3000
+"""So many steps are looked at for an order; where none is found by then, nobody is blamed."""
+
+
+def related(pods: Iterable[Pod], there: Seats) -> bool:
+    """Whether other pods matter to any of these."""
+    return any(pod.constraints for pod in pods) or any(other.constraints.anti_affinity for other, _ in there)
+
+
+def lets_in(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
+    """Whether kube-scheduler takes the node for the pod beside those who are there, room and taints aside."""
+    return (
+        not in_each_others_way(pod, name, nodes, there)
+        and _is_near(pod, name, nodes, there)
+        and all(_stays_level(one, pod, name, nodes, there) for one in pod.constraints.spread)
+    )
+
+
+def in_each_others_way(pod: Pod, name: str, nodes: Nodes, there: Seats) -> list[str]:
+    """Those whom the pod must not meet on that node: they have its port, or one of both keeps the other away."""
+    return [
+        other.uid
+        for other, where in there
+        if where in nodes
+        and (
+            (where == name and _one_port(pod, other))
+            or any(_same(key, name, where, nodes) for key in (*_keeps_away(pod, other), *_keeps_away(other, pod)))
+        )
+    ]
+
+
+def in_some_order(seats: Seats, nodes: Nodes, there: Seats) -> bool:
+    """Whether each of these is let in where it is to go, one after the other, in some order."""
+    kinds: dict[object, list[tuple[Pod, str]]] = {}
+    for pod, name in seats:
+        kinds.setdefault((pod.namespace, pod.labels, pod.constraints, pod.selection, name), []).append((pod, name))
+    groups, dead, steps = list(kinds.values()), set[tuple[int, ...]](), 0
+    stack = [tuple(0 for _ in groups)]
+    while stack:
+        done, steps = stack.pop(), steps + 1
+        if sum(done) == len(seats) or steps > _MOST_ORDERS:
+            return True
+        if done in dead:
+            continue
+        dead.add(done)
+        now = [*there, *(seat for group, count in zip(groups, done, strict=True) for seat in group[:count])]
+        for at, group in enumerate(groups):
+            if done[at] < len(group) and lets_in(*group[done[at]], nodes, now):
+                stack.append((*done[:at], done[at] + 1, *done[at + 1 :]))
+    return False
+
+
+def matters(other: Pod, pod: Pod) -> bool:
+    """Whether it can be in the way of the pod, or be what the pod asks for."""
+    terms = pod.constraints.affinity
+    apart = _one_port(pod, other) or _keeps_away(pod, other) or _keeps_away(other, pod)
+    return bool(apart) or any(_means(term, other) for term in terms) or counts_for(pod, (other,))
+
+
+def counts_for(pod: Pod, others: Iterable[Pod]) -> bool:
+    """Whether any of these counts for a spread of the pod."""
+    return any(selects(one.selector or (), other) for one in pod.constraints.spread for other in others)
+
+
+def selects(selector: tuple[Requirement, ...], pod: Pod) -> bool:
+    labels = dict(pod.labels)
+    there = {"In": lambda one: labels.get(one.key) in one.values, "Exists": lambda one: one.key in labels}
+    return all(there[one.operator](one) for one in selector)
+
+
+def _one_port(pod: Pod, other: Pod) -> bool:
+    return any(_clash(mine, its) for mine in pod.constraints.ports for its in other.constraints.ports)
+
+
+def _clash(one: HostPort, two: HostPort) -> bool:
+    addresses = {one.address, two.address}
+    return (one.port, one.protocol) == (two.port, two.protocol) and (len(addresses) == 1 or "0.0.0.0" in addresses)  # noqa: S104
+
+
+def _keeps_away(pod: Pod, other: Pod) -> list[str]:
+    """The labels of whose domains the pod wants to be in without the other."""
+    return [term.key for term in pod.constraints.anti_affinity if _means(term, other)]
+
+
+def _is_near(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
+    terms = pod.constraints.affinity
+    if not terms:
+        return True
+    if any(term.key not in nodes[name].labels for term in terms):
+        return False
+    friends = [where for other, where in there if where in nodes and all(_means(term, other) for term in terms)]
+    friends = [where for where in friends if any(term.key in nodes[where].labels for term in terms)]
+    if not friends:
+        return all(_means(term, pod) for term in terms)  # it is the first of them
+    return all(any(_same(term.key, name, where, nodes) for where in friends) for term in terms)
+
+
+def _stays_level(one: Spread, pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
+    if one.key not in nodes[name].labels:
+        return False
+    level = {where: node.labels[one.key] for where, node in nodes.items() if _is_levelled(one, pod, node)}
+    heads = Counter(dict.fromkeys(level.values(), 0))
+    for other, where in there:
+        alike = other.namespace == pod.namespace and selects(one.selector or (), other)
+        if where in level and alike and not other.deleting:
+            heads[level[where]] += 1
+    lowest = min(heads.values(), default=0) if len(heads) >= one.min_domains else 0
+    return heads[nodes[name].labels[one.key]] + selects(one.selector or (), pod) <= lowest + one.max_skew
+
+
+def _is_levelled(one: Spread, pod: Pod, node: Node) -> bool:
+    """Whether the node's domain is one of those that are kept level."""
+    if any(each.key not in node.labels for each in pod.constraints.spread):
+        return False
+    pins = pod.selection.affinity
+    if one.honors_affinity and pins is not None and not any(node.name in pin.values for term in pins for pin in term):
+        return False
+    if not one.honors_taints:
+        return True
+    known = {(one.key, one.value, one.effect) for one in pod.selection.tolerations}
+    return node.ready and not node.unschedulable and all(tuple(taint) in known for taint in node.taints)
+
+
+def _means(term: Term, pod: Pod) -> bool:
+    return pod.namespace in term.namespaces and selects(term.selector or (), pod)
+
+
+def _same(key: str, name: str, where: str, nodes: Nodes) -> bool:
+    return key in nodes[name].labels and nodes[name].labels[key] == nodes[where].labels.get(key)

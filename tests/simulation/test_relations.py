@@ -1,0 +1,176 @@
+"""What pods demand of each other: two readings of it that share nothing, and what the referee makes of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from extender.core.effects import Nominate, PostBinding, Turned
+from extender.core.events import Tick
+from extender.core.turns import Cause, Turn
+from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Term
+from tests.builders import cluster, gang, key, node, requests, single
+from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.plugins import PreFilter
+from tests.simulation.plan import draw
+from tests.simulation.relation_plan import DATA, HOST, MEMBERS, PORT, has_relations
+from tests.simulation.relations import in_some_order, lets_in
+from tests.simulation.seating import seats
+from tests.simulation.sight import left_over
+from tests.simulation.test_models import bound, let, world
+from tests.simulation.test_referee import Life
+
+OWN = (Requirement("app", "In", ("train",)),)
+EVENLY = Constraints(spread=(Spread(HOST, 1, OWN),))
+APART = Constraints(anti_affinity=(Term(HOST, OWN, ("default",)),))
+NEAR_DATA = Constraints(affinity=(Term(CLIQUE, DATA, ("default",)),))
+
+
+def members(size: int, constraints: Constraints) -> list[Pod]:
+    return gang("train", size, gpus=1, labels=(("app", "train"), ("tier", "train")), constraints=constraints)
+
+
+def _case(dice: Random) -> tuple[Pod, dict[str, Node], list[tuple[Pod, str]]]:
+    """A pod of some seed, and pods of it that are somewhere."""
+    plan = draw(dice.choice([seed for seed in range(1, 3000) if has_relations(seed)]))
+    nodes = {one.name: replace(one, unschedulable=dice.random() < 0.1) for one in plan.nodes}
+    templates = [
+        single(f"{job.name}-{number}", labels=role.labels, constraints=role.constraints, selection=role.selection)
+        for _, job in plan.jobs
+        for role in job.roles
+        for number in range(3)
+    ]
+    there = [
+        (replace(pod, deleting=dice.random() < 0.1), dice.choice(list(nodes)))
+        for pod in templates
+        if dice.random() < 0.5
+    ]
+    return replace(dice.choice(templates), uid="asks", name="asks"), nodes, there
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_model_of_kube_scheduler_and_the_referee_read_the_same_of_every_node(seed: int) -> None:
+    pod, nodes, there = _case(Random(seed))
+    pods: dict[str, dict[str, Pod]] = {}
+    for other, where in there:
+        pods.setdefault(where, {})[other.uid] = other
+    model = PreFilter(pod, nodes, pods)
+    for name in nodes:
+        assert (model.refusal(name) is None) is lets_in(pod, name, nodes, there), name
+
+
+def test_a_node_has_to_do_beside_those_nominated_for_it_and_without_them() -> None:
+    nodes = {one.name: one for one in cluster("a: 2x8")}
+    first, second = members(2, EVENLY)
+    assert PreFilter(second, nodes, {}).refusal("a-0") is None
+    assert PreFilter(second, nodes, {}).refusal("a-0", [first]) == "PodTopologySpread"
+    data = single("data", labels=(("app", "data"),))
+    near = PreFilter(replace(first, constraints=NEAR_DATA), nodes, {})
+    assert near.refusal("a-0", [data]) == "InterPodAffinity", "it may never come"
+
+
+@pytest.mark.parametrize(
+    ("asks", "there"),
+    [
+        (Constraints(ports=(PORT,)), Constraints(ports=(PORT,))),
+        (Constraints(), Constraints(anti_affinity=(Term(HOST, MEMBERS, ("default",)),))),
+    ],
+)
+def test_a_pod_that_plugins_have_refused_is_woken_by_the_end_of_the_one_in_its_way(
+    asks: Constraints, there: Constraints
+) -> None:
+    it = world("a: 1x8", muster=False)
+    blocker = single("blocker", node="a-0", constraints=there)
+    it.api.create_pod(blocker)
+    it.jobs.submit(JobSpec("train", (Role(1, requests(1), labels=(("tier", "train"),), constraints=asks),)))
+    let(it, 30)
+    (pod,) = (one for one in it.api.pods.values() if one.uid != blocker.uid)
+    assert not pod.node
+    it.api.remove_pod(blocker.uid)
+    let(it, 30)
+    assert it.api.pods[pod.uid].node == "a-0"
+
+
+def test_gangs_with_relations_start_in_the_model_and_stay_apart() -> None:
+    it = world("a: 4x8")
+    for name, asked in (("ports", Constraints(ports=(HostPort(80),))), ("evenly", EVENLY)):
+        labels = (("app", "train" if name == "evenly" else name),)
+        role = Role(4, requests(1), labels=labels, constraints=asked)
+        it.jobs.submit(JobSpec(name, (role,), min_member=4, run_s=float("inf")))
+    let(it, 20)
+    assert bound(it) == {"ports": 4, "evenly": 4}
+    for name in ("ports", "evenly"):
+        assert len({pod.node for pod in it.api.pods.values() if pod.group and pod.group.name == name}) == 4
+
+
+def test_an_order_is_found_where_there_is_one() -> None:
+    nodes = {one.name: one for one in cluster("a: 2x8")}
+    even, other = members(3, EVENLY)[:2], members(3, Constraints())[2]
+    assert in_some_order([(other, "a-0"), (even[0], "a-1"), (even[1], "a-0")], nodes, [])
+    assert in_some_order([(other, "a-0"), (even[0], "a-0"), (even[1], "a-1")], nodes, []), "the spread ones come first"
+    assert not in_some_order([(even[0], "a-0"), (even[1], "a-0")], nodes, [])
+
+
+def test_the_referee_seats_members_where_they_are_let_in_one_by_one() -> None:
+    nodes = {one.name: one for one in cluster("a: 2x8", "b: 2x8")}
+    data = single("data", gpus=0, labels=(("app", "data"),), node="b-1")
+    room = left_over(nodes, [data])
+    for asked, most in ((Constraints(ports=(PORT,)), 4), (APART, 4), (EVENLY, 8), (NEAR_DATA, 8)):
+        assert seats(nodes, room, members(8, asked), (), there=[(data, "b-1")]) == most
+    shy = replace(data, constraints=APART)
+    assert seats(nodes, room, members(8, APART), (), there=[(shy, "b-1")]) == 3
+
+
+@pytest.mark.parametrize(("nodes", "wrong"), [(("a-0", "a-1"), False), (("a-0", "a-0"), True)])
+@pytest.mark.parametrize("asked", [EVENLY, APART, Constraints(ports=(PORT,))])
+def test_a_plan_that_kube_scheduler_lets_in_in_no_order_is_wrong(
+    asked: Constraints, nodes: tuple[str, str], *, wrong: bool
+) -> None:
+    pods = members(2, asked)
+    life = Life(*cluster("a: 2x8"), pods)
+    effects = [Nominate(pod.uid, "default", pod.name, at) for pod, at in zip(pods, nodes, strict=True)]
+    said = life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    assert any("lets in no order" in one for one in said) is wrong
+
+
+def test_a_gang_is_not_released_where_a_pod_has_taken_its_port_meanwhile() -> None:
+    pods = members(2, Constraints(ports=(PORT,)))
+    life = Life(*cluster("a: 2x8"), pods)
+    effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
+    life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    binding = PostBinding(pods[0].uid, "default", pods[0].name, "a-0", (1,), 200.0, {}, key("train"))
+    asking = [(pod, f"a-{number}") for number, pod in enumerate(pods)]
+    assert life.company.released(binding, asking) is None
+    life.see(single("intruder", gpus=0, node="a-1", constraints=Constraints(ports=(PORT,))))
+    assert "in the way of uid-intruder" in (life.company.released(binding, asking) or "")
+
+
+@pytest.mark.parametrize(("labels", "wrong"), [((), True), ((("app", "train"),), False)])
+def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matters(
+    labels: tuple[tuple[str, str], ...], *, wrong: bool
+) -> None:
+    pods = members(2, APART)
+    life = Life(*cluster("a: 2x8"), node("b"), pods)
+    effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
+    life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    life.see(single("other", gpus=0, node="b", labels=labels))
+    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    assert bool(life.company.given_up(end)) is wrong
+
+
+def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() -> None:
+    pods = members(2, EVENLY)
+    life = Life(*cluster("a: 2x8"), pods)
+    life.tell(Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"))
+    assert life.company.in_rounds
+    life.tell(Tick(), Nominate(pods[1].uid, "default", pods[1].name, "a-1"))
+    assert not life.company.in_rounds
+
+
+def test_most_seeds_are_without_relations() -> None:
+    plain = draw(32)
+    assert not has_relations(32)
+    assert not any(role.constraints for _, job in plain.jobs for role in job.roles)
+    assert 150 < sum(map(has_relations, range(1, 1001))) < 200
