@@ -29,6 +29,7 @@ from policies.model import GroupKey, Job, PodSets
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 _UNPLANNED = "it was started without a plan of Muster's"
+_REMOVED = "the plan that it was started with was removed"
 _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
@@ -274,9 +275,11 @@ class Jobs:
         expect(self._state, workload, record.planned)
 
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Nobody has planned it. What runs already is left alone."""
+        """Nobody has planned it, or its plan was removed. What runs already is left alone."""
         expect(self._state, workload, None)
-        if record.seen.running or workload.members.bound:
+        if _misled(workload, record.seen):
+            self._stop(workload, record, _REMOVED, now)
+        elif record.seen.running or workload.members.bound:
             explain(self._state, workload, _NOT_PLANNED, now)
         else:
             self._stop(workload, record, _UNPLANNED, now)
@@ -288,3 +291,10 @@ class Jobs:
         self._state.out.append(SuspendJob(record.seen, why))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
+
+
+def _misled(workload: Workload, job: Job) -> bool:
+    """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
+    if not job.marked or workload.members.bound or workload.releasing or workload.doubtful:
+        return False
+    return any(pod.owner == job.uid for pod in workload.live)

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.core.events import JobSeen, PodSeen
-from policies.model import Job, Pod, PodSet
+from policies.model import Job, Pod, PodSet, PodSets
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -263,3 +263,27 @@ def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_pr
     script.see(single("foreign", gpus=8, node=taken, scheduler="other"))
     script.post_all()
     assert not any(claim.promised for _, claim in script.core.state.claims.on(taken))
+
+
+def test_a_job_whose_plan_was_removed_is_planned_anew_when_none_of_its_pods_runs() -> None:
+    """Its pods are made for the nodes of that plan, and name a gang of the size that the job had then."""
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    later = Script(*cluster("a: 2x8"), *(script.pods[pod.uid] for pod in pods), synced=False, now=script.now)
+    smaller = replace(train.seen.podsets.podsets[0], count=1, minimum=1)
+    shown = replace(train.seen, podsets=PodSets(train.seen.key, (smaller,)), plan=None, running=True)
+    again = Controlled(later, shown)
+    later.feed_synced()
+    again.settle()
+    assert not again.stops, "what runs is left alone"
+    for pod in pods:
+        later.change(later.pods[pod.uid], phase="Failed")
+    assert not again.stops, "nobody waits"
+    [waiting] = again.create()
+    assert again.stops == ["the plan that it was started with was removed"]
+    later.gone(waiting)
+    again.pods.clear()
+    again.show(stopped=True)
+    again.wait(3)
+    assert len(again.starts) == 1

@@ -303,7 +303,9 @@ class Admissions:
         if again:
             return None  # nobody knows what became of the last attempt
         if admission is None:
-            lost = job.plan is None and not job.running
+            pods = [pod for pod in self._pods(key) if pod.live and pod.owner == job.uid]
+            misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
+            lost = job.plan is None and (misled or not job.running)
             return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
         self.of[key] = admission
         late = self._missing(key) > 0 and now >= admission.came_at + self.creation_s

@@ -328,3 +328,16 @@ def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> 
     edited = (replace(sets[0], minimum=2), *sets[1:])
     sight = look(pods, {}, {key("job-train"): PodSets(key("job-train"), edited)})
     assert sight.enough(pods) is (len(pods) > 1), "its pods ask for two, of whichever podset"
+
+
+@pytest.mark.parametrize(("node", "complaint"), [(None, False), ("a-0", True)])
+def test_a_job_whose_plan_was_removed_is_suspended_when_none_of_its_pods_runs(
+    node: str | None, complaint: bool
+) -> None:
+    life = Life(batch(1), "a-0")
+    life.show(plan=None, began=True, ran=True)
+    assert life.job.shown().marked
+    life.admissions = Admissions(life.shown, calm=False, creation_s=30.0)
+    life.tell(JobSeen(life.job.shown()))
+    life.pod(0, node=node)
+    assert bool(life.suspend()) is complaint
