@@ -147,10 +147,11 @@ class Fairness:
             for key, wanted in self._all_wanted(now)
             if (wanted.broken or wanted.priority > priority) and key != planned and self._changed.get(key, 0.0) < now
         ]
+        singles = [pod for pod in self._singles() if pod.priority > priority]
         ahead += [
             (GroupKey(pod.namespace, pod.name), _alone(pod))
-            for pod in self._singles()
-            if pod.priority > priority and self._come[pod.uid] < now and now - self._roomy.get(pod.uid, now) < _SINGLE_S
+            for pod in singles
+            if self._come[pod.uid] < now and now - self._roomy.get(pod.uid, now) < _SINGLE_S
         ]
         room = self._claims.left(self._shown.nodes) if ahead else {}
         there = self._company.bound()
@@ -159,6 +160,9 @@ class Fairness:
                 continue  # it may be others than those in its room that it waits for
             kept = self._claims.kept_for(key)
             taken = [claim for claim in self._claims.new() if claim.gang and self._is_behind(claim.gang, wanted)]
+            others = [pod for pod in singles if pod.priority >= wanted.priority and pod not in wanted.waiting]
+            if any(self._could_start(room, _alone(pod), taken) for pod in others):
+                continue  # room may be kept for those
             if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
