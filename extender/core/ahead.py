@@ -53,13 +53,8 @@ class Ahead:
         if pod is None or state.claims.get(uid) is not None:
             yield _LOOK  # it is bound, or is being bound
             return
-        kept, role = state.singles.kept.get(uid), shape_of(pod)
-        if kept is not None:
-            if state.claims.fits(kept.node, pod.requests) and state.claims.admits(kept.node, pod.selection):
-                yield _LOOK
-                return
-            state.end_kept(uid)
-        if role in self._short:
+        role = shape_of(pod)
+        if uid in state.singles.kept or role in self._short:
             yield _LOOK
             return
         try:

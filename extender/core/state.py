@@ -176,6 +176,7 @@ class State:
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
         self._try_again_on(node)
+        self._crowd_out(node)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
@@ -207,6 +208,7 @@ class State:
         if node:
             self.news.taken = True
             self.claims.assume(workload.members.slots.templates[slot], node, owner)
+            self._crowd_out(node)
         else:
             self.free(owner)
         self.touch(workload)
@@ -240,11 +242,17 @@ class State:
         if (kept := self.singles.gone(uid) if gone else self.singles.end(uid)) is not None:
             self.news.will_free(kept.node, self.claims, kept.requests)
 
+    def _crowd_out(self, node: str) -> None:
+        """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""
+        for uid in self.singles.crowded_out(node, self.claims):
+            self.end_kept(uid)
+
     # The outbox.
 
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str] | None = None) -> None:
         """Ask for a Binding with these annotations."""
         self.binds.write(pod.uid, binding)
+        self._crowd_out(binding.node)
         where = pod.uid, pod.namespace, pod.name, binding.node
         self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks or {}, binding.workload))
 
@@ -299,3 +307,4 @@ class State:
                 self.free(pod.uid)
             self.news.taken |= claim is None
             self.claims.confirm(pod)
+            self._crowd_out(pod.node)

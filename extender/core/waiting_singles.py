@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from extender.core.backoff import pause_s
-from extender.core.claims import Claim, ClaimState
+from extender.core.claims import Claim, Claims, ClaimState
 from extender.core.shape import Role
 from policies.model import GroupKey, Pod
 from policies.placement.request import shape_of
@@ -43,6 +43,8 @@ class WaitingSingles:
     def __init__(self) -> None:
         self.kept: dict[str, Claim] = {}
         self.rests: dict[str, tuple[int, float]] = {}
+        self._on: dict[str, dict[str, Pod]] = {}
+        """Those for whom room is kept, by node."""
         self._by_role: dict[Role, dict[str, Pod]] = {}
         self._roles: dict[str, Role] = {}
 
@@ -78,10 +80,30 @@ class WaitingSingles:
     def keep(self, pod: Pod, node: str, until: float) -> None:
         """It is next: nobody behind it gets this room, until then at most."""
         self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
+        self._on.setdefault(node, {})[pod.uid] = pod
 
     def end(self, uid: str) -> Claim | None:
         """No room is kept for it any more. Returns what was."""
-        return self.kept.pop(uid, None)
+        kept = self.kept.pop(uid, None)
+        if kept is not None:
+            del self._on[kept.node][uid]
+            if not self._on[kept.node]:
+                del self._on[kept.node]
+        return kept
+
+    def crowded_out(self, node: str, claims: Claims) -> list[str]:
+        """Who cannot have what is kept for them on this node any more: others have taken it, or the node has changed.
+        Those before them keep theirs.
+        """
+        if node not in self._on:
+            return []
+        room, out = claims.room(node), []
+        for uid, pod in self._on[node].items():
+            if claims.admits(node, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
+                room |= {name: room[name] - amount for name, amount in pod.requests if amount}
+            else:
+                out.append(uid)
+        return out
 
     def late(self, now: float) -> list[str]:
         """Whose room has been kept for long enough."""

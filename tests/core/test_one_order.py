@@ -151,3 +151,16 @@ def test_the_room_of_a_single_moves_on_when_others_have_taken_it() -> None:
     script.see(*cluster("b: 1x8"), *busy("a-0", 4))
     assert script.planned(small[0]) == "a-0"
     assert script.filter(urgent, ["b-0"]) == ("b-0",)
+
+
+@pytest.mark.parametrize(("singles", "size", "taken", "left"), [(1, 8, 3, 5), (2, 4, 1, 3)])
+def test_a_gang_is_planned_once_others_have_taken_so_much_that_a_single_before_it_has_no_room(
+    singles: int, size: int, taken: int, left: int
+) -> None:
+    urgent = [single(f"urgent-{n}", gpus=size, priority=1000) for n in range(singles)]
+    holder, pods = single("holder", gpus=8, node="a-0"), gang("train", 1, gpus=left)
+    script = Script(*cluster("a: 1x8"), holder, *pods, *urgent)
+    script.gone(holder)
+    assert not script.planned(pods[0])
+    script.see(*busy("a-0", taken))
+    assert script.planned(pods[0]) == "a-0"

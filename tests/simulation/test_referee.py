@@ -250,7 +250,11 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
 
 
 def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_all_of_it() -> None:
-    urgent, small, train = single("urgent", gpus=8, priority=5), single("small", gpus=1, priority=5), gang("train", 1)[0]
+    urgent, small, train = (
+        single("urgent", gpus=8, priority=5),
+        single("small", gpus=1, priority=5),
+        gang("train", 1)[0],
+    )
     planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
     assert not Life(*cluster("a: 1x8"), urgent, small, train).tell(Tick(), *planned)
     (said,) = Life(*cluster("a: 1x8"), urgent, replace(small, priority=1), train).tell(Tick(), *planned)
