@@ -4,6 +4,7 @@ Amounts are integers: cpu in millicores, everything else in its base unit (bytes
 """
 
 from policies.model.constraints import (
+    HOSTNAME,
     UNCONSTRAINED,
     Constraints,
     HostPort,
@@ -22,6 +23,7 @@ from policies.model.workload import Job, PlannedNodes, PodSet, PodSets
 __all__ = [
     "CLIQUE",
     "GANG_GATE",
+    "HOSTNAME",
     "NO_LEVEL",
     "UNCONSTRAINED",
     "Constraints",

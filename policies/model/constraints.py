@@ -54,6 +54,10 @@ class Term(NamedTuple):
         return known and selects(self.selector, labels)
 
 
+HOSTNAME = "kubernetes.io/hostname"
+"""The label whose domains are single nodes."""
+
+
 class Spread(NamedTuple):
     """A topology spread constraint: no domain of the label ``key`` has more than ``max_skew`` selected pods more than
     the domain with the fewest.
@@ -71,9 +75,11 @@ class Spread(NamedTuple):
 
     @property
     def needs_choice(self) -> bool:
-        """Whether it cannot be kept by a pod that a node affinity leaves few nodes: only their domains count then, and
-        with fewer than ``min_domains`` of them the fewest are taken for 0."""
-        return self.min_domains > 1 and self.honors_affinity
+        """Whether it may refuse what it allows once a node affinity leaves the pod few nodes. Only their domains count
+        then, and with fewer than ``min_domains`` of them the fewest are taken for 0. Only pods on these nodes count,
+        too: with domains of several nodes a domain may lose some of its pods, and another none.
+        """
+        return self.honors_affinity and (self.min_domains > 1 or self.key != HOSTNAME)
 
     def counts(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod of the same namespace counts. kube-scheduler counts none for a selector that is empty."""

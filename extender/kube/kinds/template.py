@@ -10,6 +10,7 @@ from typing import Any
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
+from policies.model import HOSTNAME
 
 MOST_TERMS = 8
 """Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
@@ -106,10 +107,10 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> 
 
 
 def _needs_choice(pod: Object) -> bool:
-    """It is spread over domains of which a node affinity would leave too few: kube-scheduler counts those alone."""
+    """It is spread, and kube-scheduler would count only the nodes of a node affinity (``Spread.needs_choice``)."""
     return any(
         one.get("whenUnsatisfiable") == "DoNotSchedule"
-        and (one.get("minDomains") or 1) > 1
+        and ((one.get("minDomains") or 1) > 1 or one.get("topologyKey") != HOSTNAME)
         and one.get("nodeAffinityPolicy") != "Ignore"
         for one in found(pod, "spec.topologySpreadConstraints.*")
         if isinstance(one, dict)

@@ -209,11 +209,13 @@ def test_an_affinity_of_its_own_is_left_alone() -> None:
         ({"minDomains": 2}, False),
         ({"minDomains": 2, "nodeAffinityPolicy": "Ignore"}, True),
         ({"minDomains": 2, "whenUnsatisfiable": "ScheduleAnyway"}, True),
-        ({}, True),
+        ({"topologyKey": "kubernetes.io/hostname"}, True),
+        ({"topologyKey": "kubernetes.io/hostname", "minDomains": 2}, False),
+        ({}, False),
     ],
 )
 @pytest.mark.parametrize("count", [5, 9])
-def test_pods_whose_spread_needs_more_domains_than_named_nodes_leave_are_led_by_nothing(
+def test_pods_whose_spread_needs_more_nodes_than_named_nodes_leave_are_led_by_nothing(
     more: dict[str, Any], count: int, *, led: bool
 ) -> None:
     obj = indexed(parallelism=count, completions=count)
