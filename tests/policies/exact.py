@@ -1,7 +1,9 @@
-"""Whether a gang of several roles can start at all: an exhaustive search for small clusters, and the planner beside it.
+"""Whether a gang can start at all: an exhaustive search for small clusters, and the planner beside it.
 
-``python -m tests.policies.exact [--count N] [--first SEED]`` plays random cases. The search knows nothing of how the
-planner works: it tries every node for every member, and has each one pass kube-scheduler's filters.
+``python -m tests.policies.exact [--count N] [--first SEED] [--only related]`` plays random cases: every second one has
+roles, levels and slices alone, the others (``related``) also host ports, pod (anti-)affinity, spread and limits of pods
+per node. The search knows nothing of how the planner works: it tries every node for every member, in every order, and
+has each one pass kube-scheduler's filters. A plan is led in rounds as kube-scheduler would see them.
 """
 
 from __future__ import annotations
@@ -10,16 +12,37 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import product
+from random import Random
 
 from policies.model import Node, Pod
-from policies.placement.matching import admits
 from policies.placement.place import CUT_SHORT, Placed, Shortfall, place
-from tests.policies.filters import There, lets_in
-from tests.policies.mixed import KEYS, LEVELS, Mixed, mixed
+from policies.placement.seating import rounds
+from tests.policies.filters import There, admits, lets_in, refusals
+from tests.policies.mixed import KEYS, LEVELS, Mixed, mixed, unit_of
 
 Open = list[list[Node]]
 """For each role the nodes that its required level leaves to it."""
+
+
+class Kind(StrEnum):
+    PLANNED = "can start, and planned"
+    MISSED = "can start, and missed"
+    SPENT = "can start, and missed as the budget was spent"
+    FEWER = "elastic, and planned with fewer members than could start"
+    WAITS = "cannot start, and not planned"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``wrong``: which rules a plan breaks, and where kube-scheduler refuses it."""
+
+    case: Mixed
+    found: Placed | Shortfall
+    kind: Kind
+    wrong: tuple[str, ...]
 
 
 def can_start(case: Mixed) -> bool:
@@ -28,7 +51,7 @@ def can_start(case: Mixed) -> bool:
 
 
 def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
-    """What is wrong with a plan, in words. Its members come one after the other, in its order."""
+    """What is wrong with a plan, in words. Its members come one after the other, in its order, and then in rounds."""
     if isinstance(found, Shortfall):
         return
     by_uid, by_name = {pod.uid: pod for pod in case.pods}, {one.name: one for one in case.nodes}
@@ -40,6 +63,13 @@ def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
             yield f"kube-scheduler refuses {uid} on {name}"
         there.append((by_uid[uid], by_name[name]))
     seated = [(by_uid[uid], by_name[name]) for uid, name in found.nodes.items()]
+    sizes = rounds([(pod, where.name) for pod, where in seated], case.snapshot())
+    yield from refusals(Random(case.seed), seated, case.nodes, case.there, sizes)
+    yield from broken(case, seated)
+
+
+def broken(case: Mixed, seated: There) -> Iterator[str]:
+    """Which levels and slices are not kept by members on these nodes."""
     roles = [[(pod, where) for pod, where in seated if pod.series == role[0].series] for role in case.roles]
     yield from _broken_levels(roles)
     for role in roles:
@@ -59,14 +89,13 @@ def _broken_levels(roles: Sequence[There]) -> Iterator[str]:
 
 
 def _cut_slices(role: There) -> Iterator[str]:
-    slices: dict[int, set[str | None]] = {}
+    slices: dict[tuple[int, int], set[str | None]] = {}
     for pod, where in role:
-        if pod.topology.slice_size:
-            home = where.labels.get(KEYS[slice_level(pod)])
-            slices.setdefault((pod.index or 0) // pod.topology.slice_size, set()).add(home)
-    for number, homes in slices.items():
+        for size, level in layers(pod):
+            slices.setdefault((size, (pod.index or 0) // size), set()).add(where.labels.get(KEYS[level]))
+    for (size, number), homes in slices.items():
         if len(homes) != 1 or None in homes:
-            yield f"slice {number} is cut: {homes}"
+            yield f"slice {number} of {size} is cut: {homes}"
 
 
 def required(pod: Pod) -> int | None:
@@ -79,11 +108,18 @@ def slice_level(pod: Pod) -> int:
     return LEVELS.index(pod.topology.slice_level or LEVELS[0])
 
 
+def layers(pod: Pod) -> list[tuple[int, int]]:
+    """Sizes of its slices and their levels, the nearest first."""
+    said = pod.topology
+    around = [(size, LEVELS.index(level)) for size, level in said.around]
+    return [(said.slice_size, slice_level(pod)), *around] if said.slice_size else []
+
+
 def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
     """Each part of the gang that is enough, the whole first: so many whole slices of each role."""
     cuts = []
     for role in case.roles:
-        size = role[0].topology.slice_size or 1
+        size = unit_of(role[0])
         slices = [role[at : at + size] for at in range(0, len(role), size)]
         choices = [slices[:count] for count in range(len(slices), -1, -1)]
         if len(slices[-1]) < size:
@@ -95,7 +131,7 @@ def _parts(case: Mixed) -> Iterator[list[list[Pod]]]:
 
 def _can_all(case: Mixed, part: list[list[Pod]]) -> bool:
     roles = [role for role in part if role]
-    search = _let_in if case.related else _packed
+    search = _let_in if case.related or any(role[0].topology.around for role in roles) else _packed
     return any(search(case, roles, opened) for opened in _homes(case, roles))
 
 
@@ -131,7 +167,7 @@ def _packed(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
         for one in opened[number]:
             home = one.labels.get(KEYS[slice_level(pod)])
             cut = pod.topology.slice_size and (home is None or (not begins and home != slice_home))
-            if cut or not admits(one, pod.selection) or any(free[one.name][name] < much for name, much in pod.requests):
+            if cut or not admits(one, pod) or any(free[one.name][name] < much for name, much in pod.requests):
                 continue
             _charge(free[one.name], pod, 1)
             fits = go_on(at + 1, home)
@@ -182,49 +218,57 @@ def _let_in(case: Mixed, roles: list[list[Pod]], opened: Open) -> bool:
 
 
 def _in_slices(number: int, role: list[Pod], seats: Counter[tuple[int, str]], nodes: list[Node]) -> bool:
-    size = role[0].topology.slice_size
-    if not size:
-        return True
-    counts: Counter[str | None] = Counter()
-    for one in nodes:
-        counts[one.labels.get(KEYS[slice_level(role[0])])] += seats[number, one.name]
-    over = len(role) % size
-    rests = sorted(count % size for count in counts.values() if count % size)
-    return not counts[None] and rests == ([over] if over else [])
+    """What is placed in a domain is whole slices of it, but for one in all of them."""
+    for size, level in layers(role[0]):
+        counts: Counter[str | None] = Counter()
+        for one in nodes:
+            counts[one.labels.get(KEYS[level])] += seats[number, one.name]
+        over = len(role) % size
+        rests = sorted(count % size for count in counts.values() if count % size)
+        if counts[None] or rests != ([over] if over else []):
+            return False
+    return True
 
 
-def run(first: int, count: int) -> Iterator[tuple[Mixed, Placed | Shortfall, bool, list[str]]]:
-    """Every case with its plan, whether it can start, and what is wrong. Only what was refused is searched for."""
-    for seed in range(first, first + count):
-        case = mixed(seed)
-        found = place(case.pods, case.needed, case.snapshot())
-        wrong = list(complaints(case, found))
-        possible = isinstance(found, Placed) or can_start(case)
-        if isinstance(found, Shortfall) and possible and CUT_SHORT not in found.explanation:
-            wrong.append(f"it can start, and is refused: {found.explanation}")
-        yield case, found, possible, wrong
+def judged(case: Mixed) -> Outcome:
+    """The plan, and what the search says of it: only what is refused, or planned in part, is searched for."""
+    found = place(case.pods, case.needed, case.snapshot())
+    wrong = tuple(complaints(case, found))
+    if isinstance(found, Shortfall):
+        cut = CUT_SHORT in found.explanation
+        kind = Kind.WAITS if not can_start(case) else Kind.SPENT if cut else Kind.MISSED
+    else:
+        more = len(found.nodes) + 1
+        fewer = more <= len(case.pods) and can_start(replace(case, needed=more))
+        kind = Kind.FEWER if fewer else Kind.PLANNED
+    return Outcome(case, found, kind, wrong)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", choices=("related", "plain"))
     asked = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for case, found, possible, wrong in run(asked.first, asked.count):
-        kind = f"{'related' if case.related else 'plain'}, {len(case.roles)} roles"
-        outcomes[f"{kind}: fit"] += possible
-        outcomes[f"{kind}: do not fit"] += not possible
-        missed = possible and isinstance(found, Shortfall)
-        outcomes[f"{kind}: missed"] += missed
-        if isinstance(found, Shortfall):
-            outcomes[f"{kind}: budget spent"] += CUT_SHORT in found.explanation
-        for text in wrong:
-            outcomes["wrong"] += 1
-            print(f"case {case.seed}: {case.told()}: {text}")  # noqa: T201
-    for what, number in sorted(outcomes.items()):
+    kinds: Counter[str] = Counter()
+    wrong = 0
+    for seed in seeds(asked.first, asked.count, asked.only):
+        one = judged(mixed(seed))
+        kinds[f"{'related' if seed % 2 else 'plain'}: {one.kind}"] += 1
+        wrong += bool(one.wrong)
+        for text in (*one.wrong, *[one.kind] * (one.kind in (Kind.MISSED, Kind.FEWER))):
+            print(f"case {seed}: {one.case.told()}: {text}")  # noqa: T201
+    for what, number in sorted(kinds.items()):
         print(f"{number} {what}")  # noqa: T201
-    return 1 if outcomes["wrong"] else 0
+    print(f"{wrong} planned against a rule or kube-scheduler")  # noqa: T201
+    return 1 if wrong or any(what.endswith(Kind.MISSED) for what in kinds) else 0
+
+
+def seeds(first: int, count: int, only: str | None) -> Iterator[int]:
+    """So many seeds of the kind."""
+    step = 1 if only is None else 2
+    begin = first + (first % 2 != (only == "related") if only else 0)
+    return iter(range(begin, begin + step * count, step))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ It shares nothing with the planner but the nouns: no arrays, no indexes, no coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
 
 from policies.model import Node, Pod, Requirement, Selector, Spread, Term
-from policies.placement.matching import admits
 
 There = list[tuple[Pod, Node]]
 """The pods that are on nodes."""
@@ -23,12 +23,17 @@ def lets_in(pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
                 free[name] = free.get(name, 0) - amount
     return (
         all(free.get(name, 0) >= amount for name, amount in pod.requests)
-        and admits(node, pod.selection)
+        and admits(node, pod)
         and _has_free_ports(pod, node, there)
         and _stays_apart(pod, node, there)
         and _is_near(pod, node, there)
         and all(_keeps_even(one, pod, node, nodes, there) for one in pod.constraints.spread)
     )
+
+
+def admits(node: Node, pod: Pod) -> bool:
+    """Whether the node is one that the pod asks for, and has no taint that keeps it away."""
+    return _is_asked_for(node, pod) and _tolerates_all(node, pod)
 
 
 def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
@@ -53,6 +58,29 @@ def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
         return False
 
     return go_on(tuple(pods), there)
+
+
+def refusals(
+    chance: Random, seats: Sequence[tuple[Pod, Node]], nodes: Sequence[Node], there: There, sizes: Iterable[int]
+) -> Iterator[str]:
+    """Which members of a plan kube-scheduler refuses that is told of them in rounds of these sizes.
+
+    In each round they come in any order, and all of them are nominated: it lets a pod in that is feasible with those
+    nominated for the node taken for there, and without them.
+    """
+    rest, now, sizes = list(seats), list(there), list(sizes)
+    if sum(sizes) != len(rest):
+        yield f"{len(rest)} members come in rounds of {sizes}"
+    for size in sizes:
+        this, rest = rest[:size], rest[size:]
+        chance.shuffle(this)
+        while this:
+            (pod, where), *this = this
+            nominated = [(other, place) for other, place in this if place.name == where.name]
+            for beside in (now, [*now, *nominated]):
+                if not lets_in(pod, where, nodes, beside):
+                    yield f"kube-scheduler refuses {pod.uid} on {where.name} in rounds of {sizes}"
+            now.append((pod, where))
 
 
 def _alike(pod: Pod, other: Pod) -> bool:
@@ -102,7 +130,7 @@ def _keeps_even(one: Spread, pod: Pod, node: Node, nodes: Sequence[Node], there:
             continue
         if one.honors_affinity and not _is_asked_for(where, pod):
             continue
-        if one.honors_taints and where.taints and not admits(where, pod.selection) and _is_asked_for(where, pod):
+        if one.honors_taints and not _tolerates_all(where, pod):
             continue
         counts.setdefault(where.labels[one.key], 0)
         for other, place in there:
@@ -114,18 +142,39 @@ def _keeps_even(one: Spread, pod: Pod, node: Node, nodes: Sequence[Node], there:
 
 
 def _is_asked_for(node: Node, pod: Pod) -> bool:
-    assert pod.selection.affinity is None
-    return all(node.labels.get(key) == value for key, value in pod.selection.node_selector)
+    if any(node.labels.get(key) != value for key, value in pod.selection.node_selector):
+        return False
+    terms = pod.selection.affinity
+    return terms is None or any(term and all(_holds(one, node.labels) for one in term) for term in terms)
+
+
+def _tolerates_all(node: Node, pod: Pod) -> bool:
+    for taint in node.taints:
+        for one in pod.selection.tolerations:
+            means_it = one.key in ("", taint.key) and one.effect in ("", taint.effect)
+            if means_it and (one.operator == "Exists" or one.value == taint.value):
+                break
+        else:
+            return False
+    return True
 
 
 def _means(term: Term, pod: Pod) -> bool:
-    return pod.namespace in term.namespaces and _selected(term.selector, pod)
+    """A namespace has its name for a label, and no other here."""
+    name = {"kubernetes.io/metadata.name": pod.namespace}
+    elsewhere = term.elsewhere is not None and all(_holds(one, name) for one in term.elsewhere)
+    return (pod.namespace in term.namespaces or elsewhere) and _selected(term.selector, pod)
 
 
 def _selected(selector: Selector, pod: Pod) -> bool:
     return selector is not None and all(_holds(one, dict(pod.labels)) for one in selector)
 
 
-def _holds(one: Requirement, labels: dict[str, str]) -> bool:
-    assert one.operator in ("In", "NotIn")
-    return (labels.get(one.key) in one.values) == (one.operator == "In")
+def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
+    match one.operator:
+        case "In" | "NotIn":
+            return (labels.get(one.key) in one.values) == (one.operator == "In")
+        case "Exists" | "DoesNotExist":
+            return (one.key in labels) == (one.operator == "Exists")
+        case other:
+            raise AssertionError(other)

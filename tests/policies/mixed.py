@@ -19,6 +19,7 @@ from policies.model import (
     Spread,
     Taint,
     Term,
+    Toleration,
     Topology,
 )
 from policies.model.levels import levels_from
@@ -29,6 +30,8 @@ from tests.policies.filters import There, lets_in
 LEVELS = ("rack", "block")
 KEYS = tuple(f"example.com/{name}" for name in LEVELS)
 HOST = "kubernetes.io/hostname"
+ELSEWHERE = "other"
+"""A namespace beside that of the gang."""
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
 DATA: Selector = (Requirement("app", "In", ("data",)),)
 
@@ -73,26 +76,72 @@ class Mixed:
 def mixed(seed: int) -> Mixed:
     """Every second one demands something of other pods, and is smaller: there are many more ways to place it."""
     chance, related = Random(seed), seed % 2 == 1
+    # By dice of their own, so that all else stays what it is.
+    more = Random(f"more {seed}")
     nodes = _nodes(chance, related=related)
+    if related:
+        nodes = [_tight(more, one) for one in nodes]
     there: There = []
     for number in range(chance.randint(0, 3)):
         asked = _asked(chance) if related else UNCONSTRAINED
         pod, where = _shape(chance, f"there-{number}", asked), chance.choice(nodes)
+        if related:
+            pod = replace(_picky(more, pod), namespace=ELSEWHERE if more.random() < 0.2 else pod.namespace)
         if lets_in(pod, where, nodes, there):
             there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
     shapes = []
     for number in range(chance.choice([1, 2, 2, 3])):
         asked = _asked(chance) if related else UNCONSTRAINED
-        shapes.append(replace(_shape(chance, f"role{number}", asked), topology=_topology(chance)))
+        shape = replace(_shape(chance, f"role{number}", asked), topology=_topology(chance))
+        shapes.append(_layered(more, _picky(more, shape)) if related else shape)
     if related and chance.random() < 0.4:
         # Slices that have to come one member of each at a time are not met by chance.
-        units = [shape.topology.slice_size or 1 for shape in shapes]
-        sizes = [max(unit, chance.randint(1, 5 // len(shapes)) // unit * unit) for unit in units]
+        units = [unit_of(shape) for shape in shapes]
+        sizes = [max(unit, chance.randint(1, 7 // len(shapes)) // unit * unit) for unit in units]
     else:
-        sizes = _sizes(chance, shapes, nodes, there, 5 if related else 12)
+        sizes = _sizes(chance, shapes, nodes, there, 7 if related else 12)
     roles = [_members(shape, size) for shape, size in zip(shapes, sizes, strict=True) if size]
     size = sum(sizes)
     return Mixed(seed, nodes, there, roles, size if chance.random() < 0.8 else chance.randint(1, size))
+
+
+def unit_of(pod: Pod) -> int:
+    """How many members its largest slices have."""
+    said = pod.topology
+    return said.around[-1][0] if said.around else said.slice_size or 1
+
+
+def _tight(more: Random, one: Node) -> Node:
+    """Some nodes take few pods, whatever those ask for."""
+    if more.random() > 0.2:
+        return one
+    return replace(one, allocatable=tuple(sorted({**dict(one.allocatable), "pods": more.randint(1, 3)}.items())))
+
+
+def _picky(more: Random, pod: Pod) -> Pod:
+    """Some tolerate the taint, some have node affinity, and some mean pods of other namespaces."""
+    selection, asked = pod.selection, pod.constraints
+    if more.random() < 0.2:
+        selection = replace(selection, tolerations=(Toleration("dedicated", "Exists", "", ""),))
+    if more.random() < 0.1:
+        wanted = Requirement(KEYS[0], more.choice(["In", "NotIn"]), tuple(more.sample(["r0", "r1", "r2"], 2)))
+        selection = replace(selection, affinity=((wanted,),))
+    if more.random() < 0.2:
+        names, elsewhere = more.choice([((ELSEWHERE,), None), (("default", ELSEWHERE), None), ((), ())])
+        near, apart = (
+            tuple(term._replace(namespaces=names, elsewhere=elsewhere) for term in terms)
+            for terms in (asked.affinity, asked.anti_affinity)
+        )
+        asked = replace(asked, affinity=near, anti_affinity=apart)
+    return replace(pod, selection=selection, constraints=asked)
+
+
+def _layered(more: Random, pod: Pod) -> Pod:
+    """Some slices of two in a rack make slices of four in a block."""
+    said = pod.topology
+    if said.slice_size != 2 or said.slice_level == "block" or more.random() < 0.7:
+        return pod
+    return replace(pod, topology=said._replace(slice_level="rack", around=((4, "block"),)))
 
 
 def _members(shape: Pod, size: int) -> list[Pod]:
@@ -113,24 +162,28 @@ def _sizes(chance: Random, shapes: list[Pod], nodes: list[Node], there: There, m
         inside |= {KEYS[LEVELS.index(said.slice_level or LEVELS[0])]} if said.slice_size else set()
         near = home if said.required in LEVELS else chance.choice(nodes).labels
         seated = list(now)
-        for _ in range(said.slice_size or 1):
+        unit = unit_of(shape)
+        for _ in range(unit):
             open_to = [one for one in nodes if all(one.labels.get(key, "") == near.get(key) for key in inside)]
             open_to = [one for one in open_to if lets_in(shape, one, nodes, seated)]
             if not open_to:
                 break
             seated.append((replace(shape, uid=f"{number}-{len(seated)}"), chance.choice(open_to)))
         else:
-            if sum(sizes) + (said.slice_size or 1) <= most:
+            if sum(sizes) + unit <= most:
                 now = seated
-                sizes[number] += said.slice_size or 1
-    sizes = [size or int(chance.random() < 0.3) for size in sizes]
+                sizes[number] += unit
+    # A larger slice that lacks members would have to lack whole smaller ones.
+    steps = [unit_of(shape) if shape.topology.around else 1 for shape in shapes]
+    sizes = [size or step * (chance.random() < 0.3) for size, step in zip(sizes, steps, strict=True)]
     if chance.random() < 0.25 or not any(sizes):
-        sizes[chance.randrange(len(shapes))] += 1
+        number = chance.randrange(len(shapes))
+        sizes[number] += steps[number]
     return sizes
 
 
 def _nodes(chance: Random, *, related: bool) -> list[Node]:
-    count = chance.randint(1, 4) if related else chance.randint(2, 7)
+    count = chance.randint(1, 6) if related else chance.randint(2, 7)
     per_rack, per_block = chance.choice([1, 2, 4]), chance.choice([1, 2])
     unlabelled = chance.choice([0.0, 0.0, 0.1])
     nodes = []

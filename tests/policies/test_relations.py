@@ -34,7 +34,7 @@ from policies.placement.seating import rounds
 from policies.placement.snapshot import Domain, Snapshot
 from policies.steps import Steps, finish
 from tests.builders import cluster, gang, node, single, snapshot
-from tests.policies.filters import There, can_start, lets_in
+from tests.policies.filters import There, can_start, lets_in, refusals
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
@@ -275,7 +275,7 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
     for pod, where in seats:
         assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
         there.append((pod, where))
-    _play(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view))
+    assert not list(refusals(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view)))
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -301,21 +301,6 @@ def test_levels_and_slices_hold_beside_what_pods_demand(seed: int) -> None:
         for uid, name in found.nodes.items():
             assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
             there.append((by_uid[uid], by_name[name]))
-
-
-def _play(chance: Random, seats: There, nodes: list[Node], there: There, sizes: list[int]) -> None:
-    """In each round in any order, with all of the round nominated: kube-scheduler lets each in with those nominated for
-    its node taken for there, and without them."""
-    assert sum(sizes) == len(seats)
-    for size in sizes:
-        rest, seats = seats[:size], seats[size:]
-        chance.shuffle(rest)
-        while rest:
-            (pod, where), *rest = rest
-            nominated = [(other, place) for other, place in rest if place.name == where.name]
-            assert lets_in(pod, where, nodes, there), f"{pod} on {where.name}, in rounds of {sizes}"
-            assert lets_in(pod, where, nodes, [*there, *nominated]), f"{pod} on {where.name}, in rounds of {sizes}"
-            there = [*there, (pod, where)]
 
 
 def _nodes(chance: Random) -> list[Node]:
