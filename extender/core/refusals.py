@@ -38,9 +38,12 @@ def refused_by_plugins(member: Member, old: Pod) -> bool:
 
 
 def refused_unawares(member: Member, old: Pod) -> bool:
-    """A change of the pod shows that plugins alone had refused it before kube-scheduler knew of its nomination."""
+    """A change of the pod shows that plugins alone had refused it before kube-scheduler knew of its nomination.
+
+    Not where that is to be cleared and written again: the clearing wakes it.
+    """
     pod = member.pod
-    told = member.placed and member.hold is None and bool(member.nominated) and not pod.gates
+    told = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
     new = bool(pod.constraints) and pod.refusal != old.refusal and bool(words_of(pod))
     return told and new and old.nominated_node != member.node
 

@@ -211,6 +211,27 @@ def test_whoever_plugins_had_refused_before_they_knew_of_the_nomination_is_woken
     assert not any(map(script.planned, pods)), "these words are about the node"
 
 
+def test_whoever_is_about_to_be_woken_is_not_woken_twice_for_words_that_come_to_light_meanwhile() -> None:
+    """Each waking clears its nomination once: a second one would be taken for kube-scheduler's."""
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    late = next(pod for pod in pods if pod not in first)
+    script.change(late, refusal="0/4 nodes: no room")
+    late = script.pods.pop(late.uid)  # its nomination is written later
+    script.bind_all(first)
+    node, words = script.planned(late), "0/4 nodes: didn't match pod topology spread"
+    script.feed(PodSeen(replace(late, refusal=words)))
+    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
+    assert [(one.node, one.parked) for one in asked] == [(node, True)]
+    script.feed(Nominated(late.uid, node))
+    for seen in (node, None, node):  # the watch is behind the answer
+        script.feed(PodSeen(replace(late, refusal=words, nominated_node=seen)))
+    assert script.planned(late) == node
+    script.feed(PodSeen(replace(late, refusal=words)))
+    assert not any(map(script.planned, pods)), "kube-scheduler has cleared it"
+
+
 def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_before() -> None:
     """Nobody can be preempted for the member: the words are the same, and the nomination goes."""
     pods = members(8)
