@@ -94,7 +94,7 @@ class Company:
             for node in effect.plan.get(podset.name, ())
             if node
         ]
-        there = [*self.bound(), *self.promised()]
+        there = [*self.bound(), *self.promised(but=effect.job.key)]  # an earlier start of it may be in doubt
         unsure = self._counts_others(pod for pod, _ in seats)
         if unsure or relations.in_some_order(seats, self._shown.nodes, there):
             return None

@@ -20,10 +20,11 @@ from extender.core.events import (
     PodSeen,
     Synced,
 )
-from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Topology
+from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, PodSets, Term, Topology
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.company import Company
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.world import World
@@ -88,6 +89,18 @@ class Life:
 
     def gpus(self, node: str) -> int:
         return self.claims.left([node])[node][GPU]
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("job-train", False), ("job-other", True)])
+def test_a_start_in_doubt_is_in_the_way_of_other_jobs_and_not_of_the_next_start(name: str, *, wrong: bool) -> None:
+    asked = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
+    job = batch(1)
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    life = Life(replace(job, podsets=(podset,)), "a-0")
+    life.end(Outcome.UNKNOWN)
+    other = replace(life.job, key=key(name)).shown()
+    said = Company(life.shown, life.claims).started(StartJob(other, {"": ("a-0",)}, 1))
+    assert ("lets in no order" in (said or "")) is wrong
 
 
 def test_a_slot_wants_no_other_pod_when_its_pod_has_succeeded_and_its_object_is_gone() -> None:
