@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.engine import Engine
-from policies.model import Dialect, GroupRef, Pod, PodSet, Topology
+from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, Spread, Topology
 from tests.builders import cluster, key, requests
 from tests.simulation.model.apiserver import CONFLICT, NOT_FOUND, OK, REFUSED
 from tests.simulation.model.batch import BatchJob, Write, resume, suspend
@@ -85,6 +87,19 @@ def test_its_pods_are_led_by_affinity_or_pinned_by_index() -> None:
     }
     assert terms["uid-job-train-0"] == terms["uid-job-train-1"] == [("a-0",), ("a-1",)]
     assert (terms["uid-pinned-0"], terms["uid-pinned-1"]) == ([("a-0",)], [("a-1",)])
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "zone"])
+def test_pods_that_are_spread_over_domains_of_several_nodes_are_led_by_no_affinity(key: str) -> None:
+    of, asked = world("a: 2x8", muster=False), Constraints(spread=(Spread(key, 1, ()),))
+    job = made(2)
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    job = replace(job, podsets=(podset,))
+    of.api.set_job(job)
+    start(of, job, "a-0", "a-1")
+    let(of, 2)
+    led = [not pod.gates and pod.selection.affinity is not None for pod in of.api.pods.values()]
+    assert led == [key != "zone"] * 2
 
 
 def test_suspended_it_deletes_its_pods_and_may_be_written_again_when_they_are_told_to_go() -> None:

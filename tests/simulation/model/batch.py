@@ -8,6 +8,7 @@ from typing import assert_never
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from policies.model import (
     GANG_GATE,
+    HOSTNAME,
     Controller,
     Dialect,
     GroupKey,
@@ -19,6 +20,7 @@ from policies.model import (
     PodSets,
     Requirement,
     SlotKey,
+    Spread,
 )
 
 MOST_TERMS = 8
@@ -117,13 +119,18 @@ class BatchJob:
         names = tuple(dict.fromkeys(nodes))
         planned = nodes[index] if index < len(nodes) and podset.indexed else ""
         made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
-        if any(one.min_domains > 1 and one.honors_affinity for one in made.constraints.spread):
-            return replace(made, gates=(GANG_GATE,))  # an affinity would leave too few domains
+        if any(_needs_all_nodes(one) for one in made.constraints.spread):
+            return replace(made, gates=(GANG_GATE,))  # with an affinity only its nodes would count
         if not self.pins and len(names) <= MOST_TERMS and "" not in names:
             return _led(made, names)
         if planned:
             return _led(made, (planned,))
         return replace(made, gates=(GANG_GATE,))
+
+
+def _needs_all_nodes(spread: Spread) -> bool:
+    """A node affinity can change what it allows: it may have too few domains then, or domains that lose some pods."""
+    return spread.honors_affinity and (spread.min_domains > 1 or spread.key != HOSTNAME)
 
 
 def written(job: BatchJob, write: Write) -> BatchJob | str:
