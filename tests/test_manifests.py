@@ -192,6 +192,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
     assert rights == {
         *("get pods", "list pods", "watch pods", "patch pods"),
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
+        *("list persistentvolumes", "watch persistentvolumes"),
         *("list podgroups", "watch podgroups", "patch podgroups/status"),
         *("patch pods/status", "create pods/binding", "create pods/eviction"),
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),

@@ -32,6 +32,7 @@ LISTS = {
     "/api/v1/nodes": [{"metadata": {"name": "n0", "uid": "n0"}, "status": READY}],
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": [],
     "/api/v1/persistentvolumeclaims": [],
+    "/api/v1/persistentvolumes": [],
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from extender.cli.simulate import main
-from extender.kube.objects import GroupObject, NodeObject, PodObject
+from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject, VolumeObject
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
 
@@ -157,6 +157,34 @@ def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path)
     file = anonymise(file)
     _, (verdict,) = simulate(tmp_path, file)
     assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
+
+
+def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack") for number in range(3)]
+    mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": "scratch"}}]
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu-2"]}]}
+    local = {"path": "/hush", "fsType": "hush"}
+    claim = {"metadata": {"name": "scratch", "namespace": "team-vision", "uid": "c"}, "spec": {"volumeName": "pv-1"}}
+    spec = {
+        "claimRef": {"namespace": "team-vision", "name": "scratch"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "local": local,
+    }
+    volume = {"metadata": {"name": "pv-1", "uid": "v"}, "spec": spec, "status": {"phase": "Bound"}}
+    file = reduced(
+        nodes=msgspec.convert(nodes, list[NodeObject]),
+        pods=msgspec.convert([pod("train", 0, 1, gpus=1, volumes=mounts)], list[PodObject]),
+        groups=[],
+        claims=msgspec.convert([claim], list[ClaimObject]),
+        volumes=msgspec.convert([volume], list[VolumeObject]),
+    )
+    _, (named,) = simulate(tmp_path, file)
+    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-2"}
+    file = anonymise(file)
+    for word in ("gpu-", "scratch", "pv-1", "vision", "hush"):
+        assert word not in encode(file).decode(), word
+    _, (nameless,) = simulate(tmp_path, file)
+    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-3"]]
 
 
 def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:

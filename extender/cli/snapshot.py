@@ -57,7 +57,7 @@ def read(path: Path) -> ClusterFacts:
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
     return [
-        decide(name, one.engine(), facts.nodes, facts.pods, facts.groups, facts.claims)
+        decide(name, one.engine(), facts.nodes, facts.pods, facts.groups, [*facts.volumes, *facts.claims])
         for name, one in settings.items()
     ]
 

@@ -8,6 +8,8 @@ from extender.core.binding import Bindings
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
 from extender.core.events import (
+    ClaimGone,
+    ClaimSeen,
     GroupGone,
     GroupSeen,
     JobGone,
@@ -18,6 +20,8 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     Ungated,
+    VolumeGone,
+    VolumeSeen,
 )
 from extender.core.hints import Hints
 from extender.core.jobs import Jobs
@@ -103,6 +107,24 @@ class Apply:
         state.drop_pod(uid)
         if unseen is not None:
             state.binds.await_pod(unseen[0], now)
+
+    def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
+        """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
+        state = self._state
+        if (claim := state.volumes.note(event)) is None:
+            return
+        for uid in list(state.volumes.users.get(claim, ())):
+            done = state.bound_by_us.get(uid)
+            self.pod_seen(PodSeen(state.pods[uid]), now)
+            state.remember_bound(uid, done)  # the watch has not confirmed it
+            found = state.member(uid)
+            if found is not None and found[0].key in state.waiting.keys:
+                state.nudge(found[0])
+        namespace, name = claim
+        for key in state.waiting.keys:
+            podsets = state.workloads[key].podsets if key.namespace == namespace else None
+            if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
+                state.touch(state.workloads[key])
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
         state, node = self._state, event.node

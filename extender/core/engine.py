@@ -40,6 +40,8 @@ from extender.core.events import (
     Synced,
     Tick,
     Ungated,
+    VolumeGone,
+    VolumeSeen,
 )
 from extender.core.hints import Hints
 from extender.core.invariants import told
@@ -99,8 +101,10 @@ class Engine:
             GroupGone: apply.group_gone,
             JobSeen: apply.job_seen,
             JobGone: apply.job_gone,
-            ClaimSeen: lambda event, _: state.set_volume(event.namespace, event.name, event.bound),
-            ClaimGone: lambda event, _: state.set_volume(event.namespace, event.name, None),
+            ClaimSeen: apply.volume_noted,
+            ClaimGone: apply.volume_noted,
+            VolumeSeen: apply.volume_noted,
+            VolumeGone: apply.volume_noted,
             FilterCalled: calls.filter,
             PreemptCalled: lambda event, _: calls.preempt(event),
             BindArrived: calls.bind,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import GroupKey, Job, Node, Pod, PodGroup
+from policies.model import GroupKey, Job, Node, Pod, PodGroup, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,25 @@ class ClaimSeen:
 class ClaimGone:
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSeen:
+    """A PersistentVolume that only some nodes reach was added or changed. It is bound to that claim."""
+
+    name: str
+    namespace: str
+    claim: str
+    nodes: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeGone:
+    """It exists no more, is not bound any more, or every node reaches it."""
+
+    name: str
+    namespace: str
+    claim: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +206,8 @@ Event = (
     | JobGone
     | ClaimSeen
     | ClaimGone
+    | VolumeSeen
+    | VolumeGone
     | Synced
     | Tick
     | FilterCalled

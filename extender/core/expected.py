@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from extender.core.job import JobRecord
 from extender.core.state import State
+from extender.core.volumes import anywhere
 from extender.core.workload import Workload
 from policies.model import Pod, PodSets
 
@@ -16,14 +17,16 @@ T = TypeVar("T")
 
 
 def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
-    """What is planned for other podsets is taken back."""
+    """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
+    if podsets is not None:
+        podsets = state.volumes.confined_all(podsets)
     if workload.podsets == podsets:
         return
     slots = workload.members.slots
     before = slots.templates
     workload.expect(podsets)
     for slot in list(slots.planned):
-        if slots.templates.get(slot) != before[slot]:
+        if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
             state.assume_slot(workload, slot, "")
     for pod in _at_home_first(workload):
         state.put_pod(pod)

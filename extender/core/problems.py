@@ -22,7 +22,7 @@ def problem(workload: Workload, state: State) -> Reason | None:
         or _contradiction(workload, state.schedulers)
         or _no_quorum_stated(workload)
         or _too_many(workload, state)
-        or _unsupported(workload, state.unbound_volume)
+        or _unsupported(workload, state.volumes.unbound)
         or _gated(workload)
         or too_few(workload)
     )
@@ -133,9 +133,10 @@ def _too_many(workload: Workload, state: State) -> Reason | None:
 
 
 def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
-    """Members of each shape are placed by themselves. A pin to one node counts as none: there is nothing to choose."""
+    """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
+    nothing: there is no choice."""
     found = {
-        (requests, Selection() if pinned_to(selection) else selection, *others)
+        (requests, Selection() if selection.volumes or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
     if len(found) <= state.limits.shapes:

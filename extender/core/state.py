@@ -15,6 +15,7 @@ from extender.core.member import Member, MemberState
 from extender.core.news import News
 from extender.core.said import reads_groups
 from extender.core.timers import Timers
+from extender.core.volumes import Volumes
 from extender.core.waiting import Waiting
 from extender.core.waiting_singles import WaitingSingles
 from extender.core.workload import Workload
@@ -30,8 +31,7 @@ class State:
     pods: dict[str, Pod] = field(default_factory=dict)
     workloads: dict[GroupKey, Workload] = field(default_factory=dict)
     groups: dict[GroupKey, PodGroup] = field(default_factory=dict)
-    volumes: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Volume claims, and whether each has a volume."""
+    volumes: Volumes = field(default_factory=Volumes)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
@@ -113,6 +113,8 @@ class State:
         elif done := self.bound_by_us.get(pod.uid):
             # A watch event from before our own Binding must not unbind it.
             pod = replace(pod, node=done.node, stamp=done.stamp)
+        if pod.claims:
+            pod = self.volumes.mount(pod)
         if (key := pod.group_key) is not None:
             workload = self.workloads.get(key) or self.add(key)
             if pod.index is None:
@@ -140,13 +142,14 @@ class State:
         self.end_kept(uid, gone=True)
         if pod is None:
             return
+        self.volumes.unmount(pod)
         self.free(uid)
         if (workload := self.workload_of(pod)) is not None:
             workload.members.drop(uid)
             self.touch(workload)
 
     def remember_bound(self, uid: str, binding: Binding | None) -> None:
-        """The pod belongs to another gang now, and its own Binding is not confirmed yet."""
+        """The pod is seen in another way, and its own Binding is not confirmed yet."""
         if binding is not None:
             self.bound_by_us[uid] = binding
 
@@ -156,22 +159,6 @@ class State:
         if pod is not None and not pod.node:
             self.put_pod(replace(pod, node=binding.node, stamp=binding.stamp, nominated_node=None))
             self.bound_by_us[uid] = binding
-
-    def set_volume(self, namespace: str, name: str, bound: bool | None) -> None:
-        """A volume claim has a volume, has none yet, or (None) is gone."""
-        if self.volumes.get((namespace, name)) == bound:
-            return
-        if bound is None:
-            del self.volumes[namespace, name]
-        else:
-            self.volumes[namespace, name] = bound
-        for key in self.waiting.keys:
-            workload = self.workloads[key]
-            if key.namespace == namespace and any(name in one.pod.claims for one in workload.members.odd.values()):
-                self.nudge(workload)
-
-    def unbound_volume(self, pod: Pod) -> str | None:
-        return next((name for name in pod.claims if not self.volumes.get((pod.namespace, name), False)), None)
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True

@@ -8,23 +8,27 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from extender.core.events import ClaimSeen
+from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.stamps import stamp_of
 from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
+    Affinity,
     ClaimObject,
     Condition,
     GroupObject,
     Meta,
+    NodeAffinity,
     NodeObject,
     OwnerReference,
     PodObject,
     PodSpec,
     PodStatus,
     Volume,
+    VolumeObject,
+    VolumeSpec,
 )
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
@@ -187,6 +191,21 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
     """Raises UnreadableError without a UID, name or namespace."""
     _, namespace, name = _identity(obj.metadata or Meta(), "PersistentVolumeClaim")
     return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name))
+
+
+def volume_from(obj: VolumeObject) -> VolumeSeen | None:
+    """None where it is bound to no claim, or every node reaches it, or its affinity is too much to look at: what is not
+    known is learned from what kube-scheduler refuses. Raises UnreadableError without a name."""
+    meta, spec = obj.metadata or Meta(), obj.spec or VolumeSpec()
+    if not meta.name:
+        raise UnreadableError("the PersistentVolume has no name")
+    claim, required = spec.claim_ref, spec.node_affinity.required if spec.node_affinity else None
+    if required is None or claim is None or obj.status is None or obj.status.phase != "Bound":
+        return None
+    nodes = selection_of(PodSpec(affinity=Affinity(NodeAffinity(required))))
+    if nodes is None or nodes.affinity is None:
+        return None
+    return VolumeSeen(plain(meta.name), plain(claim.namespace or ""), plain(claim.name or ""), nodes.affinity)
 
 
 def _identity(meta: Meta, kind: str) -> tuple[str, str, str]:

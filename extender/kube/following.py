@@ -20,7 +20,7 @@ from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
 from extender.kube.objects import UNDECODABLE, Named
 from extender.kube.reflector import Reflector
-from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, Resource
+from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
@@ -46,9 +46,8 @@ class Follower(Protocol):
 def followers(
     kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader
 ) -> tuple[list[Follower], Reflector[Any, Event]]:
-    """One for each resource that the core follows; nodes, groups and claims first, for pods refer to them. And that of
-    the pods."""
-    resources: list[Resource[Any, Event]] = [NODES, GROUPS, CLAIMS]
+    """One for each resource that the core follows; those first that pods refer to. And that of the pods."""
+    resources: list[Resource[Any, Event]] = [NODES, GROUPS, VOLUMES, CLAIMS]
     pods: Reflector[Any, Event] = Reflector(kube, PODS, dispatch, sight=sight)
     found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
     return [JobFollower(kube, dispatch, sight, reader), *found, pods], pods

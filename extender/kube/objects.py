@@ -243,6 +243,32 @@ class GroupObject(Struct):
     spec: GroupSpec | None = None
 
 
+class ClaimReference(Struct, gc=False):
+    namespace: str | None = None
+    name: str | None = None
+
+
+class VolumeAffinity(Struct):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Struct, rename="camel"):
+    claim_ref: ClaimReference | None = None
+    node_affinity: VolumeAffinity | None = None
+
+
+class VolumePhase(Struct, gc=False):
+    phase: str | None = None
+
+
+class VolumeObject(Struct):
+    """PersistentVolume."""
+
+    metadata: Meta | None = None
+    spec: VolumeSpec | None = None
+    status: VolumePhase | None = None
+
+
 class ClaimSpec(Struct, rename="camel"):
     volume_name: str | None = None
 

@@ -27,6 +27,7 @@ _WELL_KNOWN = re.compile(
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _KINDS = {
     "nodes.metadata.name": "node", "podGroups.metadata.name": "group", "claims.metadata.name": "claim",
+    "volumes.metadata.name": "volume", "claimRef.name": "claim", "claimRef.namespace": "namespace",
     "pods.metadata.name": "pod", "metadata.uid": "uid", "metadata.namespace": "namespace",
     "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "spec.nodeName": "node",
     "status.nominatedNodeName": "node", "persistentVolumeClaim.claimName": "claim", "schedulingGates.name": "key",
@@ -90,7 +91,7 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    return {root: _part(tree[root], root, say) for root in ("nodes", "podGroups", "claims", "pods")}
+    return {root: _part(tree[root], root, say) for root in ("nodes", "podGroups", "claims", "volumes", "pods")}
 
 
 def _part(tree: Any, path: str, say: Say) -> Any:

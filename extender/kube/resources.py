@@ -8,13 +8,25 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender.core.events import ClaimGone, ClaimSeen, Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from extender.kube.convert import claim_from, group_from, node_from
-from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject
+from extender.core.events import (
+    ClaimGone,
+    ClaimSeen,
+    Event,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    VolumeGone,
+    VolumeSeen,
+)
+from extender.kube.convert import claim_from, group_from, node_from, volume_from
+from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.recent import read_pod
 from policies.model import Node, Pod, PodGroup
 
-ObjectT = TypeVar("ObjectT", NodeObject, GroupObject, ClaimObject)
+ObjectT = TypeVar("ObjectT", NodeObject, GroupObject, ClaimObject, VolumeObject)
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
 
@@ -64,4 +76,12 @@ CLAIMS: Resource[ClaimSeen, Event] = Resource(
     _reader(ClaimObject, claim_from),
     lambda claim: claim,
     lambda claim: ClaimGone(claim.namespace, claim.name),
+)
+VOLUMES: Resource[VolumeSeen, Event] = Resource(
+    "/api/v1/persistentvolumes",
+    _reader(VolumeObject, volume_from),
+    lambda volume: volume,
+    lambda volume: VolumeGone(volume.name, volume.namespace, volume.claim),
+    known_as=lambda volume: (volume.name, volume.namespace, volume.claim),
+    dispensable=True,
 )

@@ -1,4 +1,4 @@
-"""A cluster in one file: nodes, pods, PodGroups and volume claims, reduced to what a decision reads.
+"""A cluster in one file: nodes, pods, PodGroups, volumes and their claims, reduced to what a decision reads.
 
 The file has the objects in Kubernetes' own shape. Environment, commands, images, secrets and all annotations but those
 that name gangs are not even decoded, or left out here.
@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from extender.core.events import ClaimSeen
+from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.stamps import STAMPED
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import selected_keys
-from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable
+from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable, volume_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
@@ -32,8 +32,9 @@ from extender.kube.objects import (
     NodeObject,
     PodObject,
     Volume,
+    VolumeObject,
 )
-from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS
+from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, VOLUMES
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
@@ -44,7 +45,7 @@ READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
 some pod selects others by."""
 _BOUND = "bound"
 
-ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject)
+ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject, VolumeObject)
 
 
 VERSION = "muster.dev/v1"
@@ -64,6 +65,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     anonymised: bool = False
     pod_groups: list[GroupObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
+    volumes: list[VolumeObject] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class ClusterFacts:
     pods: list[Pod]
     groups: list[PodGroup]
     claims: list[ClaimSeen]
+    volumes: list[VolumeSeen]
     unreadable: list[str]
 
 
@@ -86,6 +89,7 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
             pods=await _list(kube, PODS.path, PodObject),
             groups=await _list(kube, GROUPS.path, GroupObject, optional=True),
             claims=await _list(kube, CLAIMS.path, ClaimObject),
+            volumes=await _list(kube, VOLUMES.path, VolumeObject),
         )
     except ApiError as error:
         raise SnapshotError(f"the cluster cannot be read: {error}") from None
@@ -96,6 +100,7 @@ def reduced(
     pods: Iterable[PodObject],
     groups: Iterable[GroupObject],
     claims: Iterable[ClaimObject] = (),
+    volumes: Iterable[VolumeObject] = (),
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
@@ -107,6 +112,7 @@ def reduced(
         pods=[_pod(one, keys) for one in pods],
         pod_groups=[GroupObject(_reduced(one.metadata or Meta()), one.spec) for one in groups],
         claims=[_claim(one) for one in claims],
+        volumes=[_kept(one) for one in volumes if volume_from(one) is not None],
     )
 
 
@@ -132,7 +138,8 @@ def decode(content: bytes) -> ClusterFacts:
         if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise SnapshotError(f"two {what} {twice}")
     groups, claims = readable(group_from, file.pod_groups, unreadable), readable(claim_from, file.claims, unreadable)
-    return ClusterFacts(nodes, pods, groups, claims, unreadable)
+    volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
+    return ClusterFacts(nodes, pods, groups, claims, volumes, unreadable)
 
 
 async def _list(kube: Kube, path: str, kind: type[ObjectT], *, optional: bool = False) -> list[ObjectT]:
@@ -179,6 +186,11 @@ def _claim(claim: ClaimObject) -> ClaimObject:
     if claim.spec is not None and claim.spec.volume_name:
         claim.spec.volume_name = _BOUND
     return claim
+
+
+def _kept(volume: VolumeObject) -> VolumeObject:
+    volume.metadata = Meta(name=(volume.metadata or Meta()).name)
+    return volume
 
 
 def _reduced(meta: Meta) -> Meta:

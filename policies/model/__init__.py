@@ -15,7 +15,7 @@ from policies.model.constraints import (
     Term,
 )
 from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
-from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Toleration
+from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
 from policies.model.workload import Job, PlannedNodes, PodSet, PodSets
@@ -51,6 +51,7 @@ __all__ = [
     "Stamp",
     "Taint",
     "Term",
+    "Terms",
     "Toleration",
     "Topology",
 ]

@@ -39,27 +39,33 @@ class Requirement(NamedTuple):
     is_field: bool = False
 
 
+Terms = tuple[tuple[Requirement, ...], ...]
+"""A node affinity: any term, all of it."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Selection:
-    """What a pod demands of a node besides room: selector, required affinity (any term, all of it), tolerations.
+    """What a pod demands of a node besides room: selector, required affinity, tolerations, and the node affinity of
+    each volume that it mounts.
 
     Its hash is worked out once: it may be large, and it is looked up for every pod that has it.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
-    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    affinity: Terms | None = None
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[Terms, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.node_selector, self.affinity, self.tolerations)))
+        object.__setattr__(self, "_hash", hash((self.node_selector, self.affinity, self.tolerations, self.volumes)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Selection], tuple[object, ...]]:
         """Another process hashes strings in another way."""
-        return Selection, (self.node_selector, self.affinity, self.tolerations)
+        return Selection, (self.node_selector, self.affinity, self.tolerations, self.volumes)
 
 
 ANY_NODE = Selection()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.model import Node, Requirement, Selection, Taint, Toleration
+from policies.model import Node, Requirement, Selection, Taint, Terms, Toleration
 from policies.placement.columns import (
     Beyond,
     Column,
@@ -30,7 +31,8 @@ Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
 
 
 def admits(node: Node, selection: Selection) -> bool:
-    """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in."""
+    """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in, and
+    its VolumeBinding plugin for the sake of the volumes that are bound."""
     return _judge(selection, lambda fact, holds: holds(fact.of(node)))
 
 
@@ -47,7 +49,7 @@ def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -
 
 def cost(selection: Selection) -> int:
     """The cost of evaluating it for all nodes, in the units of ``policies.steps``."""
-    terms = sum(map(len, selection.affinity or ()))
+    terms = sum(map(len, chain(selection.affinity or (), *selection.volumes)))
     return 5 * (len(selection.node_selector) + terms) + len(selection.tolerations)
 
 
@@ -61,20 +63,22 @@ def pinned_to(selection: Selection) -> str | None:
 
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     """The rules, for one node or for all of them, as ``test`` has it."""
-    return _wants(selection, test(Standing(), Holds(partial(_lets_in, selection.tolerations))), test)
+    verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
+    for terms in selection.volumes:
+        verdict = verdict & _any_of(terms, test)
+    return _wants(selection, verdict, test)
 
 
 def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
     for key, value in selection.node_selector:
         verdict = verdict & test(Label(key), OneOf((value,)))
-    if selection.affinity is not None:
-        terms = [
-            reduce(operator.and_, [test(_fact(one), _predicate(one)) for one in term])
-            for term in selection.affinity
-            if term
-        ]
-        verdict = verdict & (reduce(operator.or_, terms) if terms else False)
-    return verdict
+    return verdict if selection.affinity is None else verdict & _any_of(selection.affinity, test)
+
+
+def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Verdict | bool:
+    """An empty term matches nothing."""
+    found = [reduce(operator.and_, [test(_fact(one), _predicate(one)) for one in term]) for term in terms if term]
+    return reduce(operator.or_, found) if found else False
 
 
 def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:

@@ -1,13 +1,15 @@
-"""Members that are pinned to one node each, as a restart or a forgotten plan finds them: there is nothing to choose."""
+"""Members that one node each takes, as they are pinned to it or have a volume there: there is nothing to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from policies.chosen import OURS, Policies
 from policies.model import Pod
-from policies.placement.matching import pinned_to
+from policies.placement.matching import cost, pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
@@ -16,6 +18,7 @@ from policies.placement.snapshot import Amounts, Snapshot
 from policies.steps import Steps
 
 _AT_ONCE, _COST = 16, 20
+_PINNED = "pinned to, or have volumes on,"
 
 
 def placing_pinned(
@@ -27,9 +30,10 @@ def placing_pinned(
     policies: Policies = OURS,
 ) -> Steps[Placed | Shortfall]:
     """``placing`` for a gang with many pinned members: those first, each of which would be a role of its own."""
-    nodes, left = yield from _seated([pod for pod in members if pinned_to(pod.selection)], snapshot, caps)
+    homes = yield from _homes(members, snapshot)
+    nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
-    if rest := [pod for pod in members if not pinned_to(pod.selection)]:
+    if rest := [pod for pod in members if pod.uid not in homes]:
         lacking, view = max(1, needed - len(nodes)), replace(snapshot, free=left)
         found = yield from placing(rest, lacking, view, caps, [*beside, *seated], policies)
         if isinstance(found, Placed):
@@ -37,24 +41,38 @@ def placing_pinned(
         elif len(nodes) < needed:
             return replace(found, placed=len(nodes) + found.placed, needed=needed)
     if len(nodes) < needed:
-        return Shortfall(len(nodes), needed, "the others are pinned to nodes that are full, gone or closed to them")
+        return Shortfall(len(nodes), needed, f"the others are {_PINNED} nodes that are full, gone or closed to them")
     if not keeps([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):
-        return Shortfall(
-            0, needed, "the nodes that its members are pinned to do not have the topology that it requires"
-        )
+        return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if not accepted([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):
-        return Shortfall(0, needed, "other pods keep its members off the nodes that they are pinned to")
+        return Shortfall(0, needed, f"its members are {_PINNED} nodes that other pods keep them off")
     return Placed(nodes)
 
 
-def _seated(pods: Sequence[Pod], snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[tuple[dict[str, str], Amounts]]:
+def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
+    """The one node that each may use, if it is one; empty where there is none."""
+    homes: dict[str, str] = {}
+    for pod in pods:
+        if (node := pinned_to(pod.selection)) is not None:
+            homes[pod.uid] = node
+        elif pod.selection.volumes:
+            yield cost(pod.selection) + len(snapshot.names) // 200
+            rows = np.flatnonzero(snapshot.eligible(pod.selection)).tolist()
+            if len(rows) < 2:
+                homes[pod.uid] = "".join(snapshot.names[row] for row in rows)
+    return homes
+
+
+def _seated(
+    pods: Sequence[Pod], homes: Mapping[str, str], snapshot: Snapshot, caps: Sequence[Cap]
+) -> Steps[tuple[dict[str, str], Amounts]]:
     """Those of them that have room, in their order, and what they leave free."""
     nodes: dict[str, str] = {}
     left, closed = snapshot.free.copy(), {(cap.node, cap.shape) for cap in caps if not cap.most}
     for number, pod in enumerate(pods):
         if number % _AT_ONCE == 0:
             yield _AT_ONCE * _COST
-        node = pinned_to(pod.selection) or ""
+        node = homes[pod.uid]
         row, demand = snapshot.rows.get(node), snapshot.demand(pod.requests)
         if (
             row is None

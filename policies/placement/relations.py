@@ -213,7 +213,7 @@ def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Seque
     if spread.honors_affinity:
         counted &= others.wanted(pod.selection)
     if spread.honors_taints:
-        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None))
+        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
     codes = others.column(spread.key)
     rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
     feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,10 @@ def explain(pod: Pod, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
     parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
     if not roomy.any() and (small := _too_small(pod, snapshot, eligible)):
         parts.append(small)
-    if barred := int((~eligible).sum()):
+    near = eligible if not pod.selection.volumes else snapshot.eligible(replace(pod.selection, volumes=()))
+    if far := int((near & ~eligible).sum()):
+        parts.append(f"{counted(far, 'node', 'does', 'do')} not reach its volumes")
+    if barred := int((~near).sum()):
         match = counted(barred, "node", "does not match", "do not match")
         parts.append(
             f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"

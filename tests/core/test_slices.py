@@ -83,7 +83,9 @@ def test_pins_are_no_shapes() -> None:
     full = pinned(gang("late", 3), "a-3", "a-1", "a-2")
     script.see(full)
     assert script.reason("late") == "NoRoom"
-    assert script.message("late").startswith("1 of 3 members fit at once: the others are pinned to nodes that are full")
+    assert script.message("late").startswith(
+        "1 of 3 members fit at once: the others are pinned to, or have volumes on, nodes that are full"
+    )
 
 
 def test_pinned_members_and_others_are_placed_together() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from policies.model import GANG_GATE, Pod
 from tests.integration.stage import RealStage
-from tests.scenarios.pods import bound, gang
+from tests.scenarios.pods import bound, gang, pod
 from tests.scenarios.stage import Object
 
 pytestmark = pytest.mark.xdist_group("relations")
 VOLUMES, CSI_NODES = "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/csinodes"
+STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 DRIVER = "volumes.example.com"
+GATES = pytest.mark.parametrize("gates", [(GANG_GATE,), ()], ids=["gated", "ungated"])
 
 
 class Storage:
@@ -22,6 +25,7 @@ class Storage:
     def __init__(self, stage: RealStage) -> None:
         self._stage = stage
         self._made: list[str] = []
+        self._class = ""
 
     def limit(self, nodes: list[str], count: int) -> None:
         """Each of these nodes takes so many volumes of the driver."""
@@ -30,11 +34,18 @@ class Storage:
             self._stage.api.create(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": drivers}})
             self._made.append(f"{CSI_NODES}/{node}")
 
-    def mount(self, pod: Object, **source: Object) -> None:
+    def wait_for_consumers(self) -> None:
+        """Claims are made in a class that is bound when a pod comes, of local volumes that nobody provisions."""
+        self._class = self._stage.namespace
+        how = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+        self._stage.api.create(STORAGE, {"metadata": {"name": self._class}} | how)
+        self._made.append(f"{STORAGE}/{self._class}")
+
+    def mount(self, one: Object, **source: Object) -> None:
         """A volume of its own for the pod, and a claim that is bound to it."""
-        name, claim = f"{self._stage.namespace}-{pod['metadata']['name']}", f"data-{pod['metadata']['name']}"
+        name, claim = f"{self._stage.namespace}-{one['metadata']['name']}", f"data-{one['metadata']['name']}"
         claims = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
-        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": self._class}
         wanted = {"claimRef": {"namespace": self._stage.namespace, "name": claim}, "capacity": {"storage": "1Gi"}}
         source = source or {"csi": {"driver": DRIVER, "volumeHandle": name}}
         self._stage.api.create(VOLUMES, {"metadata": {"name": name}, "spec": common | wanted | source})
@@ -42,7 +53,7 @@ class Storage:
         asked = {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
         self._stage.api.create(claims, {"metadata": {"name": claim}, "spec": common | asked})
         self._stage.api.wait_for(f"{claims}/{claim}", lambda one: one and one.get("status", {}).get("phase") == "Bound")
-        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+        one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
 
     def clear(self) -> None:
         for path in self._made:
@@ -63,8 +74,8 @@ def on(node: str) -> Object:
 
 
 def with_volumes(storage: Storage, pods: list[Object]) -> list[Object]:
-    for pod in pods:
-        storage.mount(pod)
+    for one in pods:
+        storage.mount(one)
     return pods
 
 
@@ -72,6 +83,14 @@ def started(stage: RealStage, name: str, size: int) -> list[int]:
     """How many of its members each node has."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
     return sorted(Counter(one.node for one in pods).values())
+
+
+def started_at_once(stage: RealStage, name: str, size: int) -> list[Pod]:
+    """Its members, when so many have a node: by the first plan, which nobody has refused."""
+    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
+    story = [text for _, text in stage.gangs()[name].story]
+    assert not any("forgotten" in text for text in story), story
+    return pods
 
 
 def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealStage, storage: Storage) -> None:
@@ -82,14 +101,44 @@ def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealSt
 
 
 def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: Storage) -> None:
-    """One question of kube-scheduler shows all nodes that its plugins refuse."""
     nodes = stage.add_nodes(8)
     pods = gang("train", 4, gpus=2)
-    for pod in pods:
-        storage.mount(pod, **on(nodes[5]))
+    for one in pods:
+        storage.mount(one, **on(nodes[5]))
     stage.create_all(pods)
     assert started(stage, "train", 4) == [4]
     assert {one.node for one in bound(stage.pods(), "train")} == {nodes[5]}
+
+
+@GATES
+def test_members_start_where_the_volume_of_each_is(stage: RealStage, storage: Storage, gates: Sequence[str]) -> None:
+    nodes = stage.add_nodes(8)
+    storage.wait_for_consumers()  # a claim that names its volume is bound at once all the same
+    homes = dict(zip([f"train-{index}" for index in range(4)], [nodes[at] for at in (5, 2, 7, 5)], strict=True))
+    pods = gang("train", 4, gpus=1, gates=gates)
+    for one in pods:
+        storage.mount(one, **on(homes[one["metadata"]["name"]]))
+    stage.create_all(pods)
+    assert {one.name: one.node for one in started_at_once(stage, "train", 4)} == homes
+
+
+@GATES
+def test_volumes_on_full_nodes_are_told_and_hold_up_nobody(
+    stage: RealStage, storage: Storage, gates: Sequence[str]
+) -> None:
+    nodes = stage.add_nodes(4)
+    stage.create(pod("other", gpus=8, nodeName=nodes[1]))
+    pods = gang("stuck", 2, gpus=1, gates=gates)
+    for one, node in zip(pods, nodes, strict=False):
+        storage.mount(one, **on(node))
+    stage.create_all(pods)
+    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    assert told.state == "NoRoom"
+    assert "3 nodes do not reach its volumes" in told.message
+    for number in range(3):
+        stage.create_all(gang(f"next-{number}", 4, gpus=1, gates=gates))
+        started_at_once(stage, f"next-{number}", 4)
+    assert not bound(stage.pods(), "stuck")
 
 
 def test_one_that_no_node_takes_whole_says_why_and_holds_up_nobody(stage: RealStage, storage: Storage) -> None:

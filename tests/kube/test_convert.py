@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.core.events import ClaimSeen
-from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from
-from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, NodeObject, PodObject
+from extender.core.events import ClaimSeen, VolumeSeen
+from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from, volume_from
+from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, NodeObject, PodObject, VolumeObject
 from extender.kube.quantity import milli, whole
+from extender.kube.selections import MOST_CONDITIONS
 from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
 
 FULL: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": "8"}
@@ -247,6 +248,40 @@ def test_a_claim_is_bound_when_it_has_a_volume(volume: str | None, bound: bool) 
     meta = {"name": "c", "namespace": "team", "uid": "u"}
     claim = msgspec.convert({"metadata": meta, "spec": {"volumeName": volume}}, ClaimObject)
     assert claim_from(claim) == ClaimSeen("team", "c", bound)
+
+
+IN_ZONE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "In", "values": ["a"]}]}]}}
+CLAIM = {"namespace": "team", "name": "c"}
+
+
+def volume(phase: str = "Bound", **spec: Any) -> VolumeSeen | None:
+    obj = {"metadata": {"name": "pv", "uid": "u"}, "spec": spec, "status": {"phase": phase}}
+    return volume_from(msgspec.convert(obj, VolumeObject))
+
+
+def test_a_volume_that_only_some_nodes_reach() -> None:
+    nodes = ((Requirement("z", "In", ("a",)),),)
+    assert volume(claimRef=CLAIM, nodeAffinity=IN_ZONE) == VolumeSeen("pv", "team", "c", nodes)
+    assert volume(claimRef=CLAIM, nodeAffinity={"required": {"nodeSelectorTerms": []}}) == VolumeSeen(
+        "pv", "team", "c", ()
+    )
+
+
+MANY = [{"matchExpressions": [{"key": "z", "operator": "Exists"}]}] * (MOST_CONDITIONS + 1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec"),
+    [
+        ("Available", {"nodeAffinity": IN_ZONE}),
+        ("Released", {"claimRef": CLAIM, "nodeAffinity": IN_ZONE}),
+        ("Bound", {"claimRef": CLAIM}),
+        ("Bound", {"claimRef": CLAIM, "nodeAffinity": {}}),
+        ("Bound", {"claimRef": CLAIM, "nodeAffinity": {"required": {"nodeSelectorTerms": MANY}}}),
+    ],
+)
+def test_other_volumes_concern_nobody(phase: str, spec: dict[str, Any]) -> None:
+    assert volume(phase, **spec) is None
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z"])

@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import Event, GroupGone, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.core.events import (
+    Event,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    VolumeGone,
+    VolumeSeen,
+)
 from extender.kube import client, connection
 from extender.kube.connection import LONGEST_RETRY_AFTER_S, error_from
 from extender.kube.reflector import WATCH_S, Reflector
-from extender.kube.resources import GROUPS, NODES, PODS, Resource
+from extender.kube.resources import GROUPS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import DARK_S, Sight
 from tests.kube.fake_api import CUT, Answer, FakeApi, FakeTime, fake_api, refused, watch
 from tests.running import eventually
@@ -53,6 +63,10 @@ def told(event: Event) -> str:
             return f"+{group.key}"
         case GroupGone(key):
             return f"-{key}"
+        case VolumeSeen(name, _, claim):
+            return f"+{name}:{claim}"
+        case VolumeGone(name, _, claim):
+            return f"-{name}:{claim}"
     raise AssertionError(event)
 
 
@@ -61,7 +75,7 @@ class Followed:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.synced_after = 0
+        self.before_sync: list[str] = []
         self.api: FakeApi
         self.sight: Sight
         self.time = FakeTime()
@@ -89,6 +103,8 @@ def follow(
 
             def dispatch(event: Event) -> None:
                 followed.told.append(told(event))
+                if not reflector.synced.is_set():
+                    followed.before_sync.append(followed.told[-1])
                 if followed.told[-1] == until:
                     done.set()
 
@@ -256,6 +272,37 @@ def test_a_kind_that_does_not_exist_counts_as_empty_until_it_does() -> None:
     followed = follow(GROUPS, setup, until="-team/g")
     assert followed.told == ["+team/g", "-team/g"]
     assert all(pause >= 24 for pause in followed.time.pauses)
+
+
+def volume(name: str, phase: str = "Bound", claim: str = "data", **spec: Any) -> dict[str, Any]:
+    bound = {"claimRef": {"namespace": "team", "name": claim}}
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "9"}
+    return {"metadata": meta, "spec": bound | spec, "status": {"phase": phase}}
+
+
+LOCAL = {"required": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In"}]}]}}
+
+
+def test_only_volumes_that_some_nodes_alone_reach_are_told_while_they_are_bound() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", VOLUMES.path, listed(volume("everywhere"), volume("local", nodeAffinity=LOCAL)))
+        changes = (
+            change("MODIFIED", volume("local", claim="other", nodeAffinity=LOCAL)),
+            change("MODIFIED", volume("local", "Released", claim="other", nodeAffinity=LOCAL)),
+        )
+        api.on("WATCH", VOLUMES.path, watch(*changes, stays_open=True))
+
+    followed = follow(VOLUMES, setup, until="-local:other")
+    assert followed.told == ["+local:data", "-local:data", "+local:other", "-local:other"]
+
+
+def test_volumes_that_may_not_be_read_hold_up_nobody() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", VOLUMES.path, refused(403, "Forbidden"), listed(volume("local", nodeAffinity=LOCAL)))
+        api.on("WATCH", VOLUMES.path, watch(stays_open=True))
+
+    followed = follow(VOLUMES, setup, until="+local:data")
+    assert (followed.told, followed.before_sync) == (["+local:data"], []), "it counts as read, and is looked at again"
 
 
 def test_a_kind_that_must_exist_is_never_taken_for_empty() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.core.claims import Claims
-from policies.model import Requirement, Selection, Taint, Toleration
+from policies.model import Requirement, Selection, Taint, Terms, Toleration
 from policies.placement.matching import admits, eligible
 from tests.builders import node, snapshot
 from tests.effort import calls
@@ -118,6 +118,20 @@ def test_empty_terms_and_empty_lists_of_terms_match_nothing() -> None:
     assert not admits(one, Selection(affinity=()))
     assert not admits(one, Selection(affinity=((),)))
     assert admits(one, Selection(affinity=((), (Requirement("zone", "Exists", ()),))))
+
+
+def test_every_volume_has_to_be_reached_besides_what_the_pod_asks_for() -> None:
+    def zones(*values: str) -> Terms:
+        return ((Requirement("zone", "In", values),), (Requirement("zone", "In", ("far",)),))
+
+    one = node("n", labels=LABELS)
+    assert admits(one, Selection(volumes=(zones("a"), zones("a", "b"))))
+    assert not admits(one, Selection(volumes=(zones("a"), zones("b"))))
+    assert not admits(one, Selection((("zone", "b"),), volumes=(zones("a"),)))
+    assert not admits(one, Selection(volumes=((),)))
+    nodes = [node(f"n-{zone}", labels={"zone": zone}) for zone in ("a", "b", "far")]
+    selection = Selection(volumes=(zones("a", "b"), zones("b")))
+    assert snapshot(nodes).eligible(selection).tolist() == [False, True, True]
 
 
 def test_match_fields_read_the_nodes_name_and_not_its_labels() -> None:

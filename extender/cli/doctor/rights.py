@@ -19,6 +19,7 @@ _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
     (EXTENDER, "list watch", "persistentvolumeclaims", ""),
+    (EXTENDER, "list watch", "persistentvolumes", ""),
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),

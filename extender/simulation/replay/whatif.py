@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.core.engine import Engine
-from extender.core.events import ClaimSeen, Event, GroupSeen, PodSeen
+from extender.core.events import ClaimSeen, Event, GroupSeen, PodSeen, VolumeSeen
 from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
@@ -55,7 +55,7 @@ def decide(
     nodes: Sequence[Node],
     pods: Sequence[Pod],
     groups: Sequence[PodGroup],
-    claims: Sequence[ClaimSeen],
+    claims: Sequence[ClaimSeen | VolumeSeen],
 ) -> Verdict:
     """Show the core the cluster and let it act; every write succeeds."""
     clock, bound = Clock(), dict[str, str]()
