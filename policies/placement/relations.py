@@ -82,10 +82,13 @@ class Evenly:
             return 0
         return int(counts[self.domains].min())
 
+    def most(self, counts: Counts) -> int:
+        """How many pods a domain may have, for one more member to be let in."""
+        return self.spread.max_skew + self.least(counts) - self.itself
+
     def within(self, counts: Counts) -> Mask:
         """The nodes in a domain that may have one more member."""
-        most = self.spread.max_skew + self.least(counts) - self.itself
-        return np.asarray((counts <= most)[self.codes], dtype=np.bool_)
+        return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,15 +53,9 @@ class _Standing:
         near = self.relation.near
         return near is not None and near.itself and not self.some
 
-    def keeps_even(self, then: _Standing, role: int, row: int) -> bool:
-        """Whether one that is among those who have come until ``then`` is let in as the last of them, while nobody has
-        come to the domains with the fewest."""
-        for even, counts, later in zip(self.relation.evenly, self.evenly, then.evenly, strict=True):
-            counts_itself = even.feeds[role] and bool(even.counted[row])
-            there = int(later[even.codes[row]]) - counts_itself
-            if there + even.itself - even.least(counts) > even.spread.max_skew:
-                return False
-        return True
+    def most(self) -> list[int]:
+        """For each spread constraint how many pods a domain may have, for one more member to be let in."""
+        return [even.most(counts) for even, counts in zip(self.relation.evenly, self.evenly, strict=True)]
 
     def crowd(self) -> Counts | None:
         """For each node how many pods count in its domains: the fewest are to be filled first."""
@@ -98,61 +91,43 @@ class Seating:
         self, relations: Relations, rooms: Sequence[Counts | None], free: Amounts, demands: Sequence[Demand | None]
     ) -> None:
         self._left: Amounts = free.copy()
-        self._roles: list[_Standing | None] = []
+        self.standings: list[_Standing | None] = []
         for relation, demand, room in zip(relations.of, demands, rooms, strict=True):
             if room is None or demand is None:
-                self._roles.append(None)
+                self.standings.append(None)
                 continue
             near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
             some = relation.near is not None and relation.near.some
             evenly = [one.counts.copy() for one in relation.evenly]
-            self._roles.append(_Standing(relation, demand, (room > 0) & ~relation.closed, near, some, evenly))
+            self.standings.append(_Standing(relation, demand, (room > 0) & ~relation.closed, near, some, evenly))
 
     def copy(self) -> Seating:
         other = Seating.__new__(Seating)
         other._left = self._left.copy()
-        other._roles = [None if one is None else one.copy() for one in self._roles]
+        other.standings = [None if one is None else one.copy() for one in self.standings]
         return other
 
     def allowed(self, role: int) -> Mask:
         """Where one more member of the role may go."""
-        one = self._roles[role]
+        one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.allowed()
 
     def open_to(self, role: int) -> Mask:
         """Where members of the role may go, now or when others have come."""
-        one = self._roles[role]
+        one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
     def crowd(self, role: int) -> NDArray[np.int64] | None:
-        one = self._roles[role]
+        one = self.standings[role]
         return None if one is None else one.crowd()
-
-    def lets_in(self, together: Seats) -> bool:
-        """Whether each of these is let in beside any of the others: however many of them are there already."""
-        after, open_to = self.copy(), dict[int, Mask]()
-        for role, row in together:
-            one = self._roles[role]
-            if one is None or one.may_begin():
-                return False
-            if role not in open_to:
-                open_to[role] = one.allowed()
-            if not open_to[role][row]:
-                return False
-            after.seat(role, row)
-        for role, row in together:
-            one, then = self._roles[role], after._roles[role]
-            if one is None or then is None or not one.keeps_even(then, role, row):
-                return False
-        return True
 
     def seat(self, role: int, row: int) -> None:
         """One more member of the role is there."""
-        placed = self._roles[role]
+        placed = self.standings[role]
         if placed is not None:
             for line, amount in placed.demand:
                 self._left[line, row] -= amount
-        for one in self._roles:
+        for one in self.standings:
             if one is not None:
                 one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
 
@@ -188,24 +163,49 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
     """
     if (table := _table(seated, snapshot)) is None:
         return [len(seated)]
-    before, rest = table
+    seating, rest = table
     sizes: list[int] = []
-    while rest:
-        size = _most(before, rest)
-        for part, row in rest[:size]:
-            before.seat(part, row)
-        sizes.append(size)
-        rest = rest[size:]
+    begun: _Round | None = None
+    for member in rest:
+        if begun is None or not begun.takes(*member):
+            begun = _Round(seating)
+            sizes.append(0)
+            if not begun.takes(*member):
+                begun = None
+        seating.seat(*member)
+        sizes[-1] += 1
     return sizes
 
 
-def _most(before: Seating, rest: Seats) -> int:
-    """How many of the first ones are let in beside any of each other. Fewer are whenever more are."""
-    size = 1
-    while size < len(rest) and before.lets_in(rest[: 2 * size]):
-        size = min(2 * size, len(rest))
-    more = range(size + 1, min(2 * size, len(rest) + 1))
-    return size + bisect_left(more, 1, key=lambda count: 1 - before.lets_in(rest[:count]))
+class _Round:
+    """Members that are let in beside any of each other: however many of them are there already."""
+
+    def __init__(self, seating: Seating) -> None:
+        self._standings = seating.standings
+        self._open = [None if one is None or one.may_begin() else one.allowed() for one in seating.standings]
+        self._most = [[] if one is None else one.most() for one in seating.standings]
+        self._own: dict[tuple[int, int, int], bool] = {}
+        """Role, spread constraint of the role and domain -> whether all members of the role there count themselves."""
+
+    def takes(self, role: int, row: int) -> bool:
+        """Whether one more is let in, and lets in those that were taken. If so it has to be seated."""
+        mask, own = self._open[role], dict[tuple[int, int, int], bool]()
+        if mask is None or not mask[row]:
+            return False
+        for number, one in enumerate(self._standings):
+            if one is None:
+                continue
+            for at, (even, there) in enumerate(zip(one.relation.evenly, one.evenly, strict=True)):
+                here = number, at, int(even.codes[row])
+                counts = even.feeds[role] and bool(even.counted[row])
+                if number == role:
+                    own[here] = self._own.get(here, True) and counts
+                elif not counts or here not in self._own:
+                    continue
+                if int(there[here[2]]) + counts - own.get(here, self._own.get(here, True)) > self._most[number][at]:
+                    return False
+        self._own |= own
+        return True
 
 
 def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:
