@@ -28,6 +28,7 @@ from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
+_BROKEN = "the placement that it led to breaks a rule of the gang"
 _IN_ROUNDS = 10
 """What it costs to find the round of a member, in units of ``policies.steps``."""
 
@@ -72,7 +73,7 @@ class Planner:
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
         turns: Mapping[SlotKey, int] = {}
         if shape.related and isinstance(why, Placed):
-            pods, turns = yield from _in_rounds(pods, why.nodes, view)
+            pods, turns = yield from self._in_rounds(pods, why.nodes, view)
         elif workload.retries.refusals and isinstance(why, Placed):
             turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
@@ -83,8 +84,8 @@ class Planner:
             return why
         some = [pod for pod in pods if pod.uid in why.nodes]
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
-        if self._breaks(plan, view):
-            raise PolicyError(self._policies.topology, "the placement that it led to breaks a rule of the gang")
+        if self._breaks(plan, view, accepted=shape.related):
+            raise PolicyError(self._policies.topology, _BROKEN)
         return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
 
     def seat(self, pod: Pod) -> Steps[str | None]:
@@ -112,11 +113,25 @@ class Planner:
         return not self._breaks(plan, self._view(workload))
 
     @staticmethod
-    def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = ()) -> bool:
+    def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
         seated = list(zip(plan.pods, plan.nodes.values(), strict=True))
         nodes: Placement = {pod.uid: node for pod, node in seated}
         together = [*beside, *seated]
-        return not (fits(nodes, plan.pods, view) and keeps(together, view))
+        return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and keeps(together, view))
+
+    def _in_rounds(
+        self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot
+    ) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
+        """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once.
+        Raises PolicyError if there is none."""
+        by_uid = {pod.uid: pod for pod in pods}
+        some = [by_uid[uid] for uid in nodes]
+        found = rounds([(pod, nodes[pod.uid]) for pod in some], view)
+        yield _IN_ROUNDS * len(some)
+        if found is None:
+            raise PolicyError(self._policies.topology, _BROKEN)
+        later = {some[number].identity: turn for turn, those in enumerate(found) for number in those if turn}
+        return tuple(some[number] for those in found for number in those), later
 
     def _view(self, workload: Workload) -> Snapshot:
         """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
@@ -134,18 +149,6 @@ class Planner:
         if kept := len(self._state.singles.kept):
             text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
         return Reason("NoRoom", text)
-
-
-def _in_rounds(
-    pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot
-) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
-    """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once."""
-    by_uid = {pod.uid: pod for pod in pods}
-    some = tuple(by_uid[uid] for uid in nodes)
-    sizes = rounds([(pod, nodes[pod.uid]) for pod in some], view)
-    yield _IN_ROUNDS * len(some)
-    numbers = (turn for turn, size in enumerate(sizes) for _ in range(size))
-    return some, {pod.identity: turn for pod, turn in zip(some, numbers, strict=True) if turn}
 
 
 def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:

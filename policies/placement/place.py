@@ -144,8 +144,12 @@ def _placing(
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
 
 
-def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) -> bool:
-    """Whether every member could go to the node named for it, all together: the test of a remembered placement."""
+def fits(
+    wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot, *, accepted_as_is: bool = False
+) -> bool:
+    """Whether every member could go to the node named for it, all together: the test of a remembered placement. What
+    they demand of each other and of other pods is not looked at again if it is known that they are ``accepted_as_is``.
+    """
     alike: dict[tuple[Requests, Selection], list[int]] = {}
     last, rows = None, list[int]()
     for pod in members:
@@ -167,7 +171,7 @@ def fits(wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot) 
                 here[row] += amount * count
     if any(snapshot.free[line].item(row) < amount for line, here in taken.items() for row, amount in here.items()):
         return False
-    if not concerned(members, snapshot.others.tenants):
+    if accepted_as_is or not concerned(members, snapshot.others.tenants):
         return True
     return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
 

@@ -134,47 +134,43 @@ class Seating:
 
 def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether kube-scheduler would let in these members of one gang on these nodes, one after the other, as far as it
-    depends on other pods. An order is looked for from the one given: whoever cannot be let in yet is tried again.
-
-    Members that are too different to be compared, each with each, are left to kube-scheduler.
-    """
-    if (table := _table(seated, snapshot)) is None:
-        return True
-    seating, rest = table
-    while rest:
-        refused = []
-        for part, row in rest:
-            if row >= 0 and seating.allowed(part)[row]:
-                seating.seat(part, row)
-            else:
-                refused.append((part, row))
-        if len(refused) == len(rest):
-            return False
-        rest = refused
-    return True
+    depends on other pods."""
+    return rounds(seated, snapshot) is not None
 
 
-def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
-    """How many members, in the order of a plan, kube-scheduler may be asked about at once: in any order, and with all
-    of them nominated already. Those of the next round have to wait until it has assumed these.
+def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
+    """Members of one gang, by number, that kube-scheduler may be asked about at once: in any order, and with all of
+    them nominated already. Those of the next round have to wait until it has assumed these. None if it lets them in
+    in no order that is found from the one given: whoever cannot be let in yet is tried again.
 
     It counts a pod that is nominated for the node in question as if it were there. So two members on one node, or in
-    any order two in one domain, can be refused for a spread that they keep in the end.
+    any order two in one domain, can be refused for a spread that they keep in the end. Members that are too different
+    to be compared, each with each, are left to kube-scheduler.
     """
     if (table := _table(seated, snapshot)) is None:
-        return [len(seated)]
-    seating, rest = table
-    sizes: list[int] = []
+        return [list(range(len(seated)))]
+    seating, seats = table
+    found: list[list[int]] = []
     begun: _Round | None = None
-    for member in rest:
-        if begun is None or not begun.takes(*member):
-            begun = _Round(seating)
-            sizes.append(0)
-            if not begun.takes(*member):
+    rest: Sequence[int] = range(len(seats))
+    while rest:
+        refused = []
+        for number in rest:
+            if begun is not None and begun.takes(*seats[number]):
+                found[-1].append(number)
+            elif (begun := _Round(seating)).lets_in(*seats[number]):
+                found.append([number])
+                if not begun.takes(*seats[number]):
+                    begun = None
+            else:
                 begun = None
-        seating.seat(*member)
-        sizes[-1] += 1
-    return sizes
+                refused.append(number)
+                continue
+            seating.seat(*seats[number])
+        if len(refused) == len(rest):
+            return None
+        rest = refused
+    return found
 
 
 class _Round:
@@ -182,15 +178,21 @@ class _Round:
 
     def __init__(self, seating: Seating) -> None:
         self._standings = seating.standings
-        self._open = [None if one is None or one.may_begin() else one.allowed() for one in seating.standings]
+        self._open = [None if one is None else one.allowed() for one in seating.standings]
+        self._alone = [one is not None and one.may_begin() for one in seating.standings]
         self._most = [[] if one is None else one.most() for one in seating.standings]
         self._own: dict[tuple[int, int, int], bool] = {}
         """Role, spread constraint of the role and domain -> whether all members of the role there count themselves."""
 
+    def lets_in(self, role: int, row: int) -> bool:
+        """Whether one is let in as the first one."""
+        mask = self._open[role]
+        return mask is not None and row >= 0 and bool(mask[row])
+
     def takes(self, role: int, row: int) -> bool:
         """Whether one more is let in, and lets in those that were taken. If so it has to be seated."""
-        mask, own = self._open[role], dict[tuple[int, int, int], bool]()
-        if mask is None or not mask[row]:
+        own = dict[tuple[int, int, int], bool]()
+        if self._alone[role] or not self.lets_in(role, row):
             return False
         for number, one in enumerate(self._standings):
             if one is None:

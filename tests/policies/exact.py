@@ -63,8 +63,8 @@ def complaints(case: Mixed, found: Placed | Shortfall) -> Iterator[str]:
             yield f"kube-scheduler refuses {uid} on {name}"
         there.append((by_uid[uid], by_name[name]))
     seated = [(by_uid[uid], by_name[name]) for uid, name in found.nodes.items()]
-    sizes = rounds([(pod, where.name) for pod, where in seated], case.snapshot())
-    yield from refusals(Random(case.seed), seated, case.nodes, case.there, sizes)
+    found_rounds = rounds([(pod, where.name) for pod, where in seated], case.snapshot())
+    yield from refusals(Random(case.seed), seated, case.nodes, case.there, found_rounds)
     yield from broken(case, seated)
 
 

@@ -5,7 +5,7 @@ It shares nothing with the planner but the nouns: no arrays, no indexes, no coun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from policies.model import Node, Pod, Requirement, Selector, Spread, Term
@@ -61,25 +61,29 @@ def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
 
 
 def refusals(
-    chance: Random, seats: Sequence[tuple[Pod, Node]], nodes: Sequence[Node], there: There, sizes: Iterable[int]
+    chance: Random,
+    seats: Sequence[tuple[Pod, Node]],
+    nodes: Sequence[Node],
+    there: There,
+    rounds: Sequence[Sequence[int]] | None,
 ) -> Iterator[str]:
-    """Which members of a plan kube-scheduler refuses that is told of them in rounds of these sizes.
+    """Which members of a plan kube-scheduler refuses that is told of them, by number, in these rounds.
 
     In each round they come in any order, and all of them are nominated: it lets a pod in that is feasible with those
     nominated for the node taken for there, and without them.
     """
-    rest, now, sizes = list(seats), list(there), list(sizes)
-    if sum(sizes) != len(rest):
-        yield f"{len(rest)} members come in rounds of {sizes}"
-    for size in sizes:
-        this, rest = rest[:size], rest[size:]
+    now = list(there)
+    if rounds is None or sorted(number for those in rounds for number in those) != list(range(len(seats))):
+        yield f"{len(seats)} members come in rounds of {rounds}"
+    for those in rounds or ():
+        this = [seats[number] for number in those]
         chance.shuffle(this)
         while this:
             (pod, where), *this = this
             nominated = [(other, place) for other, place in this if place.name == where.name]
             for beside in (now, [*now, *nominated]):
                 if not lets_in(pod, where, nodes, beside):
-                    yield f"kube-scheduler refuses {pod.uid} on {where.name} in rounds of {sizes}"
+                    yield f"kube-scheduler refuses {pod.uid} on {where.name} in rounds of {rounds}"
             now.append((pod, where))
 
 

@@ -91,7 +91,7 @@ def test_a_gang_is_asked_about_in_as_few_rounds_as_its_spread_allows() -> None:
     def in_rounds(pods: list[Pod]) -> list[int]:
         found = place(pods, len(pods), view)
         assert isinstance(found, Placed)
-        return rounds([(pod, found.nodes[pod.uid]) for pod in pods], view)
+        return [len(one) for one in rounds([(pod, found.nodes[pod.uid]) for pod in pods], view) or ()]
 
     assert in_rounds(members(8, spread=(Spread(HOST, 1, TRAIN),))) == [4, 4]
     assert in_rounds(members(8, spread=(Spread(HOST, 2, TRAIN),))) == [8]
