@@ -33,7 +33,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.promised_room_ignored, 1, "where the room is promised to"),
     (hearing.forgetting_frees_no_room, 3, "could have been planned for"),
     (hearing.no_room_kept_for_a_lost_member, 49, "where the room is kept for"),
-    (hearing.kept_room_never_lapses, 284, "waits, and there is room for|could have been planned for"),
+    (hearing.kept_room_never_lapses, 699, "waits, and there is room for|could have been planned for"),
     (hearing.twice_the_room, 1, "where the room is promised to"),
     (news.changed_gangs_not_looked_at, 1, "could have been planned for"),
     (news.changed_nodes_are_no_news, 2, "is promised .*, where the room is|could have been planned for"),
