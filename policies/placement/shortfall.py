@@ -80,7 +80,9 @@ def _among(role: Role, relation: Relation, left: Mask) -> Iterator[str]:
         yield exclusion.text + f" ({many(domains, 'domain')})" * (domains < len(here))
     for even in relation.evenly:
         roomy = int(np.isin(even.domains, even.codes[left]).sum())
-        yield f"{_skew(even)} ({roomy} of {many(len(even.domains), 'domain')} with room)"
+        least = even.spread.min_domains
+        few = f", and minDomains is {least}" * (len(even.domains) < least)
+        yield f"{_skew(even)} ({roomy} of {many(len(even.domains), 'domain')} with room{few})"
     if (near := relation.near) is not None and near.itself:
         for term, codes in zip(role.pods[0].constraints.affinity, near.codes, strict=True):
             most = int(np.bincount(codes + 1, np.where(left, role.room, 0))[1:].max(initial=0))

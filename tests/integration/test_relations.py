@@ -156,11 +156,12 @@ def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, ga
 
 
 INFEASIBLE = {
-    "host-port": (with_host_port, "port 29500 for each"),
-    "host-network": (on_host_network, "port 2222 for each"),
-    "spread": (spread(HOST, minDomains=3), "with maxSkew 1 by kubernetes.io/hostname"),
-    "apart": (apart(HOST), "anti-affinity to each other by kubernetes.io/hostname"),
-    "near": (near(HOST, "data"), "no pod near that its affinity asks for"),
+    "host-port": (with_host_port, "2 nodes left for 3 members with port 29500 for each"),
+    "host-network": (on_host_network, "2 nodes left for 3 members with port 2222 for each"),
+    "spread": (spread(HOST, minDomains=3), f"maxSkew 1 by {HOST} (2 of 2 domains with room, and minDomains is 3)"),
+    "apart": (apart(HOST), f"2 nodes left for 3 members with anti-affinity to each other by {HOST}"),
+    "apart-by-clique": (apart(CLIQUE), f"with anti-affinity to each other by {CLIQUE} (1 domain)"),
+    "near": (near(HOST, "data"), "2 nodes: no pod near that its affinity asks for"),
 }
 
 
@@ -169,14 +170,71 @@ INFEASIBLE = {
 def test_one_that_cannot_start_says_why_and_holds_up_nobody(
     stage: RealStage, change: Change, why: str, gates: Sequence[str]
 ) -> None:
-    stage.add_nodes(2)
+    stage.add_nodes(2, clique="a")
     stage.create_all(members("stuck", 3, change, gates=gates))
     told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
     assert told.state == "NoRoom"
     assert why in told.message
+    holds_up_nobody(stage, gates)
+
+
+@GATES
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_full_node_keeps_a_spread_gang_off_the_others(stage: RealStage, gpus: int, gates: Sequence[str]) -> None:
+    nodes = stage.add_nodes(4)
+    stage.create(pod("other", nodeName=nodes[2]))
+    stage.create_all(members("stuck", 8, spread(HOST), gpus=gpus, gates=gates))
+    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    assert told.state == "NoRoom"
+    assert told.message.startswith("3 of 8 members fit at once")
+    assert f"3 nodes left for 8 members with maxSkew 1 by {HOST} (3 of 4 domains with room)" in told.message
+    holds_up_nobody(stage, gates)
+
+
+@GATES
+def test_a_zone_that_is_too_full_keeps_a_gang_waiting(stage: RealStage, gates: Sequence[str]) -> None:
+    stage.add_nodes(2, labels={ZONE: "east"})
+    west = stage.add_nodes(2, labels={ZONE: "west"})
+    data, other = pod("data", gpus=0, nodeName=west[1]), pod("other", nodeName=west[0])
+    data["metadata"]["labels"] = {"app": "data"}
+    stage.create(data, other)
+    stage.create_all(members("stuck", 4, near(ZONE, "data"), gpus=4, gates=gates))
+    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    assert told.state == "NoRoom"
+    assert told.message.startswith("2 of 4 members fit at once: 3 of 4 nodes have room")
+    assert "2 nodes: no pod near that its affinity asks for" in told.message
+    holds_up_nobody(stage, gates)
+
+
+@GATES
+def test_the_reason_counts_nodes_by_what_is_in_the_way(stage: RealStage, gates: Sequence[str]) -> None:
+    nodes = stage.add_nodes(6)
+    names = ("web-0", "web-1", "db-0", "old-0", "old-1", "old-2")
+    there = [pod(name, gpus=0, nodeName=node) for name, node in zip(names, nodes, strict=True)]
+    for one in there:
+        app = one["metadata"]["name"].partition("-")[0]
+        one["metadata"]["labels"] = {"app": "stuck" if app == "old" else app}
+    for one in there[:2]:
+        with_host_port(one)
+    stage.create(*there)
+    stage.create_all(members("stuck", 2, with_host_port, apart(HOST, "db"), spread(HOST), gates=gates))
+    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    assert told.state == "NoRoom"
+    space = stage.namespace
+    assert f"3 nodes: spread would exceed maxSkew 1 by {HOST}" in told.message
+    assert f"2: port 29500 in use by {space}/web-" in told.message
+    assert f"1: anti-affinity with {space}/db-0" in told.message
+    holds_up_nobody(stage, gates)
+    stage.delete("old-0", "old-1", "old-2")
+    assert {one.node for one in started(stage, "stuck", 2)} < set(nodes[3:])
+
+
+def holds_up_nobody(stage: RealStage, gates: Sequence[str]) -> None:
+    """Gangs beside the one that cannot start do, one after the other, by their first plan."""
     for number in range(3):
         stage.create_all(members(f"next-{number}", 4, gates=gates))
         started(stage, f"next-{number}", 4)
+        stage.delete(*(f"next-{number}-{index}" for index in range(4)))
     assert stage.gangs()["stuck"].state == "NoRoom"
 
 

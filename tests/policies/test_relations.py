@@ -161,6 +161,14 @@ def test_a_spread_counts_domains_that_are_full() -> None:
     assert len(placed(pods, snapshot(zones("aab")))) == 3
 
 
+def test_a_spread_over_fewer_domains_than_it_asks_for_says_so() -> None:
+    pods = members(3, spread=(Spread(ZONE, 1, TRAIN, min_domains=3),))
+    assert f"maxSkew 1 by {ZONE} (2 of 2 domains with room, and minDomains is 3)" in refused(
+        pods, snapshot(zones("ab"))
+    )
+    assert "minDomains" not in refused(members(3, gpus=8, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(zones("ab")))
+
+
 def test_a_gang_that_a_spread_keeps_out_of_every_block_is_seated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To seat members one by one takes long: no domain is tried that they cannot all be in."""
     tried: list[int] = []
