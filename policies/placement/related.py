@@ -220,21 +220,28 @@ class _Table:
             if now.seated[number] == role.count:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
-            if not mask.any():
+            rows = mask.nonzero()[0]
+            if not len(rows):
                 continue
-            keys, crowd = now.keys[number], now.seating.crowd(role.part)
+            keys, crowd = now.keys[number][rows], now.seating.crowd(role.part, rows)
             if (granted := now.granted[number]) is not None:
-                keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
+                keys = keys + ((BEST - granted.merits(mask)[rows]) << _WORSE)
             keys = keys if crowd is None else keys + (crowd << _CROWD)
-            parts = [mask]
-            if role.rules.slices:
-                parts = now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
-            for part in filter(np.any, parts):
-                ordered = np.where(part, keys, _CLOSED)
+            for part in self._parts(now, number, mask):
+                here, ranked = (rows, keys) if part is None else (rows[part[rows]], keys[part[rows]])
+                if not len(here):
+                    continue
                 if best:
-                    yield number, int(ordered.argmin())
+                    yield number, int(here[ranked.argmin()])
                     break
-                yield from ((number, row) for row in np.argsort(ordered)[: int(part.sum())].tolist())
+                yield from ((number, row) for row in here[np.argsort(ranked)].tolist())
+
+    def _parts(self, now: _Progress, number: int, mask: Mask) -> Sequence[Mask | None]:
+        """Where a member of that role goes rather than anywhere else; None for all of the mask."""
+        role = self._roles[number]
+        if not role.rules.slices:
+            return (None,)
+        return now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
 
     def _seat(self, now: _Progress, number: int, row: int) -> None:
         role = self._roles[number]

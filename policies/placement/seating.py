@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policies.model import Pod
 from policies.placement.columns import Mask
 from policies.placement.concern import MOST_RELATED, concerned, telling
 from policies.placement.relations import Relation, Relations, relations_of
-from policies.placement.snapshot import Amounts, Counts, Snapshot
+from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot
 
 _CROWDED = 127
 """More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
@@ -57,11 +56,11 @@ class _Standing:
         """For each spread constraint how many pods a domain may have, for one more member to be let in."""
         return [even.most(counts) for even, counts in zip(self.relation.evenly, self.evenly, strict=True)]
 
-    def crowd(self) -> Counts | None:
-        """For each node how many pods count in its domains: the fewest are to be filled first."""
+    def crowd(self, rows: Rows) -> Counts | None:
+        """For each of the nodes how many pods count in its domains: the fewest are to be filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            here = np.minimum(counts, _CROWDED)[even.codes]
+            here = np.minimum(counts, _CROWDED)[even.codes[rows]]
             total = here if total is None else total + here
         return total
 
@@ -117,9 +116,9 @@ class Seating:
         one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
-    def crowd(self, role: int) -> NDArray[np.int64] | None:
+    def crowd(self, role: int, rows: Rows) -> Counts | None:
         one = self.standings[role]
-        return None if one is None else one.crowd()
+        return None if one is None else one.crowd(rows)
 
     def seat(self, role: int, row: int) -> None:
         """One more member of the role is there."""
