@@ -86,6 +86,15 @@ class Evenly:
         """How many pods a domain may have, for one more member to be let in."""
         return self.spread.max_skew + self.least(counts) - self.itself
 
+    def lets_in_beside(self, nominated: int, counts: Counts, row: int) -> bool:
+        """Whether an empty selector lets a member in on a node for which so many others are nominated: kube-scheduler
+        counts those, and no pod that is there."""
+        if self.spread.selector != () or not self.counted[row]:
+            return True
+        there = counts.copy()
+        there[self.codes[row]] += nominated
+        return int(there[self.codes[row]]) + self.itself - self.least(there) <= self.spread.max_skew
+
     def within(self, counts: Counts) -> Mask:
         """The nodes in a domain that may have one more member."""
         return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)

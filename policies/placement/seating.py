@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,6 +182,8 @@ class _Round:
         self._most = [[] if one is None else one.most() for one in seating.standings]
         self._own: dict[tuple[int, int, int], bool] = {}
         """Role, spread constraint of the role and domain -> whether all members of the role there count themselves."""
+        self._here: dict[int, list[int]] = {}
+        """Row -> the roles of the members there."""
 
     def lets_in(self, role: int, row: int) -> bool:
         """Whether one is let in as the first one."""
@@ -191,22 +193,34 @@ class _Round:
     def takes(self, role: int, row: int) -> bool:
         """Whether one more is let in, and lets in those that were taken. If so it has to be seated."""
         own = dict[tuple[int, int, int], bool]()
-        if self._alone[role] or not self.lets_in(role, row):
+        here = self._here.get(row, [])
+        if self._alone[role] or not self.lets_in(role, row) or not self._beside(row, len(here), {role, *here}):
             return False
         for number, one in enumerate(self._standings):
             if one is None:
                 continue
             for at, (even, there) in enumerate(zip(one.relation.evenly, one.evenly, strict=True)):
-                here = number, at, int(even.codes[row])
+                home = number, at, int(even.codes[row])
                 counts = even.feeds[role] and bool(even.counted[row])
                 if number == role:
-                    own[here] = self._own.get(here, True) and counts
-                elif not counts or here not in self._own:
+                    own[home] = self._own.get(home, True) and counts
+                elif not counts or home not in self._own:
                     continue
-                if int(there[here[2]]) + counts - own.get(here, self._own.get(here, True)) > self._most[number][at]:
+                if int(there[home[2]]) + counts - own.get(home, self._own.get(home, True)) > self._most[number][at]:
                     return False
         self._own |= own
+        self._here[row] = [*here, role]
         return True
+
+    def _beside(self, row: int, nominated: int, roles: Iterable[int]) -> bool:
+        """Whether members of these roles are let in on a node for which so many others are nominated."""
+        standings = (self._standings[number] for number in roles)
+        return all(
+            even.lets_in_beside(nominated, counts, row)
+            for one in standings
+            if one is not None
+            for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
+        )
 
 
 def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:

@@ -14,8 +14,12 @@ There = list[tuple[Pod, Node]]
 """The pods that are on nodes."""
 
 
-def lets_in(pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
-    """Whether kube-scheduler would find the node feasible for the pod beside those that are there."""
+def lets_in(
+    pod: Pod, node: Node, nodes: Sequence[Node], on_nodes: Sequence[tuple[Pod, Node]], nominated: Sequence[Pod] = ()
+) -> bool:
+    """Whether kube-scheduler would find the node feasible for the pod beside those that are on nodes, and those that
+    are nominated for it."""
+    there = [*on_nodes, *((other, node) for other in nominated)]
     free = dict(node.allocatable)
     for other, where in there:
         if where.name == node.name:
@@ -27,7 +31,7 @@ def lets_in(pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
         and _has_free_ports(pod, node, there)
         and _stays_apart(pod, node, there)
         and _is_near(pod, node, there)
-        and all(_keeps_even(one, pod, node, nodes, there) for one in pod.constraints.spread)
+        and all(_keeps_even(one, pod, node, nodes, on_nodes, nominated) for one in pod.constraints.spread)
     )
 
 
@@ -80,9 +84,9 @@ def refusals(
         chance.shuffle(this)
         while this:
             (pod, where), *this = this
-            nominated = [(other, place) for other, place in this if place.name == where.name]
-            for beside in (now, [*now, *nominated]):
-                if not lets_in(pod, where, nodes, beside):
+            nominated = [other for other, place in this if place.name == where.name]
+            for beside in ((), nominated):
+                if not lets_in(pod, where, nodes, now, beside):
                     yield f"kube-scheduler refuses {pod.uid} on {where.name} in rounds of {rounds}"
             now.append((pod, where))
 
@@ -125,7 +129,15 @@ def _is_near(pod: Pod, node: Node, there: There) -> bool:
     return not pairs and all(_means(term, pod) for term in terms)
 
 
-def _keeps_even(one: Spread, pod: Pod, node: Node, nodes: Sequence[Node], there: There) -> bool:
+def _keeps_even(
+    one: Spread,
+    pod: Pod,
+    node: Node,
+    nodes: Sequence[Node],
+    there: Sequence[tuple[Pod, Node]],
+    nominated: Sequence[Pod],
+) -> bool:
+    """An empty selector selects no pod that is there, and every pod that is nominated for the node."""
     if one.key not in node.labels:
         return False
     counts: dict[str, int] = {}
@@ -141,6 +153,9 @@ def _keeps_even(one: Spread, pod: Pod, node: Node, nodes: Sequence[Node], there:
             counting = bool(one.selector) and not other.deleting and other.namespace == pod.namespace
             if place.name == where.name and counting and _selected(one.selector, other):
                 counts[where.labels[one.key]] += 1
+        if where.name == node.name:
+            alike = [other for other in nominated if other.namespace == pod.namespace]
+            counts[where.labels[one.key]] += sum(_selected(one.selector, other) for other in alike)
     least = min(counts.values()) if counts and len(counts) >= one.min_domains else 0
     return counts.get(node.labels[one.key], 0) + _selected(one.selector, pod) - least <= one.max_skew
 

@@ -98,6 +98,9 @@ def test_a_gang_is_asked_about_in_as_few_rounds_as_its_spread_allows() -> None:
     assert in_rounds(members(4, anti_affinity=(term(HOST),))) == [4]
     assert in_rounds(members(4, affinity=(term(CLIQUE),))) == [1, 3]
     assert in_rounds(members(4)) == [4]
+    # Of pods that are there none counts for an empty selector, and all do that are nominated for the node.
+    assert in_rounds(members(4, spread=(Spread(HOST, 1, ()),))) == [1, 1, 1, 1]
+    assert in_rounds(members(4, spread=(Spread(HOST, 2, ()),))) == [2, 2]
 
 
 def test_a_port_that_a_pod_takes_closes_its_node() -> None:

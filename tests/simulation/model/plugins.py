@@ -46,12 +46,13 @@ class PreFilter:
             counted._repelled, counted._apart, counted._near = +self._repelled, +self._apart, +self._near
             counted._even = [dict(one) for one in self._even]
             for other in beside:
-                counted._add(other, self._nodes[node], terminating=False)
+                counted._add(other, self._nodes[node], terminating=False, nominated=True)
             if (refuser := counted._filter(node, beside)) is not None:
                 return refuser
         return self._filter(node, [])
 
-    def _add(self, other: Pod, node: Node, *, terminating: bool) -> None:
+    def _add(self, other: Pod, node: Node, *, terminating: bool, nominated: bool = False) -> None:
+        """An empty selector counts no pod that is there, and every pod that is nominated."""
         asked = self._pod.constraints
         for term in other.constraints.anti_affinity:
             if _means(term, self._pod) and term.key in node.labels:
@@ -64,7 +65,8 @@ class PreFilter:
                 if term.key in node.labels:
                     self._near[term.key, node.labels[term.key]] += 1
         for spread, counts in zip(asked.spread, self._even, strict=True):
-            same = bool(spread.selector) and other.namespace == self._pod.namespace and not terminating
+            counts_at_all = bool(spread.selector) or (nominated and spread.selector is not None)
+            same = counts_at_all and other.namespace == self._pod.namespace and not terminating
             if same and _selects(spread.selector, other) and self._counts(spread, node):
                 counts[node.labels[spread.key]] += 1
 
