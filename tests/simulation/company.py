@@ -25,11 +25,14 @@ class Company:
         self._others: dict[GroupKey, dict[str, Pod]] = {}
         """Who else had a node, or was promised one, when a gang was planned."""
 
+    def on_nodes(self) -> list[tuple[Pod, str]]:
+        return on_nodes(self._shown.pods.values())
+
     def bound(self) -> list[tuple[Pod, str]]:
         """Those that are on nodes, or are being bound."""
         pods, posting = self._shown.pods, self._claims.posting
         beside = [(pods[uid], one.node) for uid, one in posting.items() if uid in pods and not pods[uid].node]
-        return on_nodes(pods.values()) + beside
+        return self.on_nodes() + beside
 
     def promised(self, but: GroupKey | None = None) -> list[tuple[Pod, str]]:
         """Those that will be: what the pods of ``but`` were promised is left out."""

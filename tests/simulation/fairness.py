@@ -234,8 +234,8 @@ class Fairness:
             _give(left, claim)
         bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]
         if relations.related(wanted.waiting, bound):
-            # Those that are promised a node may count already, or not yet.
-            sides = [bound, [*bound, *self._company.promised()]]
+            # Those that are being bound, or are promised a node, may count already, or not yet.
+            sides = [self._company.on_nodes(), bound, [*bound, *self._company.promised()]]
         return all(
             seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
             for there in sides

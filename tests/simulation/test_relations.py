@@ -169,6 +169,15 @@ def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() ->
     assert not life.company.in_rounds
 
 
+def test_a_gang_need_not_be_planned_beside_a_pod_whose_binding_is_under_way() -> None:
+    data, pods = single("data", labels=(("app", "data"),)), members(1, NEAR_DATA)
+    life = Life(*cluster("a: 1x8"), data, pods)
+    life.bind(data, "a-0")
+    assert not life.late()
+    life.see(replace(data, node="a-0"))
+    assert life.late()
+
+
 def test_most_seeds_are_without_relations() -> None:
     plain = draw(32)
     assert not has_relations(32)
