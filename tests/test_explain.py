@@ -132,6 +132,26 @@ def test_nodes_that_its_selector_leaves_out_count_for_nothing() -> None:
     assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
 
 
+def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
+    def wait(size: int, *nodes: str) -> list[Pod]:
+        local = ((Requirement("kubernetes.io/hostname", "In", nodes),),)
+        return gang("wait", size, selection=Selection(volumes=(local,)))
+
+    said = explained("wait", *cluster("a: 3x8"), *wait(2, "gone"))
+    assert said.remedies == [
+        "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
+    ]
+    said = explained("wait", *cluster("a: 3x8"), *wait(2, "a-1"))
+    assert said.remedies == [
+        "move volumes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
+    ]
+    said = explained("wait", *cluster("a: 3x8"), *busy("a-1", 8), *wait(1, "a-1"))
+    assert said.remedies == [
+        "1 more node with 8 GPUs free in the cluster, on nodes that reach its volumes",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+    ]
+
+
 def test_an_elastic_gang_needs_its_minimum_only() -> None:
     said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *gang("wait", 6, min_member=2))
     assert said.remedies[0] == "1 more node with 8 GPUs free in the cluster"

@@ -43,17 +43,43 @@ class Storage:
 
     def mount(self, one: Object, **source: Object) -> None:
         """A volume of its own for the pod, and a claim that is bound to it."""
-        name, claim = f"{self._stage.namespace}-{one['metadata']['name']}", f"data-{one['metadata']['name']}"
+        claim = f"data-{one['metadata']['name']}"
         claims = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
-        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": self._class}
-        wanted = {"claimRef": {"namespace": self._stage.namespace, "name": claim}, "capacity": {"storage": "1Gi"}}
-        source = source or {"csi": {"driver": DRIVER, "volumeHandle": name}}
-        self._stage.api.create(VOLUMES, {"metadata": {"name": name}, "spec": common | wanted | source})
-        self._made.append(f"{VOLUMES}/{name}")
-        asked = {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
-        self._stage.api.create(claims, {"metadata": {"name": claim}, "spec": common | asked})
+        spec = self._asked() | {"volumeName": self.offer(claim, **source)}
+        self._stage.api.create(claims, {"metadata": {"name": claim}, "spec": spec})
         self._stage.api.wait_for(f"{claims}/{claim}", lambda one: one and one.get("status", {}).get("phase") == "Bound")
         one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+
+    def offer(self, claim: str, **source: Object) -> str:
+        """A volume for this claim alone, whether or not that is there."""
+        name = f"{self._stage.namespace}-{claim}"
+        whose = {"claimRef": {"namespace": self._stage.namespace, "name": claim}, "capacity": {"storage": "1Gi"}}
+        source = source or {"csi": {"driver": DRIVER, "volumeHandle": name}}
+        self._stage.api.create(VOLUMES, {"metadata": {"name": name}, "spec": self._common() | whose | source})
+        self._made.append(f"{VOLUMES}/{name}")
+        return name
+
+    def replicate(self, name: str, pods: list[Object]) -> None:
+        """A StatefulSet that makes these pods, all at once, with a claim ``data-...`` for each."""
+        meta, spec = {"annotations": pods[0]["metadata"]["annotations"], "labels": {"app": name}}, pods[0]["spec"]
+        home = {"schedulerName": "muster", "nodeSelector": {"stage": self._stage.namespace}}
+        wanted = {
+            "serviceName": name,
+            "replicas": len(pods),
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": meta, "spec": home | spec},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": self._asked()}],
+        }
+        sets = f"/apis/apps/v1/namespaces/{self._stage.namespace}/statefulsets"
+        self._stage.api.create(sets, {"metadata": {"name": name}, "spec": wanted})
+        self._made.append(f"{sets}/{name}")
+
+    def _common(self) -> Object:
+        return {"accessModes": ["ReadWriteOnce"], "storageClassName": self._class}
+
+    def _asked(self) -> Object:
+        return self._common() | {"resources": {"requests": {"storage": "1Gi"}}}
 
     def clear(self) -> None:
         for path in self._made:
@@ -120,6 +146,17 @@ def test_members_start_where_the_volume_of_each_is(stage: RealStage, storage: St
         storage.mount(one, **on(homes[one["metadata"]["name"]]))
     stage.create_all(pods)
     assert {one.name: one.node for one in started_at_once(stage, "train", 4)} == homes
+
+
+def test_a_statefulset_starts_where_the_volumes_of_its_claims_are(stage: RealStage, storage: Storage) -> None:
+    """Its claims cannot name volumes, but volumes can name its claims."""
+    nodes = stage.add_nodes(4)
+    storage.wait_for_consumers()
+    homes = {"train-0": nodes[3], "train-1": nodes[1]}
+    for name, node in homes.items():
+        storage.offer(f"data-{name}", **on(node))
+    storage.replicate("train", gang("train", 2, gpus=1))
+    assert {one.name: one.node for one in started_at_once(stage, "train", 2)} == homes
 
 
 @GATES

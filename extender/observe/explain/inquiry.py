@@ -93,12 +93,17 @@ class Inquiry:
 
     @property
     def nowhere(self) -> bool:
-        """Whether no node at all matches its selector and affinity."""
+        """Whether no node at all matches its selector and affinity, and reaches its volumes."""
         return not self._suiting.any()
 
     @property
+    def held(self) -> bool:
+        """Whether its volumes hold it to some nodes: no new node would do."""
+        return bool(self.role.pods[0].selection.volumes)
+
+    @property
     def _suiting(self) -> Mask:
-        """Nodes that its selector and affinity admit, whatever their taints; of those that are not ready, all."""
+        """Nodes that its selector, affinity and volumes admit, whatever their taints, and all that are not ready."""
         chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)
         ready = self.snapshot.eligible(Selection(tolerations=_EVERY_TAINT))
         suiting: Mask = self.snapshot.eligible(chosen) | ~ready

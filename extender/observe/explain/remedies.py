@@ -135,10 +135,11 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     one = devices(question.role.requests)
     short = want - found
     least = "" if question.counts else "at least "
+    where = f"{place_name}, on nodes that reach its volumes" if question.held else place_name
     if question.one_to_a_node():
-        yield f"{least}{many(short, 'more node')} with {one} free in {place_name}"
+        yield f"{least}{many(short, 'more node')} with {one} free in {where}"
     else:
-        yield f"room for {least}{many(short, 'more member')} ({one} each) in {place_name}"
+        yield f"room for {least}{many(short, 'more member')} ({one} each) in {where}"
     if not question.counts:
         return
     if ends := fewest_ends(question, rows, holders(state, question, rows), want):
@@ -188,13 +189,16 @@ def _largest(question: Inquiry) -> int:
 
 def _too_large(question: Inquiry, largest: int) -> str:
     requests = question.role.requests
+    if question.nowhere and question.held:
+        return "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
     if question.nowhere:
         return "add nodes that match the node selector and the required affinity of the pods: there are none"
     if not question.largest(question.anywhere.rows):
         return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
     if question.scope is None:
-        return f"add nodes or use fewer pods: even empty, the nodes that match fit {fits}"
+        what = "move volumes" if question.held else "add nodes"
+        return f"{what} or use fewer pods: even empty, the nodes that match fit {fits}"
     return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
 
 
