@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -19,8 +20,10 @@ REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 """All that a pod of an MPIJob says of its role. Others say it of their masters alone, beside their type."""
+ROLE = "muster.dev/role"
+"""Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
 
-NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
+NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE, ROLE)
 """Every label or annotation that is read here."""
 
 _INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX)
@@ -29,6 +32,7 @@ that of the group."""
 
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ORDINAL = re.compile(r"(?<=-)[0-9]{1,9}\Z", re.ASCII)
+_ROLE_MAX = 63
 _ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
 """Rank 0 is a master's. A launcher is no rank: it comes last."""
 
@@ -49,6 +53,8 @@ def series_of(meta: Meta) -> str:
     role = _mpi_role(meta) or next(iter(meta.said(REPLICA_TYPE)), "").lower()
     if role and (_mpi_role(meta) or _number(meta, REPLICA_INDEX) is not None):
         return series_of_role(role)
+    if (said := meta.said(ROLE)) and not meta.said(WORKLOAD):
+        return series_of_role(said[0][:_ROLE_MAX])
     return ""
 
 

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
-SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
+SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 _OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, OWN, WORKLOAD, LED, NODES)
 """Read on jobs, or written on their pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS))

@@ -27,6 +27,7 @@ from extender.core.stamps import (
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.numbering import ROLE
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
@@ -43,6 +44,7 @@ SAID = {
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
     SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain. In layers `8,64`.",
     SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
+    ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
 
