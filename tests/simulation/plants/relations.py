@@ -60,8 +60,8 @@ def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) ->
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
     """Members that are in each other's way until others have come are told together."""
 
-    def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[int]:
-        return [len(seated)]
+    def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]]:
+        return [list(range(len(seated)))]
 
     patch.setattr(planner, "rounds", together)
 
