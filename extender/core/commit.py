@@ -93,12 +93,8 @@ class Commit:
     def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
         state, members = self._state, workload.members
-        taken = [node for _, node in seats] if workload.reserved else []
-        for slot in list(workload.reserved):
-            claim = state.claims.get(SlotOf(workload.key, slot))
-            if claim is not None and claim.node in taken:
-                taken.remove(claim.node)
-                state.unreserve(workload, slot)
+        for _, node in seats if workload.reserved else ():
+            state.use_kept(workload, node)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
                 self._steering.lead(workload, member, node, now, turns.get(pod.identity, 0))

@@ -209,6 +209,13 @@ class State:
         workload.unreserve(slot)
         self.free(SlotOf(workload.key, slot))
 
+    def use_kept(self, workload: Workload, node: str) -> None:
+        """A member of it has room there now: one of those that room is kept for, if it is kept there."""
+        for slot in workload.reserved:
+            claim = self.claims.get(SlotOf(workload.key, slot))
+            if claim is not None and claim.node == node:
+                return self.unreserve(workload, slot)
+
     def unreserve_all(self, workload: Workload) -> None:
         """No replacement is awaited any more."""
         for slot in list(workload.reserved):
@@ -292,6 +299,8 @@ class State:
             claim = self.claims.get(pod.uid)
             if claim is not None and claim.node != pod.node:
                 self.free(pod.uid)
+            if (claim is None or claim.node != pod.node) and (workload := self.workload_of(pod)) is not None:
+                self.use_kept(workload, pod.node)
             self.news.taken |= claim is None
             self.claims.confirm(pod)
             self._crowd_out(pod.node)

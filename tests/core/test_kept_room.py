@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.core.claims import Claim, ClaimState
@@ -30,6 +32,24 @@ def test_the_room_of_a_lost_member_is_kept_for_its_replacement() -> None:
     assert script.planned(replacement) == room
     script.run([replacement])
     assert script.reason("train") == "Running"
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_who_is_bound_where_room_is_kept_for_him_takes_it_from_nobody_else(*, late: bool) -> None:
+    """The watch shows the lost member after all, or what another scheduler has bound in its place."""
+    pods = gang("train", 2, gpus=2)
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.bind_all(pods)
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.gone(script.pods[final.uid])
+    script.post_all()
+    other = gang("other", 2, gpus=2)
+    script.see(other)
+    assert script.planned(other[0]) == "a-0"
+    call = script.bind(other[0])
+    script.see(replace(final if late else reborn(final), node="a-0"))
+    assert call not in script.answers
+    assert script.filter(single("more", gpus=1)) == (), "all of it is taken"
 
 
 def test_a_half_released_gang_gets_new_room_before_one_of_higher_priority() -> None:

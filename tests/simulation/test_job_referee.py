@@ -354,3 +354,11 @@ def test_a_job_whose_plan_was_removed_is_suspended_when_none_of_its_pods_runs(
     life.tell(JobSeen(life.job.shown()))
     life.pod(0, node=node)
     assert bool(life.suspend()) is complaint
+
+
+def test_a_start_that_is_taken_back_before_the_watch_has_shown_it_keeps_no_room() -> None:
+    life = Life(batch(1), "a-0")
+    life.show(suspended=True, plan=None, led=None)
+    assert life.gpus("a-0") == 0, "an older version of the job"
+    life.show(led={"": ("a-0",)})
+    assert life.gpus("a-0") == 8
