@@ -32,7 +32,7 @@ from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.room import judge_room
-from tests.simulation.sends import Sends, judge_outcome, to_be_forgotten
+from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, look, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
@@ -113,7 +113,7 @@ class Referee:
         if isinstance(event, BindArrived):
             self._calls[event.call] = event
         if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
-            _complain(judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
+            _complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
         self.sends.hear(event)
         shown.watch(event)

@@ -25,6 +25,8 @@ class Sends:
         """And of the one that was sent last."""
         self._failed: dict[str, None] = {}
         """Pods whose last nomination could not be written, as the core was told."""
+        self._bindings: dict[str, None] = {}
+        """Pods of which Bindings were sent."""
 
     def hear(self, event: Event) -> None:
         if isinstance(event, Nominated) and event.detail and event.node == self._newest.get(event.uid, ""):
@@ -46,6 +48,8 @@ class Sends:
         ):
             return f"{asked} is sent while an earlier write to the job is under way"
         self._under_way.append(asked)
+        if isinstance(asked, PostBinding):
+            self._bindings[asked.uid] = None
         match asked:
             case PostBinding() if now > asked.deadline:
                 return f"{asked} is sent after its deadline"
@@ -74,6 +78,22 @@ class Sends:
     def end(self, asked: Asked) -> None:
         self._under_way.remove(asked)
 
+    def judge_outcome(self, event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
+        """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown.
+
+        While a Binding waits to be sent, one of an earlier life may be written: that one was none of these.
+        """
+        if pod is None:
+            return None
+        written = pod.node == binding.node
+        if event.outcome is Outcome.DONE and not written:
+            return f"{binding} is reported as written, and the pod is on {pod.node}"
+        release = None if pod.stamp is None else pod.stamp.release
+        ours = event.uid in self._bindings and release == binding.annotations.get(RELEASE)
+        if event.outcome is Outcome.REFUSED and written and ours:
+            return f"{binding} is reported as refused ({event.detail}), and was written"
+        return None
+
     @staticmethod
     def _is_like(asked: PostBinding | Nominate, other: Asked) -> bool:
         return type(other) is type(asked) and other.uid == asked.uid
@@ -91,16 +111,3 @@ def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> 
 
 def _is_of_job(asked: StartJob | SuspendJob | CleanJob, other: Asked) -> bool:
     return isinstance(other, StartJob | SuspendJob | CleanJob) and other.job.uid == asked.job.uid
-
-
-def judge_outcome(event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
-    """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown."""
-    if pod is None:
-        return None
-    written = pod.node == binding.node
-    if event.outcome is Outcome.DONE and not written:
-        return f"{binding} is reported as written, and the pod is on {pod.node}"
-    release = None if pod.stamp is None else pod.stamp.release
-    if event.outcome is Outcome.REFUSED and written and release == binding.annotations.get(RELEASE):
-        return f"{binding} is reported as refused ({event.detail}), and was written"
-    return None

@@ -135,6 +135,17 @@ def test_a_nomination_that_could_not_be_written_is_not_missed_at_rest(*, failed:
     assert bool(list(sends.judge_rest({member.uid: member}))) is not failed
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_what_an_earlier_life_has_bound_is_no_binding_that_was_refused_before_it_was_sent(*, sent: bool) -> None:
+    """Two releases of a gang may have one name: that of a member."""
+    (member,), sends = gang("train", 1), Sends(64)
+    binding = posting(member, "a-0")
+    if sent:
+        sends.begin(binding, (1,), 1.0)
+    bound = replace(member, node="a-0", stamp=Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0))
+    assert bool(sends.judge_outcome(BindingPosted(member.uid, Outcome.REFUSED), binding, bound)) is sent
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, gone: bool) -> None:
     (member,), alone = gang("train", 1), single("alone", gpus=8)
