@@ -67,6 +67,8 @@ class Referee:
         """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
         self._whole: dict[GroupKey, None] = {}
         """Gangs of which something is bound, and that were whole once."""
+        self._asked_for: dict[str, GroupKey | None] = {}
+        """Pod UID -> the gang for which its last Binding was asked for, by whichever life."""
         self._calls: dict[int, BindArrived] = {}
         self.disturbed: dict[str, None] = {}
         """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
@@ -177,6 +179,7 @@ class Referee:
         for asked in (self._calls[call] for call in open_calls):
             if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
                 raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
+        self._asked_for[uid] = effect.group
         pods = self._shown.pods
         if uid not in pods:
             raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
@@ -244,6 +247,7 @@ class Referee:
         fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
         # What goes has left, even if its Binding is yet to be answered.
         fellows = [one for one in fellows if one.live and one.uid not in self.orphans]
+        fellows = [one for one in fellows if self._asked_for.get(one.uid) == effect.group]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}

@@ -20,7 +20,7 @@ from extender.core.events import (
     PodSeen,
     Synced,
 )
-from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, PodSets, Term, Topology
+from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, PodSets, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -266,12 +266,30 @@ def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_
     for event in (*seen, PodSeen(before), PodSeen(after)):
         referee._shown.watch(event)
     referee._claims.posting[before.uid] = posting(before, "a-0")
+    referee._asked_for[before.uid] = before.group_key
     referee._shown.watch(PodSeen(replace(before, node="a-0", deleting=deleting)))
     later = replace(posting(after, "b-0"), annotations={GANG_UID: "later"})
     if deleting:
         return referee._judge_topology(later)
     with pytest.raises(BrokenPromiseError):
         referee._judge_topology(later)
+    return None
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_pod_that_was_bound_for_another_gang_may_be_in_another_clique(*, moved: bool) -> None:
+    """Its annotations were edited, and its owner stands on the Bindings of the gang that it was brought into."""
+    referee, level = Referee(Terms(calm=False)), Topology("clique")
+    before, after = (replace(pod, topology=level) for pod in gang("train", 2))
+    stamp = Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0)
+    seen = [NodeSeen(node) for node in cluster("a: 1x8", "b: 1x8")]
+    for event in (*seen, PodSeen(replace(before, node="a-0", stamp=stamp)), PodSeen(after)):
+        referee._shown.watch(event)
+    referee._asked_for[before.uid] = key("other") if moved else before.group_key
+    if moved:
+        return referee._judge_topology(posting(after, "b-0"))
+    with pytest.raises(BrokenPromiseError):
+        referee._judge_topology(posting(after, "b-0"))
     return None
 
 
