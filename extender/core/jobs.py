@@ -191,6 +191,7 @@ class Jobs:
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, why = record.seen, hindrance(self._state, workload, record)
+        self._state.unreserve_all(workload)  # no pod is replaced
         if strangers(workload, job):
             self._share_name(workload.key, now)
             return

@@ -50,7 +50,7 @@ class Revocations:
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
-        gets the room. The slots of an admitted job keep their nodes by themselves.
+        gets the room. The slots of an admitted job keep their nodes by themselves, a suspended one replaces no pod.
         """
         state, members = self._state, workload.members
         others = (*members.binding.values(), *members.unknown.values())
@@ -59,7 +59,7 @@ class Revocations:
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
         state.unassume(workload, member)
-        if claim is not None and started and not (workload.release.complete or workload.admitted):
+        if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
 
     def miss(self, workload: Workload, now: float) -> None:

@@ -9,8 +9,10 @@ import pytest
 from extender.core.claims import Claim, ClaimState
 from extender.core.events import Outcome
 from extender.core.state import State
+from policies.model import Dialect, GroupRef, PodSets
 from policies.placement.request import Cap, shape_of
-from tests.builders import cluster, gang, reborn, single
+from tests.builders import cluster, gang, key, reborn, single
+from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script, stamp_of
 
 
@@ -134,3 +136,28 @@ def test_kept_room_that_somebody_else_has_taken_is_kept_no_longer_once_the_gang_
         script.post(script.pods[next(iter(script.bindings))], Outcome.REFUSED)
     script.advance(5)
     assert sorted(script.planned(pod) for pod in pods if not script.pods[pod.uid].node) == ["a-0", "b-0", "b-0"]
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_no_room_is_kept_for_the_pods_of_a_job_that_is_suspended(*, planned: bool) -> None:
+    """Its controller replaces none. ``planned``: it was started by Muster, else by others."""
+    script = Script(*cluster("a: 2x8"))
+    (podset,) = job(2).podsets.podsets
+    said = replace(podset, template=template(group=GroupRef("job", Dialect.ANNOTATION, 2)))
+    seen = replace(
+        job(2), podsets=PodSets(key("job"), (said,)), suspended=planned, stopped=planned, running=not planned
+    )
+    train = Controlled(script, seen)
+    script.bind_all(train.create())
+    first = next(iter(script.bindings))
+    script.post(script.pods[first])
+    (last,) = script.bindings
+    node = script.bindings[last].node
+    if not planned:
+        script.feed_outcome(last, Outcome.REFUSED)
+        script.gone(script.pods[last])
+        assert node not in script.filter(single("other", gpus=8))
+    train.show(suspended=True, plan=None)
+    if planned:
+        script.feed_outcome(last, Outcome.REFUSED)
+    assert node in script.filter(single("other", gpus=8))

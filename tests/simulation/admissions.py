@@ -318,6 +318,11 @@ class Admissions:
         )
         return None if admission.trouble or late or slow else f"{key} is to be suspended without a cause"
 
+    def stops(self, key: GroupKey) -> bool:
+        """It is suspended, or is to be: its controller replaces no pod."""
+        job = self.jobs.get(key)
+        return job is not None and (job.suspended or self.stopping.get(key) == job.uid)
+
     def waits(self, key: GroupKey, now: float) -> bool:
         """Whether it could be planned as soon as there is room."""
         job = self.jobs[key]

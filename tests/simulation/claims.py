@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, SuspendJob, Turned, Ungate
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -15,6 +15,7 @@ from extender.core.events import (
     Event,
     FilterCalled,
     GroupSeen,
+    JobSeen,
     NodeGone,
     NodeSeen,
     Outcome,
@@ -80,6 +81,8 @@ class Claims:
                 self._weigh(group.key)
             case NodeSeen() | NodeGone():
                 self.freed_at = now
+            case JobSeen(job) if job.suspended:
+                self._keep_no_longer(job.key)
             case _:
                 pass
 
@@ -97,6 +100,8 @@ class Claims:
                 self._posted(effect)
             case Turned(key, Turn.FORGOTTEN):
                 self._forgotten(key)
+            case SuspendJob(job):
+                self._keep_no_longer(job.key)
             case _:
                 pass
 
@@ -259,7 +264,9 @@ class Claims:
             self._end_release(key)
         if claim is None or claim.gang is None or uid in self.kept:
             return
-        if claim.gang not in self.admissions.of and self._keeps(claim.gang):  # slots of jobs keep their nodes anyway
+        # Slots of jobs keep their nodes anyway.
+        of_job = claim.gang in self.admissions.of or self.admissions.stops(claim.gang)
+        if not of_job and self._keeps(claim.gang):
             self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
 
     def _end_release(self, key: GroupKey) -> None:

@@ -10,6 +10,7 @@ from extender.core.effects import StartJob, SuspendJob
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
+    BindingPosted,
     Event,
     FilterCalled,
     JobSeen,
@@ -228,6 +229,24 @@ def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:
     assert life.claims.left(["a-1"], surely=True)["a-1"][GPU] == 8
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_no_room_is_kept_for_a_lost_pod_of_a_job_that_is_suspended(*, ours: bool) -> None:
+    """``ours``: the core has asked for it; else the watch shows what others have done."""
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    for pod, node in ((life.pod(0), "a-0"), (life.pod(1), "a-1")):
+        life.claims._promise(pod.uid, node)
+        life.claims.apply(posting(pod, node), BindArrived(1, pod.uid, "default", pod.uid, node, 900.0))
+    life.pod(0, node="a-0")
+    life.admissions.of[life.job.key].note("something has happened")
+    if ours:
+        assert not life.suspend()
+    else:
+        life.show(suspended=True, plan=None)
+    life.tell(BindingPosted("pod-1", Outcome.REFUSED))
+    assert not life.claims.kept
+
+
 @pytest.mark.parametrize(("indexed", "kept"), [(True, "a-0"), (False, "a-1")])
 def test_no_room_is_kept_for_pods_that_a_job_made_smaller_before_a_restart_will_not_make(
     indexed: bool, kept: str
@@ -282,7 +301,7 @@ def test_a_pod_that_was_bound_for_another_gang_may_be_in_another_clique(*, moved
     referee, level = Referee(Terms(calm=False)), Topology("clique")
     before, after = (replace(pod, topology=level) for pod in gang("train", 2))
     stamp = Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0)
-    seen = [NodeSeen(node) for node in cluster("a: 1x8", "b: 1x8")]
+    seen: list[Event] = [NodeSeen(node) for node in cluster("a: 1x8", "b: 1x8")]
     for event in (*seen, PodSeen(replace(before, node="a-0", stamp=stamp)), PodSeen(after)):
         referee._shown.watch(event)
     referee._asked_for[before.uid] = key("other") if moved else before.group_key
