@@ -64,7 +64,8 @@ class Company:
         mine = [one for one in self.promised() if one[0].group_key == key]
         others, nodes = self.promised(but=key), dict(self._shown.nodes)
         sure = not self._counts_others(pod for pod, _ in seats)
-        self._others[key] = self._beside(key)
+        if sure:
+            self._others[key] = self._beside(key)
         first = sure and len(mine) == len(seats)
         self._planned[key] = ([*self.bound(), *others], nodes) if first else None
         earlier = [one for one in mine if one[0].uid not in new]
@@ -119,7 +120,8 @@ class Company:
 
     def _counts_others(self, pods: Iterable[Pod]) -> bool:
         """Whether a spread of these counts members of other gangs that may have been promised what nobody knows."""
-        unbound = [pod for pod in self._shown.pods.values() if pod.group_key is not None and not pod.node]
+        unbound = [pod for pod in self._shown.pods.values() if not pod.node]
+        unbound = [pod for pod in (*unbound, *(one for one, _ in self.promised())) if pod.group_key is not None]
         return any(
             relations.counts_for(pod, (one for one in unbound if one.group_key != pod.group_key)) for pod in pods
         )

@@ -160,6 +160,21 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     assert bool(life.company.given_up(end)) is wrong
 
 
+@pytest.mark.parametrize("selector", [OWN, MEMBERS])
+def test_a_plan_whose_spread_counts_other_gangs_may_be_given_up_when_these_are_planned_beside_it(
+    selector: tuple[Requirement, ...],
+) -> None:
+    pods = members(2, Constraints(spread=(Spread(HOST, 1, selector),)))
+    others = gang("other", 2, gpus=1, labels=(("tier", "train"),))
+    life = Life(*cluster("a: 2x8"), pods, others)
+    effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
+    beside = [Nominate(pod.uid, "default", pod.name, "a-0") for pod in others]
+    plans = [Turned(key(name), Turn.PLANNED, 2, 0.0) for name in ("train", "other")]
+    life.tell(Tick(), *effects, plans[0], *beside, plans[1])
+    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    assert bool(life.company.given_up(end)) is (selector == OWN)
+
+
 def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() -> None:
     pods = members(2, EVENLY)
     life = Life(*cluster("a: 2x8"), pods)
