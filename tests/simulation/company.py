@@ -24,6 +24,8 @@ class Company:
         """What a gang was planned beside; None where nobody can tell."""
         self._others: dict[GroupKey, dict[str, Pod]] = {}
         """Who else had a node, or was promised one, when a gang was planned."""
+        self._refused: set[GroupKey] = set()
+        """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
 
     def on_nodes(self) -> list[tuple[Pod, str]]:
         return on_nodes(self._shown.pods.values())
@@ -52,8 +54,8 @@ class Company:
         for key in dict.fromkeys(one.gang for one in promised.values() if one.gang is not None):
             sight = self._shown.sight(key)
             waiting = () if sight is None else sight.waiting
-            ordered = any(pod.constraints.spread or pod.constraints.affinity for pod in waiting)
-            if ordered and any(pod.uid not in promised for pod in waiting):
+            related = any(pod.constraints.spread or pod.constraints.affinity for pod in waiting)
+            if (related or key in self._refused) and any(pod.uid not in promised for pod in waiting):
                 return True
         return False
 
@@ -73,10 +75,16 @@ class Company:
             return None
         return f"{key} is planned where kube-scheduler lets in no order of {_told(seats)}"
 
-    def given_up(self, turned: Turned) -> str | None:
+    def given_up(self, turned: Turned, *, calm: bool) -> str | None:
         """Where nothing goes wrong: why is a plan taken back, if nobody who matters to the gang came or went?"""
+        if turned.cause is Cause.NODE_REFUSED:
+            self._refused.add(turned.key)
         then = self._others.pop(turned.key, None)
-        if then is None or turned.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE):
+        if (
+            then is None
+            or not calm
+            or turned.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
+        ):
             return None
         now, members = self._beside(turned.key), self._shown.members.get(turned.key, {}).values()
         changed = [pod for uid, pod in (then | now).items() if (uid in then) is not (uid in now)]

@@ -58,6 +58,8 @@ class Fairness:
         """When each pod of no gang was seen first."""
         self._roomy: dict[str, float] = {}
         """Those of them that could be bound, and since when."""
+        self._fitting: dict[GroupKey, float] = {}
+        """Gangs that there is room for, and since when."""
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
@@ -103,7 +105,7 @@ class Fairness:
         match effect:
             case Turned(key, Turn.FORGOTTEN):
                 self._excuse(key, now)
-                return self._company.given_up(effect) if self._calm else None
+                return self._company.given_up(effect, calm=self._calm)
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
             case Turned(key, Turn.PLANNED):
@@ -121,13 +123,15 @@ class Fairness:
         room = self._claims.left(self._shown.nodes)
         singles = [pod for pod in self._singles() if self._could_start(room, _alone(pod), ())]
         self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in singles}
-        for key, one in wanted:
-            if any(pod.priority >= one.priority and now - self._roomy[pod.uid] < _KEPT_S for pod in singles):
-                continue  # room may be kept for those
-            if self._could_start(room, one, self._claims.kept_for(key)):
-                self._since[key] = since.get(key, now)
-                if now - self._since[key] > PATIENCE_S:
-                    return f"{key} could have been planned for {now - self._since[key]:.1f} s, and was not"
+        fitting = {key: one for key, one in wanted if self._could_start(room, one, self._claims.kept_for(key))}
+        self._fitting = {key: self._fitting.get(key, now) for key in fitting}
+        for key, one in fitting.items():
+            ahead = (self._roomy[pod.uid] for pod in singles if pod.priority >= one.priority)
+            if any(now - max(roomy, self._fitting[key]) < _KEPT_S for roomy in ahead):
+                continue  # room may be kept for those, from when there was somebody behind them
+            self._since[key] = since.get(key, now)
+            if now - self._since[key] > PATIENCE_S:
+                return f"{key} could have been planned for {now - self._since[key]:.1f} s, and was not"
         return None
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:

@@ -272,6 +272,16 @@ def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_
     assert "default/urgent, of priority 5, could have started" in said
 
 
+def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behind_it() -> None:
+    urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)
+    life = Life(*cluster("a: 1x8"), urgent)
+    assert not any(life.fairness.look(life.now + after) for after in range(30))
+    life.now += 30
+    life.see(train)
+    assert not any(life.fairness.look(life.now + after) for after in range(30))
+    assert "could have been planned" in str(life.fairness.look(life.now + 31))
+
+
 def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:
     """Its members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
     gated, open_one = gang("train", 2, gates=(GANG_GATE,))

@@ -157,7 +157,7 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
     life.see(single("other", gpus=0, node="b", labels=labels))
     end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
-    assert bool(life.company.given_up(end)) is wrong
+    assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
 @pytest.mark.parametrize("selector", [OWN, MEMBERS])
@@ -172,7 +172,7 @@ def test_a_plan_whose_spread_counts_other_gangs_may_be_given_up_when_these_are_p
     plans = [Turned(key(name), Turn.PLANNED, 2, 0.0) for name in ("train", "other")]
     life.tell(Tick(), *effects, plans[0], *beside, plans[1])
     end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
-    assert bool(life.company.given_up(end)) is (selector == OWN)
+    assert bool(life.company.given_up(end, calm=True)) is (selector == OWN)
 
 
 def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() -> None:
@@ -182,6 +182,18 @@ def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() ->
     assert life.company.in_rounds
     life.tell(Tick(), Nominate(pods[1].uid, "default", pods[1].name, "a-1"))
     assert not life.company.in_rounds
+
+
+def test_members_of_a_gang_that_was_refused_may_be_told_one_by_one() -> None:
+    pods = members(2, Constraints())
+    life = Life(*cluster("a: 2x8"), pods)
+    plan = Nominate(pods[0].uid, "default", pods[0].name, "a-0")
+    life.tell(Tick(), plan)
+    assert not life.company.in_rounds
+    given_up = Turned(key("train"), Turn.FORGOTTEN, 2, 1.0, Cause.NODE_REFUSED)
+    life.tell(Tick(), given_up, replace(plan, node=None))
+    life.tell(Tick(), plan)
+    assert life.company.in_rounds
 
 
 def test_a_gang_need_not_be_planned_beside_a_pod_whose_binding_is_under_way() -> None:
