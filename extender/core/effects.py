@@ -53,8 +53,8 @@ class PostBinding:
 class Nominate:
     """PATCH ``status.nominatedNodeName``; None clears it. ``renew``: it already reads so, but the pod must be woken.
 
-    ``parked``: only plugins of kube-scheduler have refused the pod. To them a nomination that ends is news, as if a pod
-    had gone, and one that begins is none.
+    ``parked``: only plugins of kube-scheduler have refused the pod. To some a nomination that ends is news, as if a pod
+    had gone, and to pod affinity only labels of the pod that have changed; a nomination that begins is none to anybody.
     """
 
     uid: str

@@ -181,10 +181,21 @@ class Kube:
         await self.call("POST", f"{_pod(effect.namespace, effect.name)}/binding", body=body, timeout_s=timeout_s)
 
     async def patch_status(
-        self, namespace: str, name: str, uid: str, status: Mapping[str, Any], *, timeout_s: float = REQUEST_TIMEOUT_S
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        status: Mapping[str, Any],
+        labels: Mapping[str, str | None] | None = None,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422."""
-        await self._patch_pod(f"{_pod(namespace, name)}/status", uid, {"status": status}, timeout_s)
+        """Strategic merge into a pod's status: conditions are merged by type. Another UID: 409 or 422.
+
+        ``labels`` change in the same write; None takes one off.
+        """
+        change: dict[str, Any] = {"status": status} | ({"metadata": {"labels": labels}} if labels else {})
+        await self._patch_pod(f"{_pod(namespace, name)}/status", uid, change, timeout_s)
 
     async def ungate(
         self, namespace: str, name: str, uid: str, pin: Sequence[str] = (), *, timeout_s: float = REQUEST_TIMEOUT_S

@@ -34,6 +34,9 @@ MOST_VALUES = 256
 MOST_LABELS = 256
 """Of a pod that are kept, the first by name."""
 
+WOKEN = "muster.dev/woken"
+"""A label that Muster writes on a waiting pod so that its labels change, which wakes it. It says nothing."""
+
 TOO_ENTANGLED = (
     f"it has more than {MOST_TERMS} pod affinity terms and topology spread constraints, {MOST_VALUES} requirements "
     f"and values in them, or {MOST_PORTS} host ports"
@@ -71,7 +74,8 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
 
 def labels_of(meta: Meta) -> Labels:
     """Each pair is one object for all pods that have it."""
-    return tuple(map(_pair, sorted((meta.labels or {}).items())[:MOST_LABELS]))
+    said = sorted((meta.labels or {}).items())[:MOST_LABELS]
+    return tuple(_pair(one) for one in said if one[0] != WOKEN)
 
 
 def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from extender.core.effects import (
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
+from extender.kube.constraints import WOKEN
 from extender.kube.jobs import JobWriter
 from extender.kube.kinds.read import Reader
 from extender.kube.reports import Reporter, instant
@@ -50,7 +51,9 @@ class KubeApi:
             case PostBinding():
                 await self._kube.post_binding(asked, timeout_s=timeout_s)
             case Nominate(uid, namespace, name, node):
-                await self._kube.patch_status(namespace, name, uid, {"nominatedNodeName": node}, timeout_s=timeout_s)
+                labels = {WOKEN: "true" if node else None} if asked.parked else None
+                nominated = {"nominatedNodeName": node}
+                await self._kube.patch_status(namespace, name, uid, nominated, labels, timeout_s=timeout_s)
             case Ungate(uid, namespace, name):
                 await self._kube.ungate(namespace, name, uid, asked.pin, timeout_s=timeout_s)
             case Wake(uid, namespace, name):

@@ -63,9 +63,10 @@ class Writes:
 
     def nominate(self, effect: Nominate) -> Procedure[str]:
         """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
-        plain = replace(effect, renew=False, parked=False)
+        plain = replace(effect, renew=False)
         # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
-        for first, asked in ((plain, effect.parked), (_cleared(plain), effect.renew or effect.parked)):
+        # What is ``parked`` has a label of ours with its nomination, and without it none: each of the three changes it.
+        for first, asked in ((plain, effect.parked), (replace(plain, node=None), effect.renew or effect.parked)):
             if asked and effect.node and (detail := (yield from self.persist(first, "nomination"))):
                 return detail
         return (yield from self.persist(plain, "nomination"))
@@ -143,7 +144,3 @@ class Writes:
     def _pause(self, answer: Response, attempt: int, deadline: float) -> Pause:
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 10)) * self._jitter()
         return Pause(max(0.0, min(max(pause_s, answer.retry_after_s), deadline - self._now())))
-
-
-def _cleared(effect: Nominate) -> Nominate:
-    return replace(effect, node=None, renew=False, parked=False)

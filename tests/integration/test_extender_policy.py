@@ -175,6 +175,16 @@ def test_a_pod_is_nominated_woken_and_let_go(extender: Extender, pods: Pods) -> 
     assert "nominatedNodeName" not in pods.now(pod)["status"]
 
 
+@pytest.mark.parametrize("labels", [{}, {"app": "train"}])
+def test_a_pod_that_plugins_have_refused_gets_a_label_and_loses_it(
+    extender: Extender, pods: Pods, labels: dict[str, str]
+) -> None:
+    pod = pods.create(annotations=NAMES, labels=labels)
+    for node, more in ("node-0", {"muster.dev/woken": "true"}), (None, {}):
+        extender.write(Nominate(*of(pod), node=node, parked=True))
+        assert pods.now(pod)["metadata"].get("labels", {}) == {**labels, **more}
+
+
 def test_a_binding_carries_the_stamps_of_a_release(cluster: Cluster, extender: Extender, pods: Pods) -> None:
     """On a node with a zone the API server adds labels to the Binding."""
     zone = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "b"}

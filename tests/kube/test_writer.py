@@ -12,6 +12,7 @@ import pytest
 from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Wake
 from extender.core.events import Outcome
 from extender.kube.client import Kube
+from extender.kube.constraints import WOKEN
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK as DONE
 from extender.runtime.requests import Pause
@@ -198,6 +199,17 @@ def test_a_nomination_is_cleared_and_renewed(effect: Nominate, nodes: list[str])
         lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.run(writer.writes.nominate(effect))
     )
     assert [body["status"]["nominatedNodeName"] for body in api.bodies("PATCH")] == nodes
+
+
+def test_a_pod_that_only_plugins_have_refused_gets_other_labels_with_each_write() -> None:
+    """That is what wakes it if it was pod affinity: a nomination that ends is nothing to that plugin."""
+    effect = Nominate("u", "team", "p", "n1", parked=True)
+    _, api, _ = written(
+        lambda api: api.on("PATCH", STATUS, OK), lambda writer: writer.run(writer.writes.nominate(effect))
+    )
+    told = [(body["status"]["nominatedNodeName"], body["metadata"]["labels"]) for body in api.bodies("PATCH")]
+    led = ("n1", {WOKEN: "true"})
+    assert told == [led, (None, {WOKEN: None}), led]
 
 
 @pytest.mark.parametrize("lost", [CUT, refused(429), refused(500), refused(409)], ids=lambda answer: str(answer.status))

@@ -120,7 +120,7 @@ def test_a_pod_that_only_plugins_refused_is_nominated_and_cleared_before_it_is_n
     world.ask(replace(nominate("n1"), parked=True))
     for node in ("n1", None, "n1"):
         assert world.told == []
-        assert world.sent[0].asked == nominate(node)
+        assert world.sent[0].asked == replace(nominate(node), parked=True)
         world.answer(OK)
     assert world.told == [Nominated("u", "n1")]
 

@@ -11,6 +11,7 @@ from extender.core.steering import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
+from tests.simulation.model.apiserver import as_read
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
@@ -73,7 +74,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [JobSeen(job.shown()) for job in api.jobs.values()]
-    objects += [PodSeen(pod) for pod in api.pods.values()]
+    objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
     effects = [
         effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
     ]

@@ -105,6 +105,18 @@ def test_gangs_with_relations_start_in_the_model_and_stay_apart() -> None:
         assert len({pod.node for pod in it.api.pods.values() if pod.group and pod.group.name == name}) == 4
 
 
+def test_members_that_wait_for_another_role_are_woken_when_that_is_at_bind() -> None:
+    """kube-scheduler has refused them for their affinity before, and notices no nomination."""
+    it = world("a: 2x8")
+    near = Constraints(affinity=(Term(HOST, DATA, ("default",)),))
+    data = Role(1, requests(1), labels=(("app", "data"),))
+    others = Role(3, requests(1), labels=(("app", "train"),), constraints=near)
+    it.jobs.submit(JobSpec("train", (others, data), min_member=4, run_s=float("inf")))
+    let(it, 20)
+    assert bound(it) == {"train": 4}
+    assert len({pod.node for pod in it.api.pods.values()}) == 1
+
+
 def test_an_order_is_found_where_there_is_one() -> None:
     nodes = {one.name: one for one in cluster("a: 2x8")}
     even, other = members(3, EVENLY)[:2], members(3, Constraints())[2]

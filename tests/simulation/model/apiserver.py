@@ -16,6 +16,9 @@ ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 OK, NOT_FOUND, CONFLICT, REFUSED, INVALID = 200, 404, 409, 412, 422
 """Statuses of writes, as the real one gives them."""
 
+WOKEN = ("muster.dev/woken", "true")
+"""The label that wakes a pod."""
+
 
 class Kind(Enum):
     PODS = auto()
@@ -86,8 +89,8 @@ class ApiServer:
             return CONFLICT
         return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=stamp_of(annotations))
 
-    def nominate(self, uid: str, name: tuple[str, str], node: str | None) -> int:
-        """PATCH ``status.nominatedNodeName``, which a bound pod cannot have."""
+    def nominate(self, uid: str, name: tuple[str, str], node: str | None, *, wakes: bool = False) -> int:
+        """PATCH ``status.nominatedNodeName``, which a bound pod cannot have; ``wakes``: with or without its label."""
         pod = self._named(name)
         if pod is None:
             return NOT_FOUND
@@ -95,7 +98,10 @@ class ApiServer:
             return CONFLICT
         if pod.node and node:
             return INVALID
-        return self.change_pod(uid, nominated_node=node)
+        if not wakes:
+            return self.change_pod(uid, nominated_node=node)
+        labels = (*as_read(pod).labels, WOKEN) if node else as_read(pod).labels
+        return self.change_pod(uid, nominated_node=node, labels=labels)
 
     def ungate(self, uid: str, name: tuple[str, str], pin: tuple[str, ...]) -> int:
         """PATCH the gate of ours away, and pin the pod to nodes if there are any to pin it to."""
@@ -215,6 +221,13 @@ class ApiServer:
         self.version += 1
         for listener in self.listeners[kind]:
             listener(Change(kind, uid, last.value, self.version, gone=True))
+
+
+def as_read(pod: Pod) -> Pod:
+    """As the extender reads it: without the label that wakes it."""
+    if WOKEN not in pod.labels:
+        return pod
+    return replace(pod, labels=tuple(one for one in pod.labels if one != WOKEN))
 
 
 def _pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:

@@ -52,7 +52,9 @@ class NodeWent:
 
 @dataclass(frozen=True, slots=True)
 class OwnChange:
-    """The waiting pod itself has changed."""
+    """The waiting pod itself has changed. ``relabelled``: its labels, which no spread here means."""
+
+    relabelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,14 @@ class Backlog:
         if queued is None:
             queued = self.pods[pod.uid] = Queued(pod)
             return self._move(queued, Place.GATED if pod.gates else Place.ACTIVE)
+        change = OwnChange(relabelled=queued.pod.labels != pod.labels)
         queued.pod = pod
         if queued.place is Place.GATED and not pod.gates:
             self._move(queued, Place.ACTIVE)
         elif queued.place is Place.FLYING:
-            queued.events.append(OwnChange())
+            queued.events.append(change)
         elif queued.place is Place.PARKED:
-            self._wake(queued, OwnChange())
+            self._wake(queued, change)
         return None
 
     def remove(self, uid: str) -> None:
@@ -234,8 +237,8 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
             return EXTENDER in rejectors or FACTS in rejectors or _node_helps(pod, node, before, rejectors)
         case NodeWent(node):
             return any(plugins.helped_by_node_going(one, pod, node) for one in rejectors)
-        case OwnChange():
-            return EXTENDER in rejectors
+        case OwnChange(relabelled):
+            return EXTENDER in rejectors or (relabelled and plugins.NEAR in rejectors)
         case Activated():
             return True
         case _:

@@ -147,7 +147,7 @@ def _taints(node: Node) -> tuple[object, ...]:
 
 def _is_levelled(pod: Pod, other: Pod) -> bool:
     selected = any(_selects(one.selector, other) for one in pod.constraints.spread)
-    return pod.uid == other.uid or (pod.namespace == other.namespace and selected)
+    return pod.namespace == other.namespace and selected
 
 
 def _same_port(pod: Pod, other: Pod) -> bool:

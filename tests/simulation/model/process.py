@@ -29,7 +29,7 @@ from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
 from policies.model import Node, Pod, PodGroup
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer, Change, Kind, as_read
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
@@ -187,7 +187,7 @@ class Extender:
             return
         match change.value:
             case Pod() as pod:
-                self._dispatch(PodSeen(pod))
+                self._dispatch(PodSeen(as_read(pod)))
             case Node() as node:
                 self._dispatch(NodeSeen(node))
             case PodGroup() as group:

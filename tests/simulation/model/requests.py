@@ -46,7 +46,7 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case PostBinding(uid, namespace, name):
                 return api.bind(uid, (namespace, name), asked.node, asked.annotations)
             case Nominate(uid, namespace, name):
-                return api.nominate(uid, (namespace, name), asked.node)
+                return api.nominate(uid, (namespace, name), asked.node, wakes=asked.parked)
             case Ungate(uid, namespace, name):
                 return api.ungate(uid, (namespace, name), asked.pin)
             case Wake(uid):
