@@ -122,6 +122,7 @@ class Admission:
         state, news = self._state, self._state.news
         if news.hopeful and now < self._rest_until:
             return
+        self._demands.review()
         self._vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
         freed, met, everybody = list[Freed](), list[Pod](), False
@@ -278,8 +279,7 @@ class Admission:
 
     def _blame(self, workload: Workload, error: PolicyError) -> None:
         """A policy failed: that costs the workload its turn, and a while."""
-        state = self._state
-        state.waiting.looked_at(workload.key)
+        (state := self._state).waiting.looked_at(workload.key)
         state.blame(error.policy)
         turned(state, workload, Turn.DELAYED, self._now, detail=str(error))
         workload.retries.fail(self._now, state.limits.retry_max_s)

@@ -23,6 +23,15 @@ class Demands:
         self._state = state
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
+    def review(self) -> None:
+        """To be called before a pass: who waits in a namespace whose pods others keep away by now has to ask anew."""
+        state = self._state
+        if (repelled := state.claims.tenants.take_repelled()) is None:
+            return
+        for key in filter(lambda key: repelled(key.namespace), state.waiting.keys):
+            state.nudge(state.workloads[key])
+            state.waiting.look_again(key)
+
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
         members, version = workload.members, workload.version

@@ -50,6 +50,8 @@ class Tenants:
         self._averse: dict[str, dict[Constraints, Those]] = {}
         self._indexes: dict[str, dict[str, dict[str, Those]]] = {}
         self._about: dict[str, Mapping[str, str]] = {}
+        self._repelled: dict[str, None] = {}
+        """Namespaces whose pods some tenants demand to be away from, of late."""
 
     def put(self, owner: Hashable, pod: Pod, node: str) -> None:
         """It is on that node now, in place of wherever it was."""
@@ -121,6 +123,11 @@ class Tenants:
         """Whether some of them may demand that a pod of the namespace stays away, whatever that pod says."""
         return namespace in self._averse or _ELSEWHERE in self._averse
 
+    def take_repelled(self) -> Callable[[str], bool] | None:
+        """Of which namespaces ``repels`` has become true since this was asked last; None if of none."""
+        found, self._repelled = self._repelled, {}
+        return (lambda namespace: namespace in found or _ELSEWHERE in found) if found else None
+
     def averse_to(self, namespace: str) -> list[Selector]:
         """What pods of the namespace may be kept away by."""
         demanding = self._averse.get(namespace, {}) | self._averse.get(_ELSEWHERE, {})
@@ -151,6 +158,8 @@ class Tenants:
         if tenant.constraints.ports:
             self._taking.setdefault(tenant.constraints, {})[owner] = tenant
         for namespace in _averse_in(tenant.constraints):
+            if namespace not in self._averse:
+                self._repelled[namespace] = None
             self._averse.setdefault(namespace, {}).setdefault(tenant.constraints, {})[owner] = tenant
 
     def _labelled(self, namespace: str, selector: Selector) -> list[Tenant]:

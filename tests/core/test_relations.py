@@ -47,6 +47,21 @@ def test_a_gang_that_waits_for_a_port_is_planned_when_its_holder_is_gone() -> No
     assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
 
 
+def test_a_gang_that_asks_for_nothing_is_planned_when_the_pod_that_kept_it_away_is_gone() -> None:
+    apart = Constraints(anti_affinity=(Term(HOST, TRAIN, ("default",)),))
+    holder, keeper = single("holder", gpus=8, node="a-0"), single("keeper", gpus=0, cpu=0, constraints=apart)
+    script, pods = Script(*cluster("a: 1x8"), holder), asking("train", 1, Constraints())
+    script.see(pods)
+    script.advance(1.0)
+    script.see(replace(keeper, node="a-0"))
+    script.gone(holder)
+    script.advance(1.0)
+    assert "1 node: anti-affinity of default/keeper" in script.message("train")
+    script.gone(keeper)
+    script.advance(1.0)
+    assert script.planned(pods[0]) == "a-0"
+
+
 def test_a_gang_that_asks_for_nothing_and_one_that_does_are_told_apart() -> None:
     script = Script(*cluster("a: 1x8"))
     picky, plain = asking("picky", 2, PORT), gang("plain", 2, gpus=1)

@@ -233,7 +233,8 @@ class Fairness:
 
     def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:
         """Whether there is room for it when these claims are given back."""
-        left = beside(room, nominated(self._shown.pods.values()), wanted.priority)
+        others = [pod for pod in nominated(self._shown.pods.values()) if pod not in wanted.waiting]
+        left = beside(room, others, wanted.priority)
         for claim in back:
             _give(left, claim)
         bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]

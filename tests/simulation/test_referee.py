@@ -260,6 +260,12 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
     assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
 
 
+def test_a_single_has_the_room_that_it_is_nominated_for() -> None:
+    urgent, train = single("urgent", gpus=4, priority=10, nominated_node="a-0"), gang("train", 1, gpus=4)[0]
+    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    assert not Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
+
+
 def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_all_of_it() -> None:
     urgent, small, train = (
         single("urgent", gpus=8, priority=5),
