@@ -226,6 +226,9 @@ class Admission:
             self._tell(workload, known, _LOOK)
             yield _LOOK
             return 0
+        if self._stands_back(workload, demand, demand.shape):
+            yield _LOOK
+            return 0
         plain = _TRY + _SEAT * len(demand.pods)
         why, spent = yield from metered(self._try(workload, demand, demand.shape))
         if why is not None:
@@ -243,6 +246,15 @@ class Admission:
         self._explain(workload, state.creation.reason)
         state.touch(workload)
         return True
+
+    def _stands_back(self, workload: Workload, demand: Demand, shape: Shape) -> bool:
+        """Others are being started who would be in its way. What is half-released waits for nobody."""
+        if workload.release.partial_since is not None:
+            return False
+        why = self._state.starting.ahead(workload.key, demand.pods, related=shape.related)
+        if why is not None:
+            self._explain(workload, why)
+        return why is not None
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""

@@ -39,6 +39,7 @@ class Commit:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
         state, seats = self._state, list(zip(plan.pods, plan.nodes.values(), strict=True))
         workload.filling = len(seats) > _AT_ONCE
+        state.starting.begin(workload.key, plan.pods)
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
             if at:

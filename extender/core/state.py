@@ -14,6 +14,7 @@ from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
 from extender.core.said import reads_groups
+from extender.core.starting import Starting
 from extender.core.timers import Timers
 from extender.core.volumes import Volumes
 from extender.core.waiting import Waiting
@@ -35,6 +36,7 @@ class State:
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
+    starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)
     bound_by_us: dict[str, Binding] = field(default_factory=dict)
     """Pods that are bound, and not confirmed by the watch yet."""
@@ -268,6 +270,9 @@ class State:
             self.unreserve_all(workload)
             self.workloads.pop(key, None)
             stays = False
+        if key in self.starting and not workload.starting:
+            for other in self.starting.end(key):
+                self.waiting.look_again(other)
         if slots.lacking and not workload.paused:
             self.waiting.come(key, changed=workload.asked is None and not workload.releasing)
         elif key in self.waiting.keys and (following := self.waiting.leave(key)) is not None:

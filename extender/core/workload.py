@@ -151,6 +151,11 @@ class Workload:
         return enough and (self.podsets is None or self._short(Stage.BOUND) is None)
 
     @property
+    def starting(self) -> bool:
+        """Members are promised nodes that they are not on yet. Pods that a job need not have may never come."""
+        return bool(self.members.placed) or (bool(self.members.slots.planned) and not self.whole)
+
+    @property
     def seated(self) -> bool:
         """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
         return self.has_quorum(Stage.PROMISED)

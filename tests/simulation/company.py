@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extender.core.effects import Effect, PostBinding, StartJob, Turned
 from extender.core.turns import Cause
@@ -46,6 +46,15 @@ class Company:
             for series, node, _ in claims.admissions.unfilled(key, claims.on_their_way):
                 found.append((templates[series], node))
         return [(pod, node) for pod, node in found if but is None or pod.group_key != but]
+
+    def stands_back(self, pods: Sequence[Pod]) -> bool:
+        """Whether a spread counts both these and a gang that is being started: they are started one after the other."""
+        shown, posting = self._shown.pods, self._claims.posting
+        others = [*(pod for pod, _ in self.promised()), *(shown[uid] for uid in posting if uid in shown)]
+        others = [pod for pod in others if pod.group_key is not None]
+        return any(relations.counts_for(pod, others) for pod in pods) or any(
+            relations.counts_for(pod, pods) for pod in others
+        )
 
     @property
     def in_rounds(self) -> bool:
@@ -116,6 +125,8 @@ class Company:
         """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for."""
         key, nodes = effect.group, self._shown.nodes
         there = [one for one in self.bound() if one[0].uid not in {pod.uid for pod, _ in asking}]
+        # Of its own members that go kube-scheduler may know before us that they are gone: it has let these in.
+        there = [(pod, node) for pod, node in there if not (pod.deleting and pod.group_key == key)]
         for pod, node in asking:
             fellows = [one for one in asking if one[0].uid != pod.uid]
             way = relations.in_each_others_way(pod, node, nodes, [*there, *fellows]) if node in nodes else ()

@@ -123,6 +123,7 @@ class Fairness:
         room = self._claims.left(self._shown.nodes)
         singles = [pod for pod in self._singles() if self._could_start(room, _alone(pod), ())]
         self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in singles}
+        wanted = [(key, one) for key, one in wanted if not self._company.stands_back(one.waiting)]
         fitting = {key: one for key, one in wanted if self._could_start(room, one, self._claims.kept_for(key))}
         self._fitting = {key: self._fitting.get(key, now) for key in fitting}
         for key, one in fitting.items():
@@ -160,7 +161,7 @@ class Fairness:
         room = self._claims.left(self._shown.nodes) if ahead else {}
         there = self._company.bound()
         for key, wanted in ahead:
-            if relations.related(wanted.waiting, there):
+            if relations.related(wanted.waiting, there) or self._company.stands_back(wanted.waiting):
                 continue  # it may be others than those in its room that it waits for
             kept = self._claims.kept_for(key)
             taken = [claim for claim in self._claims.new() if claim.gang and self._is_behind(claim.gang, wanted)]

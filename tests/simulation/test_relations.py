@@ -159,6 +159,16 @@ def test_a_gang_is_not_released_where_a_pod_has_taken_its_port_meanwhile() -> No
     assert "in the way of uid-intruder" in (life.company.released(binding, asking) or "")
 
 
+@pytest.mark.parametrize("deleting", [False, True])
+def test_a_member_that_goes_is_in_the_way_of_nobody_who_takes_its_place(*, deleting: bool) -> None:
+    old, new = members(2, APART)
+    life = Life(*cluster("a: 1x8"), replace(old, node="a-0", deleting=deleting), new)
+    said = life.company.released(
+        PostBinding(new.uid, "default", new.name, "a-0", (1,), 200.0, {}, key("train")), [(new, "a-0")]
+    )
+    assert ("in the way of" in (said or "")) is not deleting
+
+
 @pytest.mark.parametrize(("labels", "wrong"), [((), True), ((("app", "train"),), False)])
 def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matters(
     labels: tuple[tuple[str, str], ...], *, wrong: bool
@@ -172,19 +182,17 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
-@pytest.mark.parametrize("selector", [OWN, MEMBERS])
-def test_a_plan_whose_spread_counts_other_gangs_may_be_given_up_when_these_are_planned_beside_it(
-    selector: tuple[Requirement, ...],
+@pytest.mark.parametrize(("selector", "late"), [(OWN, True), (MEMBERS, False)])
+def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
+    selector: tuple[Requirement, ...], *, late: bool
 ) -> None:
-    pods = members(2, Constraints(spread=(Spread(HOST, 1, selector),)))
+    (first,) = members(1, Constraints(spread=(Spread(HOST, 1, selector),)))
     others = gang("other", 2, gpus=1, labels=(("tier", "train"),))
-    life = Life(*cluster("a: 2x8"), pods, others)
-    effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
-    beside = [Nominate(pod.uid, "default", pod.name, "a-0") for pod in others]
-    plans = [Turned(key(name), Turn.PLANNED, 2, 0.0) for name in ("train", "other")]
-    life.tell(Tick(), *effects, plans[0], *beside, plans[1])
-    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
-    assert bool(life.company.given_up(end, calm=True)) is (selector == OWN)
+    life = Life(*cluster("a: 2x8"), first, others)
+    life.tell(Tick(), Nominate(first.uid, "default", first.name, "a-0"), Turned(key("train"), Turn.PLANNED, 1, 0.0))
+    assert life.late() is late
+    life.see(replace(first, node="a-0"))
+    assert life.late(), "it is there"
 
 
 def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() -> None:

@@ -1,0 +1,65 @@
+"""Gangs that are being started, and who stands back for them: a topology spread counts members of both.
+
+kube-scheduler counts pods as they come. Two such gangs at once are refused in most orders, and begin anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from extender.core.reasons import Reason
+from policies.model import GroupKey, Labels, Pod, Spread
+
+Kind = tuple[str, Labels, tuple[Spread, ...]]
+"""What matters of a pod here: its namespace, its labels and its spread."""
+
+
+class Starting:
+    """Those that are promised nodes, and not there yet. Nothing is worked out where none of them has a spread."""
+
+    def __init__(self) -> None:
+        self._pods: dict[GroupKey, Sequence[Pod]] = {}
+        self._spread: dict[GroupKey, None] = {}
+        self._behind: dict[GroupKey, dict[GroupKey, None]] = {}
+        """Whoever stands back, by the first in whose way it would be."""
+
+    def begin(self, key: GroupKey, pods: Sequence[Pod]) -> None:
+        """It was planned."""
+        self._pods[key] = pods
+        if any(pod.constraints.spread for pod in pods):
+            self._spread[key] = None
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._pods
+
+    def end(self, key: GroupKey) -> Iterable[GroupKey]:
+        """It is there, or is promised nothing any more. Returns who stood back for it."""
+        self._pods.pop(key, None)
+        self._spread.pop(key, None)
+        return self._behind.pop(key, ())
+
+    def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> Reason | None:
+        """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
+        others = self._pods if related and any(pod.constraints.spread for pod in pods) else self._spread
+        mine = _kinds(pods) if others else []
+        for other in others:
+            theirs = _kinds(self._pods[other]) if other != key and other.namespace == key.namespace else []
+            if _counts(mine, theirs) or _counts(theirs, mine):
+                self._behind.setdefault(other, {})[key] = None
+                text = f"a topology spread counts its members and those of {other.name}, which is being started"
+                return Reason("SharedSpread", text, warning=False)
+        return None
+
+
+def _kinds(pods: Iterable[Pod]) -> list[Kind]:
+    return list(dict.fromkeys((pod.namespace, pod.labels, pod.constraints.spread) for pod in pods))
+
+
+def _counts(some: Sequence[Kind], others: Sequence[Kind]) -> bool:
+    """Whether a spread of some counts any of the others."""
+    spreads = [(namespace, spread) for namespace, _, several in some for spread in several]
+    return any(
+        where == namespace and spread.counts(dict(labels))
+        for namespace, spread in spreads
+        for where, labels, _ in others
+    )
