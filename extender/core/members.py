@@ -118,6 +118,13 @@ class Members:
         """One pod for each slot that has neither a node nor the promise of one, in rank order."""
         return sorted(map(self.stands_for, self.slots.lacking), key=lambda pod: pod.rank)
 
+    @property
+    def next_turn(self) -> int:
+        """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
+        if not self.slots.planned and len(self.placed) <= len(self.holds) + len(self.binding):
+            return 0
+        return 1 + max([*(one.turn for one in self.placed.values()), *self.slots.turns.values()], default=0)
+
     def expect(self, podsets: PodSets | None) -> None:
         """Pods of these podsets will come, and no others that are not there."""
         self.slots.expect(() if podsets is None else podsets.podsets)

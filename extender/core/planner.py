@@ -73,7 +73,7 @@ class Planner:
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
         turns: Mapping[SlotKey, int] = {}
         if shape.related and isinstance(why, Placed):
-            pods, turns = yield from self._in_rounds(pods, why.nodes, view)
+            pods, turns = yield from self._in_rounds(pods, why.nodes, view, workload.members.next_turn)
         elif workload.retries.refusals and isinstance(why, Placed):
             turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
@@ -120,17 +120,17 @@ class Planner:
         return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and keeps(together, view))
 
     def _in_rounds(
-        self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot
+        self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot, first: int
     ) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
-        """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once.
-        Raises PolicyError if there is none."""
+        """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once,
+        because the ``first`` one does or because others go before. Raises PolicyError if there is no such order."""
         by_uid = {pod.uid: pod for pod in pods}
         some = [by_uid[uid] for uid in nodes]
         found = rounds([(pod, nodes[pod.uid]) for pod in some], view)
         yield _IN_ROUNDS * len(some)
         if found is None:
             raise PolicyError(self._policies.topology, _BROKEN)
-        later = {some[number].identity: turn for turn, those in enumerate(found) for number in those if turn}
+        later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}
         return tuple(some[number] for those in found for number in those), later
 
     def _view(self, workload: Workload) -> Snapshot:

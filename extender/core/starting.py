@@ -18,32 +18,32 @@ class Starting:
     """Those that are promised nodes, and not there yet. Nothing is worked out where none of them has a spread."""
 
     def __init__(self) -> None:
-        self._pods: dict[GroupKey, Sequence[Pod]] = {}
+        self.pods: dict[GroupKey, Sequence[Pod]] = {}
         self._spread: dict[GroupKey, None] = {}
         self._behind: dict[GroupKey, dict[GroupKey, None]] = {}
         """Whoever stands back, by the first in whose way it would be."""
 
     def begin(self, key: GroupKey, pods: Sequence[Pod]) -> None:
         """It was planned."""
-        self._pods[key] = pods
+        self.pods[key] = pods
         if any(pod.constraints.spread for pod in pods):
             self._spread[key] = None
 
     def __contains__(self, key: GroupKey) -> bool:
-        return key in self._pods
+        return key in self.pods
 
     def end(self, key: GroupKey) -> Iterable[GroupKey]:
         """It is there, or is promised nothing any more. Returns who stood back for it."""
-        self._pods.pop(key, None)
+        self.pods.pop(key, None)
         self._spread.pop(key, None)
         return self._behind.pop(key, ())
 
     def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> Reason | None:
         """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
-        others = self._pods if related and any(pod.constraints.spread for pod in pods) else self._spread
+        others = self.pods if related and any(pod.constraints.spread for pod in pods) else self._spread
         mine = _kinds(pods) if others else []
         for other in others:
-            theirs = _kinds(self._pods[other]) if other != key and other.namespace == key.namespace else []
+            theirs = _kinds(self.pods[other]) if other != key and other.namespace == key.namespace else []
             if _counts(mine, theirs) or _counts(theirs, mine):
                 self._behind.setdefault(other, {})[key] = None
                 text = f"a topology spread counts its members and those of {other.name}, which is being started"

@@ -130,6 +130,21 @@ def test_members_beyond_the_quorum_are_led_after_the_release() -> None:
     assert len(script.bound(pods)) == 8
 
 
+def test_members_that_come_while_others_are_on_their_way_are_led_after_these() -> None:
+    pods = members(6, min_member=4)
+    first, later = pods[:4], pods[4:]
+    script = Script(*cluster("a: 4x8"), *first)
+    script.see(later)
+    assert all(map(script.planned, pods))
+    assert nominated(script, pods) == first
+    script.bind_all(first)
+    script.post_all()
+    assert nominated(script, later) == later
+    script.bind_all(later)
+    script.post_all()
+    assert len(script.bound(pods)) == 6
+
+
 def test_a_refusal_in_a_later_round_takes_the_whole_plan_back() -> None:
     pods = members(8)
     script = Script(*cluster("a: 4x8"), *pods)
