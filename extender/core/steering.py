@@ -11,7 +11,7 @@ from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
 from extender.core.verdicts import words_of
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, Pod
+from policies.model import GANG_GATE, UNCONSTRAINED, Pod
 from policies.placement.rules import Unclear, rules_of
 
 _LARGEST_PIN = 64
@@ -104,8 +104,10 @@ class Steering:
         workload.members.step(member, Step.NOMINATING, node)
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
-        parked = bool(pod.constraints) and bool(words_of(pod)) and not (pod.gates or renew)
-        workload.members.expect_clearing(member, clears=renew or parked)
+        asks = pod.constraints is not UNCONSTRAINED and bool(pod.constraints)
+        parked = asks and bool(words_of(pod)) and not (pod.gates or renew)
+        if member.clears is not (renew or parked):
+            workload.members.expect_clearing(member, clears=renew or parked)
         state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, parked))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from policies.model import Constraints, HostPort, Labels, Pod, Selection, Selector, Spread, Term
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selection, Selector, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
 from policies.placement.columns import Codes, Mask
 
@@ -56,16 +56,21 @@ class Tenants:
     def put(self, owner: Hashable, pod: Pod, node: str) -> None:
         """It is on that node now, in place of wherever it was."""
         new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting)
-        if self._all.get(owner) == new:
-            return
-        self.drop(owner)
+        if (old := self._all.get(owner)) is not None:
+            if old == new:
+                return
+            self.drop(owner)
         self._all[owner] = new
-        self._in.setdefault(new.namespace, {})[owner] = new
-        self._note(owner, new)
-        for key, index in self._indexes.get(new.namespace, {}).items():
-            for said, value in new.labels:
-                if said == key:
-                    index.setdefault(value, {})[owner] = new
+        if (there := self._in.get(new.namespace)) is None:
+            there = self._in[new.namespace] = {}
+        there[owner] = new
+        if new.constraints is not UNCONSTRAINED:
+            self._note(owner, new)
+        if (indexes := self._indexes.get(new.namespace)) is not None:
+            for key, index in indexes.items():
+                for said, value in new.labels:
+                    if said == key:
+                        index.setdefault(value, {})[owner] = new
 
     def drop(self, owner: Hashable) -> None:
         """It is on no node any more."""
@@ -73,12 +78,8 @@ class Tenants:
         if old is None:
             return
         _forget(self._in, old.namespace, owner)
-        if old.constraints.ports:
-            _forget(self._taking, old.constraints, owner)
-        for namespace in _averse_in(old.constraints):
-            _forget(self._averse[namespace], old.constraints, owner)
-            if not self._averse[namespace]:
-                del self._averse[namespace]
+        if old.constraints is not UNCONSTRAINED:
+            self._unnote(owner, old)
         if old.namespace not in self._in:
             self._indexes.pop(old.namespace, None)
         for key, index in self._indexes.get(old.namespace, {}).items():
@@ -161,6 +162,14 @@ class Tenants:
             if namespace not in self._averse:
                 self._repelled[namespace] = None
             self._averse.setdefault(namespace, {}).setdefault(tenant.constraints, {})[owner] = tenant
+
+    def _unnote(self, owner: Hashable, tenant: Tenant) -> None:
+        if tenant.constraints.ports:
+            _forget(self._taking, tenant.constraints, owner)
+        for namespace in _averse_in(tenant.constraints):
+            _forget(self._averse[namespace], tenant.constraints, owner)
+            if not self._averse[namespace]:
+                del self._averse[namespace]
 
     def _labelled(self, namespace: str, selector: Selector) -> list[Tenant]:
         """Those of a namespace that the selector selects."""
