@@ -58,14 +58,3 @@ def test_the_reason_is_told_in_an_event_and_a_condition_of_the_pod_group(stage: 
     assert [(one["status"], one["reason"], one["message"]) for one in stage.conditions("mpi")] == [
         ("False", "MembersMissing", "1 of 2 members exist")
     ]
-
-
-def test_a_gang_that_kube_schedulers_plugins_refuse_everywhere_lets_others_start(stage: RealStage) -> None:
-    """It asks for nodes where a pod runs that nobody has created. Muster cannot know: kube-scheduler says so."""
-    stage.add_nodes(2)
-    near = {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
-    stage.create(*gang("stubborn", 2, affinity=affinity))
-    assert "didn't match pod affinity rules" in stage.until_noted("stubborn", "Refused")
-    stage.create(*gang("others", 2))
-    until_bound(stage, "others", 2)

@@ -126,6 +126,16 @@ def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealSt
     assert started(stage, "train", 4) == [2, 2]
 
 
+def test_a_gang_that_kube_schedulers_plugins_refuse_everywhere_lets_others_start(
+    stage: RealStage, storage: Storage
+) -> None:
+    storage.limit(stage.add_nodes(2), 0)
+    stage.create_all(with_volumes(storage, gang("stubborn", 2)))
+    assert "exceed max volume count" in stage.until_noted("stubborn", "Refused")
+    stage.create(*gang("others", 2))
+    assert started(stage, "others", 2) == [1, 1]
+
+
 def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: Storage) -> None:
     nodes = stage.add_nodes(8)
     pods = gang("train", 4, gpus=2)

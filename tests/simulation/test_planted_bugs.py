@@ -90,7 +90,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (relations.host_ports_ignored, 9, "lets in no order of"),
     (relations.affinity_ignored, 22, "lets in no order of"),
     (relations.anti_affinity_of_pods_that_are_there_ignored, 141, "lets in no order of"),
-    (relations.spread_counted_without_the_pods_that_are_there, 31, "lets in no order of"),
+    (relations.spread_counted_without_the_pods_that_are_there, 1769, "lets in no order of"),
     (relations.rounds_let_in_at_once, 187, "waits, and there is room for|is given up, and nothing has changed"),
     (relations.related_pods_that_come_are_no_news, 11, "could have been planned for"),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),

@@ -59,6 +59,8 @@ SAID = {
     "InvalidJob": "correct the job as the message says",
     "Stopping": "nothing to do: the job is planned again when its pods are gone",
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
+    "SharedSpread": "nothing to do: it is planned when the other gang has started; a labelSelector that means the pods "
+    "of one gang alone lets both start at once",
     "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
