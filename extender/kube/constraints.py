@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from weakref import WeakKeyDictionary, ref
 
 from extender.kube.objects import Affinity, AffinityTerm, LabelSelector, Meta, PodAffinity, PodSpec, SpreadConstraint
@@ -53,8 +54,8 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
     near = _required(affinity.pod_affinity if affinity else None)
     apart = _required(affinity.pod_anti_affinity if affinity else None)
     said = spec.topology_spread_constraints or ()
-    spread = [one for one in said if one.when_unsatisfiable == "DoNotSchedule"]
     namespace, labels = meta.namespace or "", meta.labels or {}
+    spread = tuple(islice(required_spread(said, labels), MOST_TERMS + 1))
     preferred = _preferred(affinity or Affinity(), said, namespace, labels) if affinity or said else INDIFFERENT
     if not (ports or near or apart or spread or preferred is not INDIFFERENT):
         return UNCONSTRAINED
@@ -62,7 +63,7 @@ def constraints_of(meta: Meta, spec: PodSpec) -> Constraints | None:
         ports[: MOST_PORTS + 1],
         tuple(_term(one, namespace, labels) for one in near[: MOST_TERMS + 1]),
         tuple(_term(one, namespace, labels) for one in apart[: MOST_TERMS + 1]),
-        tuple(_spread(one, labels) for one in spread[: MOST_TERMS + 1]),
+        spread,
         preferred,
     )
     terms = len(near) + len(apart) + len(spread)
@@ -148,6 +149,11 @@ def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term
     said = tuple(sorted(set(term.namespaces or ())))
     own = (namespace,) if not said and term.namespace_selector is None else said
     return Term(term.topology_key or "", selector, own, _selector(term.namespace_selector))
+
+
+def required_spread(said: Iterable[SpreadConstraint], labels: Mapping[str, str]) -> Iterator[Spread]:
+    """Those that keep a pod off a node. ``labels``: the pod's own."""
+    return (_spread(one, labels) for one in said if one.when_unsatisfiable == "DoNotSchedule")
 
 
 def _spread(one: SpreadConstraint, labels: Mapping[str, str]) -> Spread:

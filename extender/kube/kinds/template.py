@@ -7,10 +7,13 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+import msgspec
+
+from extender.kube.constraints import required_spread
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
-from policies.model import HOSTNAME
+from extender.kube.objects import SpreadConstraint
 
 MOST_TERMS = 8
 """Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
@@ -107,14 +110,9 @@ def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> 
 
 
 def _needs_choice(pod: Object) -> bool:
-    """It is spread, and kube-scheduler would count only the nodes of a node affinity (``Spread.needs_choice``)."""
-    return any(
-        one.get("whenUnsatisfiable") == "DoNotSchedule"
-        and ((one.get("minDomains") or 1) > 1 or one.get("topologyKey") != HOSTNAME)
-        and one.get("nodeAffinityPolicy") != "Ignore"
-        for one in found(pod, "spec.topologySpreadConstraints.*")
-        if isinstance(one, dict)
-    )
+    """It is spread, and kube-scheduler would count only the nodes of a node affinity."""
+    said = next(found(pod, "spec.topologySpreadConstraints"), None) or []
+    return any(one.needs_choice for one in required_spread(msgspec.convert(said, list[SpreadConstraint]), {}))
 
 
 def _bind(pod: Object, names: tuple[str, ...]) -> str:
