@@ -25,6 +25,7 @@ from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
 from policies.api import TopologyPolicy
 from policies.chosen import OURS, Policies
 from policies.model import (
+    HOSTNAME,
     UNCONSTRAINED,
     Constraints,
     Dialect,
@@ -45,7 +46,6 @@ from policies.strategies.best_fit import BestFit
 SMALL, MEDIUM, LARGE = 8, 64, 512
 ROUNDS = {SMALL: 50, MEDIUM: 20, LARGE: 10}
 PASSES = 5
-HOSTNAME = "kubernetes.io/hostname"
 BIG_NODES, BIG_GPUS = 4, 16
 """Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
 SOON_S = 1.0

@@ -291,7 +291,8 @@ class Admission:
 
     def _blame(self, workload: Workload, error: PolicyError) -> None:
         """A policy failed: that costs the workload its turn, and a while."""
-        (state := self._state).waiting.looked_at(workload.key)
+        state = self._state
+        state.waiting.looked_at(workload.key)
         state.blame(error.policy)
         turned(state, workload, Turn.DELAYED, self._now, detail=str(error))
         workload.retries.fail(self._now, state.limits.retry_max_s)

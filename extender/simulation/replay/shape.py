@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from policies.model import CLIQUE, Node
+from policies.model import CLIQUE, HOSTNAME, Node
 from policies.words import many
 
 GPU = "nvidia.com/gpu"
@@ -78,7 +78,7 @@ def _nodes(name: str, pool: Pool) -> Iterable[Node]:
     digits = len(str(max(pool.nodes - 1, 0)))
     for number in range(pool.nodes):
         own = f"{name}-{number:0{digits}d}"
-        labels = {"kubernetes.io/hostname": own}
+        labels = {HOSTNAME: own}
         if pool.clique:
             labels[CLIQUE] = f"{name}.{number // pool.clique:0{digits}d}"
         yield Node(own, ((GPU, pool.gpus), ("pods", max(_PODS, pool.gpus))), labels)
