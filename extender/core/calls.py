@@ -9,8 +9,8 @@ from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
-from extender.core.member import MemberState, Step
-from extender.core.refusals import Refusals
+from extender.core.member import Step
+from extender.core.refusals import Refusals, refused_by_filter
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.verdicts import GANG_WAITS
@@ -45,9 +45,7 @@ class Calls:
         node = pod.node or (found[1].node if found is not None else self._node_of_slot(pod))
         if node and node in event.candidates:
             return state.out.append(AnswerFilter(event.call, (node,)))
-        # A one-node list is the nominated node alone; a stale nomination says nothing about the planned node.
-        asked_widely = event.candidates != (event.pod.nominated_node,)
-        if found is not None and found[1].placed and found[1].state is not MemberState.BINDING and asked_widely:
+        if found is not None and refused_by_filter(found[1], event):
             self._refusals.refused(*found, now, event.candidates)
         return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from extender.core.events import FilterCalled
 from extender.core.member import Member, MemberState, Step
 from extender.core.problems import worded
 from extender.core.reasons import Reason
@@ -46,6 +47,17 @@ def refused_unawares(member: Member, old: Pod) -> bool:
     told = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
     new = bool(pod.constraints) and pod.refusal != old.refusal and bool(words_of(pod))
     return told and new and old.nominated_node != member.node
+
+
+def refused_by_filter(member: Member, event: FilterCalled) -> bool:
+    """A question without its planned node shows that plugins have turned that down.
+
+    Not before kube-scheduler knows of the nomination, which wakes the pod: until then it may not know either that there
+    is room. A one-node list is the nominated node alone, which of a member that is led otherwise is a stale one.
+    """
+    nominated = event.pod.nominated_node
+    knows = nominated == member.nominated if member.nominated else event.candidates != (nominated,)
+    return member.placed and member.state is not MemberState.BINDING and knows
 
 
 class Refusals:

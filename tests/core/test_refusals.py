@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Nominate
 from extender.core.events import FilterCalled, Nominated
 from extender.core.verdicts import GANG_WAITS
@@ -110,6 +112,19 @@ def test_a_stale_nomination_tried_alone_says_nothing_about_the_planned_node() ->
     stale = replace(pods[0], nominated_node=other)
     script.feed(FilterCalled(99, stale, (other,)))
     assert script.planned(pods[0]) == planned
+
+
+@pytest.mark.parametrize("earlier", [None, "a-2"], ids=["no nomination", "an earlier nomination"])
+def test_kube_scheduler_refuses_nothing_before_it_knows_of_the_nomination(earlier: str | None) -> None:
+    """Its watch may be behind ours: it has yet to hear that there is room on the node. The nomination wakes the pod."""
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 3x8"), *pods)
+    planned = script.planned(pods[0])
+    script.feed(FilterCalled(99, replace(pods[0], nominated_node=earlier), ("a-1", "a-2")))
+    assert script.planned(pods[0]) == planned == "a-0"
+    assert not script.gang("train").retries.refusals
+    script.filter(pods[0], ["a-1", "a-2"])
+    assert script.gang("train").retries.refusals == 1
 
 
 def test_an_in_tree_refusal_of_the_nominated_node_is_learnt_from_the_pods_condition() -> None:
