@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.core.claims import Claims
@@ -16,7 +16,7 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A node with more room than it had."""
+    """A node where more is free, and kept for no pod of no gang, than before."""
 
     node: str
     before: Amounts
@@ -51,21 +51,21 @@ class News:
         elif old.labels != pod.labels:
             self.met += old, pod
 
-    def will_free(self, node: str, claims: Claims, kept: Requests = ()) -> None:
-        """A node is about to get room back, or what was ``kept`` there. A verdict may be of any moment since: the least
-        there was counts."""
-        room, known = claims.room(node), self.freed.get(node)
-        room |= {name: room[name] - amount for name, amount in kept if name in room}
-        self.freed[node] = room if known is None else {name: min(room[name], known.get(name, 0)) for name in room}
+    def will_free(self, node: str, left: Amounts) -> None:
+        """A node is about to get room back, of which so much is ``left``. A verdict may be of any moment since: the
+        least there was counts."""
+        known = self.freed.get(node)
+        self.freed[node] = left if known is None else {name: min(left[name], known.get(name, 0)) for name in left}
 
-    def in_the_end(self, claims: Claims) -> list[Freed]:
+    def in_the_end(self, left: Callable[[str], Amounts]) -> list[Freed]:
         """Where there is more room now than before; what was freed and taken again is no news."""
-        pairs = [Freed(node, before, claims.room(node)) for node, before in self.freed.items()]
+        pairs = [Freed(node, before, left(node)) for node, before in self.freed.items()]
         return [freed for freed in pairs if _rises(freed, freed.now)]
 
 
 def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims) -> Steps[bool]:
-    """Whether some node takes more members of that shape than before, or may take another mix of them."""
+    """Whether some node takes more members of that shape than before, or may take another mix of them, or more of them
+    with the room there that is kept for the gang itself."""
     if shape.related:
         yield len(met) // 4
         # Whoever has gone may have had a port, or kept others away.
@@ -76,7 +76,7 @@ def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: C
         admitted = None
         for at in range(0, len(freed), AT_ONCE):
             for node in freed[at : at + AT_ONCE]:
-                if len(shape.roles) == 1:
+                if len(shape.roles) == 1 and not shape.kept:
                     more = _slots(node.now, requests) > _slots(node.before, requests)
                 else:
                     more = _rises(node, (name for name, _ in requests))

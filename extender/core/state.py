@@ -141,7 +141,8 @@ class State:
         self.bound_by_us.pop(uid, None)
         self.binds.forget(uid)
         self.kept_out.drop(uid)
-        self.end_kept(uid, gone=True)
+        self.end_kept(uid)
+        self.singles.gone(uid)
         if pod is None:
             return
         self.volumes.unmount(pod)
@@ -227,16 +228,21 @@ class State:
         """Take room back; a node with more room is a reason to try again what it refused or what waits."""
         claim = self.claims.get(owner)
         if claim is not None:
-            self.news.will_free(claim.node, self.claims)
+            self.news.will_free(claim.node, self.left(claim.node))
             self.claims.release(owner)
             if claim.promised:
                 self.kept_out.reopen(claim.node)
             self._try_again_on(claim.node, claim)
 
-    def end_kept(self, uid: str, *, gone: bool = False) -> None:
+    def left(self, node: str) -> dict[str, int]:
+        """What is free there and kept for no pod of no gang: a gang is planned with that."""
+        return self.singles.left(node, self.claims.room(node))
+
+    def end_kept(self, uid: str) -> None:
         """No room is kept any more for this pod of no gang."""
-        if (kept := self.singles.gone(uid) if gone else self.singles.end(uid)) is not None:
-            self.news.will_free(kept.node, self.claims, kept.requests)
+        if (kept := self.singles.kept.get(uid)) is not None:
+            self.news.will_free(kept.node, self.left(kept.node))
+            self.singles.end(uid)
 
     def _crowd_out(self, node: str) -> None:
         """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""

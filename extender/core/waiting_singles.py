@@ -60,11 +60,10 @@ class WaitingSingles:
             self.rests.pop(pod.uid, None)
         return waits
 
-    def gone(self, uid: str) -> Claim | None:
-        """Nobody waits. Returns what was kept for it."""
+    def gone(self, uid: str) -> None:
+        """It stands in no line any more. What was kept for it has ended."""
         self._leave(uid)
         self.rests.pop(uid, None)
-        return self.end(uid)
 
     def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
         """Those that ask for the same."""
@@ -82,14 +81,19 @@ class WaitingSingles:
         self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
         self._on.setdefault(node, {})[pod.uid] = pod
 
-    def end(self, uid: str) -> Claim | None:
-        """No room is kept for it any more. Returns what was."""
+    def end(self, uid: str) -> None:
+        """No room is kept for it any more."""
         kept = self.kept.pop(uid, None)
         if kept is not None:
             del self._on[kept.node][uid]
             if not self._on[kept.node]:
                 del self._on[kept.node]
-        return kept
+
+    def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
+        """What of this room on a node is kept for none of them."""
+        for pod in self._on.get(node, {}).values():
+            room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
+        return room
 
     def crowded_out(self, node: str, claims: Claims) -> list[str]:
         """Who cannot have what is kept for them on this node any more: others have taken it, or the node has changed.

@@ -11,7 +11,7 @@ from extender.core.events import Outcome
 from extender.core.state import State
 from policies.model import Dialect, GroupRef, PodSets
 from policies.placement.request import Cap, shape_of
-from tests.builders import cluster, gang, key, reborn, single
+from tests.builders import cluster, gang, key, reborn, requests, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script, stamp_of
 
@@ -34,6 +34,21 @@ def test_the_room_of_a_lost_member_is_kept_for_its_replacement() -> None:
     assert script.planned(replacement) == room
     script.run([replacement])
     assert script.reason("train") == "Running"
+
+
+def test_room_that_becomes_free_beside_kept_room_is_looked_at_together_with_it() -> None:
+    """The replacement asks for more than the lost member did, and neither is enough for it alone."""
+    pods, holder = gang("train", 2, gpus=2), single("holder", gpus=4, node="a-0")
+    script = Script(*cluster("a: 1x8"), holder, *pods)
+    script.bind_all(pods)
+    final = next(pod for pod in pods if pod.uid not in script.bindings)
+    script.gone(script.pods[final.uid])
+    script.post_all()
+    replacement = replace(reborn(final), requests=requests(gpus=5))
+    script.see(replacement)
+    assert not script.planned(replacement)
+    script.gone(holder)
+    assert script.planned(replacement) == "a-0"
 
 
 @pytest.mark.parametrize("late", [True, False])

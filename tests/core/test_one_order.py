@@ -38,6 +38,17 @@ def test_a_gang_gets_what_is_left_beside_the_singles_before_it() -> None:
     assert set(script.filter(urgent[0])) == set(script.filter(urgent[1])) == left
 
 
+def test_room_that_becomes_free_in_pieces_is_looked_at_beside_what_is_kept() -> None:
+    """The first piece is enough for the gang or for the pod before it, and the second one makes it enough for both."""
+    holders = [single(f"holder-{number}", gpus=gpus, node="a-0") for number, gpus in enumerate((4, 3, 1))]
+    urgent, pods = single("urgent", gpus=2, priority=1000), gang("train", 1, gpus=4)
+    script = Script(*cluster("a: 1x8"), *holders, *pods, urgent)
+    script.gone(holders[0])
+    assert not script.planned(pods[0])
+    script.gone(holders[1])
+    assert script.planned(pods[0]) == "a-0"
+
+
 @pytest.mark.parametrize(("created", "first"), [(1.0, "alone"), (3.0, "train")])
 def test_among_equals_whoever_came_first_goes_first(created: float, first: str) -> None:
     alone, pods = single("alone", gpus=8, created=created), gang("train", 1, created=2.0)
