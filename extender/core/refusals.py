@@ -115,7 +115,9 @@ class Refusals:
 
     def _remember(self, workload: Workload, caps: Sequence[Cap], now: float) -> None:
         first_s = _JOB_S if workload.job is not None else _GANG_S
-        workload.retries.refuse(caps, now, self._state.limits.retry_max_s, first_s)
+        repelled = self._state.claims.tenants.repels(workload.key.namespace)
+        related = repelled or any(constraints for _, (*_, constraints), _ in caps)
+        workload.retries.refuse(caps, now, self._state.limits.retry_max_s, first_s, related=related)
         for cap in caps:
             self._state.remember_refusal(cap.node, workload)
         self._state.touch(workload)

@@ -56,14 +56,14 @@ class Retries:
         """What was refused, and until when that counts."""
         return ((Cap(node, shape, most), until) for (node, shape), (most, until) in self.nodes.items())
 
-    def refuse(self, caps: Iterable[Cap], now: float, most_s: float, first_s: float) -> None:
+    def refuse(self, caps: Iterable[Cap], now: float, most_s: float, first_s: float, *, related: bool = False) -> None:
         """kube-scheduler would not have so many members on these nodes: that is planned around for a while, and for
-        long where it has let some in.
+        long where it has let some in; not so long where how many it lets in may change with other pods (``related``).
         """
         self.refusals += 1
-        most_s *= _REMEMBERED
-        until = now + pause_s(self.refusals, first_s, most_s)
-        self.nodes |= {(cap.node, cap.shape): (cap.most, now + most_s if cap.most else until) for cap in caps}
+        until = now + pause_s(self.refusals, first_s, _REMEMBERED * most_s)
+        lasting = max(until, now + most_s) if related else now + _REMEMBERED * most_s
+        self.nodes |= {(cap.node, cap.shape): (cap.most, lasting if cap.most else until) for cap in caps}
         self.version += 1
 
     def insist(self) -> None:

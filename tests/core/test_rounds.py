@@ -12,7 +12,7 @@ from extender.core.events import Nominated, Outcome, PodSeen, Ungated
 from extender.core.steering import SteeringMode
 from extender.core.verdicts import GANG_WAITS
 from policies.model import GANG_GATE, Constraints, HostPort, Job, Pod, Requirement, Spread, Term
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -309,3 +309,22 @@ def test_pods_of_a_job_wait_for_those_before_them_that_are_yet_to_be_created() -
     script.see(missing)
     script.bind(missing)
     assert nominated(script, pods) == pods[4:]
+
+
+@pytest.mark.parametrize("seen", ["before", "afterwards"])
+def test_what_a_node_let_in_before_others_went_is_soon_forgotten(seen: str) -> None:
+    """The pod that counted in the other domain has gone, and the plan is refused for that. No limit of the node is."""
+    pods, other = members(4), single("other", gpus=1, node="a-1", labels=(("app", "train"),))
+    script = Script(*cluster("a: 2x8"), other, *pods)
+    (first, *_) = nominated(script, pods)
+    assert script.planned(first) == "a-0"
+    script.bind_all(nominated(script, pods))
+    second = next(pod for pod in nominated(script, pods) if pod != first and script.planned(pod) == "a-0")
+    if seen == "before":
+        script.gone(other)
+    script.filter(second, ["a-1"])
+    if seen == "afterwards":
+        script.gone(other)
+    assert not any(script.planned(pod) for pod in pods)
+    script.advance(31)
+    assert all(script.planned(pod) for pod in pods)
