@@ -94,7 +94,7 @@ class Settings(BaseSettings):
         30.0,
         ge=5,
         description="How long the first held bind of a gang waits for the others; of a job, whose pods may be created "
-        "slowly, from the last pod that came.",
+        "slowly, from the last pod that came; of members that are led in rounds, from the beginning of the last round.",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(

@@ -69,7 +69,7 @@ class Advisory:
         workload.advise(member.uid, node)
         self.shown(workload, member)
 
-    def lead_next(self, workload: Workload) -> None:
+    def lead_next(self, workload: Workload, now: float) -> None:
         """Nobody waits for a turn."""
 
     def tell(self, workload: Workload, member: Member) -> None:

@@ -148,15 +148,18 @@ class Bindings:
 
     def deadline(self, workload: Workload) -> float:
         """The instant by which posting has to start, so that it ends before the first held request expires."""
-        limits, holds, group = self._state.limits, workload.members.holds, workload.group
+        limits = self._state.limits
         needed_s = limits.post_margin_s + limits.post_member_s * len(workload.members.placed)
-        deadline = holds.first_to_expire() - needed_s
+        return min(workload.members.holds.first_to_expire() - needed_s, self.patience(workload))
+
+    def patience(self, workload: Workload) -> float:
+        """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
+        limits, holds, group = self._state.limits, workload.members.holds, workload.group
         if workload.members.slots.planned and workload.job is not None:
-            # Its pods are still being created: whether they come in time is looked at by itself.
-            return deadline
-        began = max(holds.first_arrived(), 0.0 if workload.job is None else workload.job.came_at)
+            return inf  # its pods are still being created: whether they come in time is looked at by itself
+        began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
         hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
-        return min(deadline, began + hold_s)
+        return began + hold_s
 
     def is_late(self, workload: Workload, now: float) -> bool:
         """Whether something is held that cannot wait any longer."""

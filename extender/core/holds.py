@@ -21,6 +21,7 @@ class Holds(dict[str, Hold]):
     def __init__(self) -> None:
         self._ends: list[tuple[float, int, str]] = []
         """A heap of (expires, call, UID); whoever has left is dropped when it comes up."""
+        self._told_at = 0.0
 
     def put(self, uid: str, hold: Hold) -> None:
         self.pop(uid, None)
@@ -36,6 +37,11 @@ class Holds(dict[str, Hold]):
         self.pop(uid, None)
         if not self:
             self._ends.clear()
+            self._told_at = 0.0
+
+    def wait_from(self, now: float) -> None:
+        """They have as long as before to wait for those of whom kube-scheduler is told only now."""
+        self._told_at = now
 
     def first_to_expire(self) -> float:
         """The instant at which the first of them ends. There must be one."""
@@ -46,3 +52,7 @@ class Holds(dict[str, Hold]):
     def first_arrived(self) -> float:
         """The instant at which the first of them came: they are kept in that order. There must be one."""
         return next(iter(self.values())).arrived
+
+    def began(self) -> float:
+        """The instant from which they wait for who is to come next. There must be one."""
+        return max(self._told_at, self.first_arrived())

@@ -23,6 +23,8 @@ from extender.core.turns import Cause, Turn
 from extender.core.workload import Phase, Workload
 from policies.words import counted, many
 
+_LONGER = "raise httpTimeout of kube-scheduler's entry with bindVerb and bind_timeout_s of Muster's settings"
+
 
 class Lifecycle:
     """``settle`` is called once for each workload that an event has touched, ``expire`` before it when time is up."""
@@ -63,7 +65,7 @@ class Lifecycle:
                 if not members.slots.lacking:
                     self._take_stock(workload, now)
             if members.steps[Step.LATER]:
-                self._steering.lead_next(workload)
+                self._steering.lead_next(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
         if state.index(workload):
@@ -151,11 +153,19 @@ class Lifecycle:
             self._revocations.extend(workload, now)
         elif not workload.releasing:
             uncreated = len(members.slots.planned) if workload.admitted else 0
-            why = _too_slow(workload, uncreated) if uncreated else _too_few_held(workload)
+            why = _too_slow(workload, uncreated) if uncreated else self._too_few_held(workload, now)
             self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
             if uncreated:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)
+
+    def _too_few_held(self, workload: Workload, now: float) -> str:
+        members = workload.members
+        missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
+        held = workload.share(Stage.ARRIVED)
+        why = f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
+        in_rounds = members.steps[Step.LATER] and now < self._bindings.patience(workload)
+        return why + (f"; they are let in one after the other: {_LONGER}" if in_rounds else "")
 
     def _awaits_plan(self, workload: Workload) -> bool:
         """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
@@ -279,17 +289,9 @@ def _is_declared_whole(workload: Workload) -> bool:
     return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
 
 
-def _too_few_held(workload: Workload) -> str:
-    members = workload.members
-    missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
-    held = workload.share(Stage.ARRIVED)
-    return f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
-
-
 def _too_slow(workload: Workload, uncreated: int) -> str:
     total = len(workload.members.slots.templates)
     return (
-        f"{uncreated} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: raise "
-        "httpTimeout of its entry with bindVerb and bind_timeout_s of Muster's settings (muster doctor says to what), "
-        "or --kube-api-qps of kube-controller-manager"
+        f"{uncreated} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: "
+        f"{_LONGER} (muster doctor says to what), or --kube-api-qps of kube-controller-manager"
     )

@@ -10,9 +10,10 @@ class Limits:
     """The core's durations, in seconds, and how much it does at once.
 
     ``post_margin_s`` + ``post_member_s`` per member is the time set aside for posting a gang's Bindings before the
-    first held request expires. ``hold_s``: how long the first held bind of a gang waits for the others. ``plan_s``: a
-    placement none of whose members reaches bind by then is planned anew; ``again_s``: the same for a gang that
-    kube-scheduler's plugins have refused. ``unseen_s``: how long a bind may wait for its pod to show up in the watch.
+    first held request expires. ``hold_s``: how long the first held bind of a gang waits for the others, or for each
+    round of them. ``plan_s``: a placement none of whose members reaches bind by then is planned anew; ``again_s``: the
+    same for a gang that kube-scheduler's plugins have refused. ``unseen_s``: how long a bind may wait for its pod to
+    show up in the watch.
     ``partial_s``: how long a half-released gang keeps room for replacements before its
     bound members are evicted (``evict_partial``). ``report_s``: a reason is reported when it has lasted that long.
     ``refresh_s``: the numbers in the reasons of those who wait are at most that old. ``slice_units``: what one Tick

@@ -43,7 +43,7 @@ class Leading(Protocol):
         ...
 
     def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None: ...
-    def lead_next(self, workload: Workload) -> None: ...
+    def lead_next(self, workload: Workload, now: float) -> None: ...
     def tell(self, workload: Workload, member: Member) -> None: ...
     def nominated(self, event: Nominated, now: float) -> Workload | None: ...
     def shown(self, workload: Workload, member: Member) -> None: ...
@@ -81,7 +81,7 @@ class Steering:
             state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
         return None
 
-    def lead_next(self, workload: Workload) -> None:
+    def lead_next(self, workload: Workload, now: float) -> None:
         """Have kube-scheduler told of the next round, when everybody who was to be told before is at bind."""
         members = workload.members
         ahead = len(members.placed) - members.steps[Step.LATER]
@@ -91,6 +91,7 @@ class Steering:
         turn, slots = min(one.turn for one in later), members.slots
         if any(slots.turns.get(slot, 0) < turn for slot in slots.planned):
             return  # their pods have yet to be created
+        members.holds.wait_from(now)
         for member in later:
             if member.turn == turn:
                 self.tell(workload, member)

@@ -107,6 +107,40 @@ def test_a_bind_before_its_turn_counts_for_its_round() -> None:
     assert nominated(script, pods) == [pod for pod in pods if pod is not early]
 
 
+def test_each_round_has_as_long_as_a_gang_without_rounds() -> None:
+    """The first member waits for all of them, however many there are."""
+    pods = members(24)
+    script = Script(*cluster("a: 4x8"), *pods)
+    led: list[Pod] = []
+    for _ in range(6):
+        script.advance(19)
+        told = [pod for pod in nominated(script, pods) if pod not in led]
+        assert len(told) == 4
+        script.bind_all(told, expires_s=600)
+        led += told
+    script.post_all()
+    assert len(script.bound(pods)) == 24
+
+
+def test_a_round_that_does_not_come_ends_the_hold() -> None:
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    calls = script.bind_all(nominated(script, pods), expires_s=600)
+    script.advance(29)
+    assert not script.answers
+    script.advance(1.1)
+    assert all("only 4 of 8 members reached bind" in script.answers[call] for call in calls)
+
+
+def test_whoever_waits_for_too_many_rounds_is_told_to_raise_the_timeout() -> None:
+    pods = members(24)
+    script = Script(*cluster("a: 4x8"), *pods)
+    call, *_ = script.bind_all(nominated(script, pods), expires_s=10)
+    script.advance(8)
+    assert "only 4 of 24 members reached bind" in script.answers[call]
+    assert "raise httpTimeout" in script.answers[call]
+
+
 def test_a_member_that_is_lost_before_its_turn_holds_up_nobody() -> None:
     pods = members(8, min_member=7)
     script = Script(*cluster("a: 4x8"), *pods)

@@ -19,7 +19,7 @@ from tests.simulation.faults import FAULTS
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
-from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes
+from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.terms import Terms
 
 FOREIGN_GATE = "example.com/quota"
@@ -154,6 +154,9 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
     """The same seed with pods that demand something of others."""
     found = relate(Submitted(plan.nodes, plan.jobs, plan.batch.jobs), chance)
     batch = replace(plan.batch, jobs=found.batch)
+    if plan.profile.bind_timeout_s < 10 and takes_many_rounds(found):
+        # The bind of the first member has to wait for the last one.
+        plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
     return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
 

@@ -47,6 +47,13 @@ def relate(what: Submitted, chance: Chance) -> Submitted:
     return Submitted(nodes, (*jobs, *there, *late), tuple(batch))
 
 
+def takes_many_rounds(what: Submitted) -> bool:
+    """Whether kube-scheduler may have to let in many members of a gang one after the other."""
+    sets = [(role.replicas, role.constraints) for _, job in what.jobs for role in job.roles]
+    sets += [(podset.count, podset.template.constraints) for _, job in what.batch for podset in job.podsets]
+    return any(size > 16 and asked.spread for size, asked in sets)
+
+
 def strikes(chance: Chance, *, calm: bool) -> list[tuple[str, float]]:
     """What goes wrong with pods that others have to do with, and when."""
     dice = chance.stream("when for relations")
