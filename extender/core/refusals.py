@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from extender.core.events import FilterCalled
-from extender.core.member import Member, MemberState, Step
+from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import worded
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
@@ -81,7 +81,11 @@ class Refusals:
             state.answer_hold(workload, member, why)
             if workload.release.last == member.uid:
                 workload.release.wait_for(None)
-            self._revocations.lose(workload, member, now)
+            if workload.has_quorum(Stage.ARRIVED):
+                # The gang starts without it: others may have that room.
+                self._revocations.take_back(workload, member, now)
+            else:
+                self._revocations.lose(workload, member, now)
         self._remember(workload, caps, now)
         if not releasing:
             self._rest(workload, why, words_of(member.pod), now)

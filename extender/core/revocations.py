@@ -56,11 +56,15 @@ class Revocations:
         others = (*members.binding.values(), *members.unknown.values())
         started = members.started or any(one is not member for one in others)
         claim = state.claims.get(member.uid) if member.placed else None
-        self._steering.stop(workload, member)
-        self._steering.sweep_later(workload, now)
-        state.unassume(workload, member)
+        self.take_back(workload, member, now)
         if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
             state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
+
+    def take_back(self, workload: Workload, member: Member, now: float) -> None:
+        """Take the room of one member back, for whoever comes first."""
+        self._steering.stop(workload, member)
+        self._steering.sweep_later(workload, now)
+        self._state.unassume(workload, member)
 
     def miss(self, workload: Workload, now: float) -> None:
         """A member that was promised a node is gone: the gang may not be able to start."""

@@ -163,6 +163,23 @@ def test_a_spare_member_refused_in_the_middle_of_a_release_does_not_break_it() -
     assert script.reason("elastic") == "Running"
 
 
+@pytest.mark.parametrize("spare", [True, False])
+def test_room_that_a_member_was_refused_in_the_middle_of_a_release_is_kept_if_the_gang_needs_the_member(
+    *, spare: bool
+) -> None:
+    pods, other = gang("train", 3, min_member=2 if spare else 3), gang("other", 1, created=9)
+    script = Script(*cluster("a: 3x8"), *pods)
+    script.bind_all(pods[:2] if spare else pods)
+    (last,) = [pods[2]] if spare else [pod for pod in pods if pod.uid not in script.bindings]
+    room = script.planned(last)
+    assert script.filter(last, [name for name in ("a-0", "a-1", "a-2") if name != room]) == ()
+    script.see(other)
+    script.advance(0.5)
+    assert script.planned(other[0]) == (room if spare else "")
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+
+
 def test_a_held_member_refused_in_a_new_cycle_does_not_break_the_release() -> None:
     """kube-scheduler was restarted while the last bind of a release was held, and asks anew."""
     pods = gang("train", 3)
