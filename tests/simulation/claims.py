@@ -54,6 +54,8 @@ class Claims:
         """Gangs of which something is bound, and that were whole once."""
         self._released: dict[GroupKey, None] = {}
         """Gangs of which this life of the extender has posted the first Binding."""
+        self._untold: dict[GroupKey, None] = {}
+        """Gangs that were planned, and not all told of it at once."""
         self._shown = shown
         self._grace_s = grace_s
         self._now = 0.0
@@ -98,6 +100,8 @@ class Claims:
                 self._answered(call, error, event)
             case PostBinding():
                 self._posted(effect)
+            case Turned(key, Turn.PLANNED):
+                self._planned(key)
             case Turned(key, Turn.FORGOTTEN):
                 self._forgotten(key)
             case SuspendJob(job):
@@ -201,12 +205,21 @@ class Claims:
         if binding.group is not None and (sight is None or not sight.bound):
             self._released[binding.group] = None
 
+    def _planned(self, key: GroupKey) -> None:
+        sight = self._shown.sight(key)
+        if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
+            self._untold[key] = None
+
     def _forgotten(self, key: GroupKey) -> None:
         self.unsure = {uid: binding for uid, binding in self.unsure.items() if binding.group != key}
         for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
             if uid not in self.posting and uid not in self.doubts.minded:
                 self._end(self.promised, uid)
         self.doubts.forget(key, self._now)
+        if key in self._untold:
+            # What was kept may have been promised to those who were to be told later.
+            del self._untold[key]
+            self._keep_no_longer(key)
 
     def _seen(self, pod: Pod) -> None:
         key = pod.group_key

@@ -173,6 +173,25 @@ def test_room_is_kept_for_a_lost_member_as_soon_as_others_are_being_bound(outcom
     assert bool(life.claims.kept_for(key("train"))) is (outcome is Outcome.DONE)
 
 
+@pytest.mark.parametrize("told", [1, 2])
+def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken_back(told: int) -> None:
+    """Nobody is told the nodes of those who are led later. Where all are told it is known what was used."""
+    pods = gang("train", 3)
+    life = Life(*cluster("a: 5x8"), *pods)
+    life.tell(Tick(), *(nomination(pod, f"a-{at}") for at, pod in enumerate(pods)))
+    for at, pod in enumerate(pods):
+        life.bind(pod, f"a-{at}")
+    life.end(pods[0], Outcome.DONE)
+    for pod in pods[1:]:
+        life.end(pod, Outcome.REFUSED)
+    assert [life.gpus(f"a-{at}") for at in range(5)] == [0, 0, 0, 8, 8]
+    anew = [nomination(pod, f"a-{at}") for at, pod in enumerate(pods[1:], 3)]
+    life.tell(Tick(), *anew[:told], turned(pods[0], Turn.PLANNED))
+    assert life.gpus("a-1") == life.gpus("a-2") == 0
+    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    assert [life.gpus(f"a-{at}") for at in range(5)] == ([0, 8, 8, 8, 8] if told == 1 else [0, 0, 0, 8, 8])
+
+
 def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
     lost, other = pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
