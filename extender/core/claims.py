@@ -246,7 +246,8 @@ class Claims:
         if known == claim:
             return
         if known is None or (known.node, known.requests) != (claim.node, claim.requests):
-            self.release(owner)
+            if known is not None:
+                self.release(owner)
             self._take(claim, 1)
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim

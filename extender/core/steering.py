@@ -254,7 +254,7 @@ class Steering:
     def _pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
         """The nodes to pin it to; none if it is nominated instead."""
         # Terms that are there already can be narrowed only one by one: leave them to their owner.
-        if GANG_GATE not in pod.gates or pod.selection.affinity is not None:
+        if self._mode is SteeringMode.NOMINATE or GANG_GATE not in pod.gates or pod.selection.affinity is not None:
             return ()
         if any(spread.needs_choice for spread in pod.constraints.spread):
             return ()

@@ -37,13 +37,15 @@ Those = dict[Hashable, Tenant]
 
 
 class Tenants:
-    """Nothing is worked out before somebody asks: a pod that comes costs a few entries in dictionaries.
+    """Nothing is worked out before somebody asks: a pod that demands nothing of others is only remembered until then.
 
     Selectors are answered from an index by label, made when the label's key is first asked for in a namespace. It is
     kept up to date from then on, and forgotten with the last pod of the namespace.
     """
 
     def __init__(self) -> None:
+        self._late: dict[Hashable, tuple[Pod, str]] = {}
+        """Those that nobody has asked about: what they are goes into the others at the next question."""
         self._all: Those = {}
         self._in: dict[str, Those] = {}
         self._taking: dict[Constraints, Those] = {}
@@ -55,6 +57,19 @@ class Tenants:
 
     def put(self, owner: Hashable, pod: Pod, node: str) -> None:
         """It is on that node now, in place of wherever it was."""
+        if pod.constraints is UNCONSTRAINED and owner not in self._all:
+            self._late[owner] = pod, node
+        else:
+            self._late.pop(owner, None)
+            self._put(owner, pod, node)
+
+    def _settle(self) -> None:
+        """Somebody asks: take up those that came since the last question."""
+        late, self._late = self._late, {}
+        for owner, (pod, node) in late.items():
+            self._put(owner, pod, node)
+
+    def _put(self, owner: Hashable, pod: Pod, node: str) -> None:
         new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting)
         if (old := self._all.get(owner)) is not None:
             if old == new:
@@ -74,6 +89,8 @@ class Tenants:
 
     def drop(self, owner: Hashable) -> None:
         """It is on no node any more."""
+        if self._late.pop(owner, None) is not None:
+            return
         old = self._all.pop(owner, None)
         if old is None:
             return
@@ -92,12 +109,14 @@ class Tenants:
         self._about[namespace] = dict(labels)
 
     def __iter__(self) -> Iterator[tuple[Hashable, Tenant]]:
+        self._settle()
         return iter(self._all.items())
 
     def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
         """Those that all of the terms mean."""
         if not terms:
             return []
+        self._settle()
         first, *others = terms
         names = [name for name in self._in if name in first.namespaces or self._selected(first.elsewhere, name)]
         found = [tenant for name in names for tenant in self._labelled(name, first.selector)]
@@ -108,6 +127,7 @@ class Tenants:
 
     def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
         """Those that count for a topology spread constraint of a pod in that namespace."""
+        self._settle()
         selected = self._labelled(namespace, spread.selector) if spread.selector else []
         return [tenant for tenant in selected if not tenant.leaving]
 
@@ -145,6 +165,7 @@ class Tenants:
 
     def validate(self) -> None:
         """Make all indexes anew: those that were kept up to date must say the same."""
+        self._settle()
         fresh = Tenants()
         for owner, tenant in self._all.items():
             fresh._in.setdefault(tenant.namespace, {})[owner] = tenant
