@@ -251,9 +251,9 @@ class Claims:
             self._take(claim, 1)
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
-        if claim.promised:
+        if claim.state in _OURS:
             self._promised_on.setdefault(claim.node, {})[owner] = None
-        elif (there := self._promised_on.get(claim.node)) is not None:
+        elif known is not None and (there := self._promised_on.get(claim.node)) is not None:
             there.pop(owner, None)
             if not there:
                 del self._promised_on[claim.node]

@@ -9,9 +9,9 @@ from extender.core.problems import problem, too_many_shapes
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Pod
+from policies.model import UNCONSTRAINED, Pod
 from policies.placement.concern import concerned
-from policies.placement.request import Sibling, shape_of
+from policies.placement.request import Sibling, asked_by, shape_of
 from policies.placement.rules import is_bound_by_rules
 from policies.steps import AT_ONCE, Steps, grouped, ordered
 
@@ -51,7 +51,9 @@ class Demands:
         if workload.version != version or len(found) < workload.lacking:
             return
         asked = yield from ordered(found, _rank)
-        roles = yield from grouped(asked, shape_of)
+        roles = yield from grouped(asked, asked_by)
+        if any(constraints is not UNCONSTRAINED for *_, constraints in roles):
+            roles = yield from grouped(asked, shape_of)
         tied: tuple[object, ...] = ()
         if any(map(is_bound_by_rules, (some[0] for some in roles.values()))):
             beside = yield from ordered((yield from siblings(workload)), lambda one: (one[0].rank, one[1]))

@@ -115,7 +115,8 @@ class Facts:
             assert _unpacked(mask, len(nodes)).tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
 
     def _changed(self) -> None:
-        self._masks = WeakKeyDictionary()
+        if self._masks:
+            self._masks = WeakKeyDictionary()
         self._levels = None
 
     def _labelled(self, level: LevelKey, count: int) -> bool:

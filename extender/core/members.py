@@ -109,10 +109,11 @@ class Members:
 
     def stands_for(self, slot: SlotKey) -> Pod:
         """The pod that is placed for it, or while there is none the template."""
-        pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
-        if len(pods) > 1:
-            return min(pods, key=lambda pod: pod.rank)
-        return pods[0] if pods else self.slots.templates[slot]
+        uids = self.slots.pods(slot)
+        if len(uids) == 1:
+            return self._all[uids[0]].pod
+        pods = [self._all[uid].pod for uid in uids]
+        return min(pods, key=lambda pod: pod.rank) if pods else self.slots.templates[slot]
 
     def unplaced(self) -> list[Pod]:
         """One pod for each slot that has neither a node nor the promise of one, in rank order."""

@@ -6,9 +6,12 @@ kube-scheduler counts pods as they come. Two such gangs at once are refused in m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from extender.core.reasons import Reason
 from policies.model import GroupKey, Labels, Pod, Spread
+
+_spread_of = attrgetter("constraints.spread")
 
 Kind = tuple[str, Labels, tuple[Spread, ...]]
 """What matters of a pod here: its namespace, its labels and its spread."""
@@ -26,7 +29,7 @@ class Starting:
     def begin(self, key: GroupKey, pods: Sequence[Pod]) -> None:
         """It was planned."""
         self.pods[key] = pods
-        if any(pod.constraints.spread for pod in pods):
+        if any(map(_spread_of, pods)):
             self._spread[key] = None
 
     def __contains__(self, key: GroupKey) -> bool:
@@ -40,7 +43,7 @@ class Starting:
 
     def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> Reason | None:
         """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
-        others = self.pods if related and any(pod.constraints.spread for pod in pods) else self._spread
+        others = self.pods if related and any(map(_spread_of, pods)) else self._spread
         mine = _kinds(pods) if others else []
         for other in others:
             theirs = _kinds(self.pods[other]) if other != key and other.namespace == key.namespace else []

@@ -127,10 +127,11 @@ class State:
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod
-        if pod.group_key is None and not self.singles.see(pod, self.schedulers):
+        if pod.group_key is None and not self.singles.see(pod, self.schedulers) and pod.uid in self.singles.kept:
             self.end_kept(pod.uid)
         self._claim(pod)
-        self.news.see(pod, old)
+        if self.news.wary:
+            self.news.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self.news.taken = True
             self.claims.note_change()
@@ -246,7 +247,7 @@ class State:
 
     def _crowd_out(self, node: str) -> None:
         """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""
-        for uid in self.singles.crowded_out(node, self.claims):
+        for uid in self.singles.crowded_out(node, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
 
     # The outbox.

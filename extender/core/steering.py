@@ -105,8 +105,7 @@ class Steering:
         workload.members.step(member, Step.NOMINATING, node)
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
-        asks = pod.constraints is not UNCONSTRAINED and bool(pod.constraints)
-        parked = asks and bool(words_of(pod)) and not (pod.gates or renew)
+        parked = pod.constraints is not UNCONSTRAINED and not (pod.gates or renew) and _is_parked(pod)
         if member.clears is not (renew or parked):
             workload.members.expect_clearing(member, clears=renew or parked)
         state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, parked))
@@ -280,3 +279,8 @@ class Steering:
             if 0 < len(rows) <= _LARGEST_PIN:
                 return tuple(sorted(view.names[one] for one in rows))
         return ()
+
+
+def _is_parked(pod: Pod) -> bool:
+    """Whether plugins have refused it for what it demands of other pods: only an event of those wakes it."""
+    return bool(pod.constraints) and bool(words_of(pod))

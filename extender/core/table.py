@@ -63,7 +63,8 @@ class Table:
 
     def take(self, row: int, requests: Requests, sign: int) -> None:
         """Take the room off a node, or with -1 give it back."""
-        self._own_amounts()
+        if self._amounts_lent:
+            self._own_amounts()
         for name, amount in requests:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:

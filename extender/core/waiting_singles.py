@@ -51,7 +51,8 @@ class WaitingSingles:
     def see(self, pod: Pod, schedulers: Collection[str]) -> bool:
         """Take over its facts. Returns whether it waits for a node, and for nothing else that can be seen."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
-        if not waits or shape_of(pod) != self._roles.get(pod.uid):
+        known = self._roles.get(pod.uid)
+        if known is not None and (not waits or shape_of(pod) != known):
             self._leave(pod.uid)
         if waits:
             self._roles[pod.uid] = role = shape_of(pod)
@@ -111,6 +112,8 @@ class WaitingSingles:
 
     def late(self, now: float) -> list[str]:
         """Whose room has been kept for long enough."""
+        if not self.kept:
+            return []
         return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
 
     def rest(self, uid: str, now: float, first_s: float) -> None:

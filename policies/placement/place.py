@@ -160,20 +160,29 @@ def fits(
             # Most often all of them ask for the same.
             last, rows = this, alike.setdefault(this, [])
         rows.append(row)
-    taken: dict[int, Counter[int]] = {}
+    if not _have_room(alike, snapshot):
+        return False
+    if accepted_as_is or not concerned(members, snapshot.others.tenants):
+        return True
+    return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
+
+
+def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapshot: Snapshot) -> bool:
+    """Whether so many pods of these shapes can be on these nodes, by row, all together."""
+    taken: dict[int, dict[int, int]] = {}
     for (requests, selection), rows in alike.items():
         demand, counts = snapshot.demand(requests), Counter(rows)
         if demand is None or not snapshot.eligible(selection)[list(counts)].all():
             return False
         for line, amount in demand:
-            here = taken.setdefault(line, Counter())
+            here = taken.setdefault(line, {})
             for row, count in counts.items():
-                here[row] += amount * count
-    if any(snapshot.free[line].item(row) < amount for line, here in taken.items() for row, amount in here.items()):
-        return False
-    if accepted_as_is or not concerned(members, snapshot.others.tenants):
-        return True
-    return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
+                here[row] = here.get(row, 0) + amount * count
+    for line, here in taken.items():
+        free = snapshot.free[line]
+        if any(free.item(row) < amount for row, amount in here.items()):
+            return False
+    return True
 
 
 def _surely(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ Sibling = tuple[Pod, str]
 
 MemberShape = tuple[Requests, Selection, Topology, Constraints]
 """What members of one role have in common."""
+asked_by: Callable[[Pod], MemberShape] = attrgetter("requests", "selection", "topology", "constraints")
+"""All that a member asks for, also what it prefers."""
+_on_its_own: Callable[[Pod], tuple[Requests, Selection, Topology]] = attrgetter("requests", "selection", "topology")
 
 
 def shape_of(pod: Pod) -> MemberShape:
@@ -78,7 +82,9 @@ class Role:
 
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""
-        return self if count >= self.count else replace(self, pods=self.pods[:count])
+        if count >= self.count:
+            return self
+        return Role(self.pods[:count], self.room, self.rules, self.home, self.relations, self.part, self.wishes)
 
     def unwishing(self) -> Role:
         """The same, with no preference."""
@@ -104,20 +110,22 @@ def roles_of(
     siblings have made of it, forbids a member to go.
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
-    matter = concern(ranked, snapshot.others.tenants)
-    shapes = yield from grouped(ranked, telling(ranked, snapshot) if matter else _shape)
+    shapes = list((yield from grouped(ranked, asked_by)).values())
+    matter = concern((pods[0] for pods in shapes), snapshot.others.tenants)
+    if matter:
+        shapes = list((yield from grouped(ranked, telling(ranked, snapshot))).values())
     if matter and len(shapes) > MOST_RELATED:
         if matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
         # What they prefer is too much to look at.
-        matter, shapes = Concern.NONE, (yield from grouped(ranked, _shape))
-    firsts = [pods[0] for pods in shapes.values()] if matter else []
+        matter, shapes = Concern.NONE, list((yield from grouped(ranked, _on_its_own)).values())
+    firsts = [pods[0] for pods in shapes] if matter else []
     relations = None
     if matter:
         relations = relations_of(firsts, snapshot)
         yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
     found: list[tuple[bool, Role]] = []
-    for part, pods in enumerate(shapes.values()):
+    for part, pods in enumerate(shapes):
         rules = rules_of(pods, snapshot)
         if isinstance(rules, Unclear):
             return rules
@@ -147,10 +155,6 @@ def _room(pod: Pod, caps: Sequence[Cap], snapshot: Snapshot) -> Counts:
         if cap.shape == shape_of(pod) and (row := snapshot.rows.get(cap.node)) is not None:
             room[row] = min(room[row], cap.most)
     return room
-
-
-def _shape(pod: Pod) -> tuple[object, ...]:
-    return pod.requests, pod.selection, pod.topology
 
 
 def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:

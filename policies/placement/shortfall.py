@@ -36,19 +36,22 @@ def explain(pod: Pod, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
     parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
     if not roomy.any() and (small := _too_small(pod, snapshot, eligible)):
         parts.append(small)
-    near = eligible if not pod.selection.volumes else snapshot.eligible(replace(pod.selection, volumes=()))
-    if far := int((near & ~eligible).sum()):
-        parts.append(f"{counted(far, 'node', 'does', 'do')} not reach its volumes")
-    if barred := int((~near).sum()):
+    barred = len(eligible) - int(eligible.sum())
+    if pod.selection.volumes:
+        near = snapshot.eligible(replace(pod.selection, volumes=()))
+        if far := int((near & ~eligible).sum()):
+            parts.append(f"{counted(far, 'node', 'does', 'do')} not reach its volumes")
+        barred -= far
+    if barred:
         match = counted(barred, "node", "does not match", "do not match")
         parts.append(
             f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"
         )
-    ours = [cap for cap in caps if cap.shape == shape_of(pod)]
-    if closed := int(roomy[rows_of([cap.node for cap in ours if not cap.most], snapshot)].sum()):
-        parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
-    if capped := rows_of([cap.node for cap in ours if cap.most], snapshot).size:
-        parts.append(f"kube-scheduler lets fewer members in on {many(capped, 'node')}")
+    if ours := [cap for cap in caps if cap.shape == shape_of(pod)]:
+        if closed := int(roomy[rows_of([cap.node for cap in ours if not cap.most], snapshot)].sum()):
+            parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
+        if capped := rows_of([cap.node for cap in ours if cap.most], snapshot).size:
+            parts.append(f"kube-scheduler lets fewer members in on {many(capped, 'node')}")
     return "; ".join(parts)
 
 
