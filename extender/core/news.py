@@ -44,7 +44,7 @@ class News:
 
     def see(self, pod: Pod, old: Pod | None) -> None:
         """A pod is on a node: that is news if it was not, or has other labels, for those who demand something of it."""
-        if not pod.node:
+        if not self.wary or not pod.node:
             return
         if old is None or not old.node:
             self.met.append(pod)

@@ -127,11 +127,10 @@ class State:
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod
-        if pod.group_key is None and not self.singles.see(pod, self.schedulers) and pod.uid in self.singles.kept:
+        if pod.group_key is None and self.singles.see(pod, self.schedulers):
             self.end_kept(pod.uid)
         self._claim(pod)
-        if self.news.wary:
-            self.news.see(pod, old)
+        self.news.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self.news.taken = True
             self.claims.note_change()

@@ -49,7 +49,7 @@ class WaitingSingles:
         self._roles: dict[str, Role] = {}
 
     def see(self, pod: Pod, schedulers: Collection[str]) -> bool:
-        """Take over its facts. Returns whether it waits for a node, and for nothing else that can be seen."""
+        """Take over its facts. Returns whether what is kept for it has to end: it waits for a node no more, or for others first."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known = self._roles.get(pod.uid)
         if known is not None and (not waits or shape_of(pod) != known):
@@ -59,7 +59,7 @@ class WaitingSingles:
             self._by_role.setdefault(role, {})[pod.uid] = pod
         elif pod.node or not pod.live:
             self.rests.pop(pod.uid, None)
-        return waits
+        return not waits and pod.uid in self.kept
 
     def gone(self, uid: str) -> None:
         """It stands in no line any more. What was kept for it has ended."""
