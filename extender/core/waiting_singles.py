@@ -49,7 +49,7 @@ class WaitingSingles:
         self._roles: dict[str, Role] = {}
 
     def see(self, pod: Pod, schedulers: Collection[str]) -> bool:
-        """Take over its facts. Returns whether what is kept for it has to end: it waits for a node no more, or for others first."""
+        """Take over its facts. Returns whether room is kept for it that it does not wait for any more."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known = self._roles.get(pod.uid)
         if known is not None and (not waits or shape_of(pod) != known):
