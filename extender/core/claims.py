@@ -110,13 +110,13 @@ class Claims:
         """Promise the pod a node. ``owner``: the slot that it stands for as long as it does not exist."""
         owner = pod.uid if owner is None else owner
         self._put(owner, Claim(node, pod.requests, ClaimState.ASSUMED, pod.group_key))
-        self.tenants.put(owner, pod, node)
+        self._table.tenants.put(owner, pod, node)
 
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
         state = ClaimState.TERMINATING if pod.deleting else ClaimState.BOUND
         self._put(pod.uid, Claim(pod.node or "", pod.requests, state, pod.group_key))
-        self.tenants.put(pod.uid, pod, pod.node or "")
+        self._table.tenants.put(pod.uid, pod, pod.node or "")
 
     def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
         """The room that a lost member had is for whoever replaces it."""
@@ -127,7 +127,7 @@ class Claims:
         claim = self._claims.pop(owner, None)
         if claim is None:
             return None
-        self.tenants.drop(owner)
+        self._table.tenants.drop(owner)
         for index in (self._on_node, self._promised_on):
             there = index.get(claim.node)
             if there is not None:

@@ -123,7 +123,7 @@ class WaitingSingles:
 
     def next_end(self) -> float | None:
         """When the first of them is late: each is given as long as the others."""
-        return next((claim.until for claim in self.kept.values()), None)
+        return next((claim.until for claim in self.kept.values()), None) if self.kept else None
 
     def _leave(self, uid: str) -> None:
         role = self._roles.pop(uid, None)

@@ -141,6 +141,8 @@ class DomainCapacity:
 
     def too_narrow(self, at: int, code: int, held: int) -> bool:
         """Whether what one of the first roles demands of its own members keeps it from being in one domain."""
+        if self.roles[0].relations is None:
+            return False
         inside = self.levels[at].codes == code
         return any(role.too_narrow(inside) for role in self.roles[:held])
 
