@@ -41,21 +41,22 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
 def _exactly(sizes: list[int], want: int, count: int) -> Rows | None:
     """So many of these sorted sizes that sum up to exactly so much; of those the ones whose largest is smallest.
 
-    ``sums[k]`` has bit ``s`` set when ``k`` of the sizes looked at so far sum up to ``s``.
+    ``sums`` has a field of bits for each number of sizes: bit ``s`` of field ``k`` is set when ``k`` of the sizes
+    looked at so far sum up to ``s``. A field has room for what goes beyond ``want``, which ``within`` takes away.
     """
-    within = (1 << want + 1) - 1
-    sums = [1] + [0] * count
-    history = [sums]
+    field = want + sizes[-1] + 1
+    within = sum(((1 << want + 1) - 1) << k * field for k in range(count + 1))
+    sums, history = 1, [1]
     for size in sizes:
-        sums = [1, *(sums[k] | (sums[k - 1] << size & within) for k in range(1, count + 1))]
+        sums |= sums << field + size & within
         history.append(sums)
-        if sums[count] >> want & 1:
+        if sums >> count * field + want & 1:
             break
     else:
         return None
     chosen = []
     for at in range(len(history) - 2, -1, -1):
-        if count and not history[at][count] >> want & 1:
+        if count and not history[at] >> count * field + want & 1:
             chosen.append(at)
             want, count = want - sizes[at], count - 1
     return np.array(chosen[::-1], dtype=np.intp)
