@@ -117,6 +117,9 @@ class DomainCapacity:
         """Shape ``(roles, domains)``: has the domain room for each role up to this one, and for all they ask for?"""
         level, roles, snapshot = self.levels[at], self.roles, self._snapshot
         holds = np.array([self.rooms(number, at) >= role.count for number, role in enumerate(roles)])
+        for number, role in enumerate(roles):
+            if role.relations is not None and not role.relations.alone and holds[number].any():
+                holds[number] &= role.relations.holds(role.part, level, role.count)
         if len(roles) > 1:
             asked = np.zeros((len(roles), len(snapshot.free)), dtype=np.int64)
             for number, role in enumerate(roles):
@@ -143,8 +146,8 @@ class DomainCapacity:
         """Whether what one of the first roles demands of its own members keeps it from being in one domain."""
         if self.roles[0].relations is None:
             return False
-        inside = self.levels[at].codes == code
-        return any(role.too_narrow(inside) for role in self.roles[:held])
+        rows = self.levels[at].domain(code).rows
+        return any(role.too_narrow(rows) for role in self.roles[:held])
 
     def _near_room(self, at: int, steps: int) -> Counts:
         return _upwards(self.rooms(0, at), at, at + steps, self.levels)

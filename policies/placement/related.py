@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice, ScorePolicy
-from policies.placement.columns import Codes, Mask
+from policies.placement.alike import first_of_each, kinds_of
+from policies.placement.columns import Mask
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine, nearness
 from policies.placement.seating import Seating, Seats
 from policies.placement.slices import Begun, Ranks
-from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.snapshot import Counts, Snapshot
 from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered
 
-_HOMES = 16
-"""Domains that are tried for members which have to be together and whose first one may go anywhere."""
 _LARGE = 20_000
 """Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
 _ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
@@ -38,7 +38,7 @@ def fill_related(
     best by score. That holds all whenever it is possible where one constraint of one role is at work and nothing is
     preferred; ``most_related`` tries other orders, too. ``most`` of a domain is not kept to.
     """
-    table = _Table(roles, choice, snapshot, scoring, relations)
+    table = _Table(roles, choice, snapshot, scoring, relations, few=True)
     yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
     best: Seats = []
     for start in table.starts():
@@ -80,7 +80,8 @@ def too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:
     inside = np.zeros(nodes, dtype=np.bool_)
     for domain in choice:
         inside[domain.rows] = True
-    return any(role.too_narrow(inside) for role in roles)
+    rows = inside.nonzero()[0]
+    return any(role.too_narrow(rows) for role in roles)
 
 
 @dataclass(slots=True)
@@ -103,10 +104,17 @@ class _Progress:
 
 
 class _Table:
-    """The roles and what never changes while they are seated."""
+    """The roles and what never changes while they are seated. ``few``: of the nodes only what ``greedy`` may take."""
 
     def __init__(
-        self, roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy, relations: Relations
+        self,
+        roles: Sequence[Role],
+        choice: Choice,
+        snapshot: Snapshot,
+        scoring: ScorePolicy,
+        relations: Relations,
+        *,
+        few: bool = False,
     ) -> None:
         self._roles = roles
         self.count = sum(role.count for role in roles)
@@ -119,9 +127,20 @@ class _Table:
         for number in sorted(range(len(roles)), key=lambda number: nearness(roles[number], levels)):
             if roles[number].rules.required is not None:
                 home = confine(roles[number], roles, rooms[number], home, choice[0].rows, snapshot)
-        inside = [room > 0 for room in rooms]
         # From here on only the nodes count that are open to any of them.
-        rows = np.logical_or.reduce(inside).nonzero()[0]
+        rows = np.logical_or.reduce([room > 0 for room in rooms]).nonzero()[0]
+        self._preference: list[NDArray[np.int64]] = []
+        for role in roles:
+            poor = 100 - scoring.score(role.pods[0], rows, snapshot)
+            alike = np.minimum(poor, 100) * len(snapshot.names) + snapshot.rank[rows]
+            spare = 255 - np.minimum(role.room[rows], 255)
+            self._preference.append((place[rows] << _PLACE) + (spare << _ROOM) + alike)
+        if few and not any(role.rules.slices or relations.of[role.part].begins for role in roles):
+            wishes = (role.wishes.facts for role in roles if role.wishes is not None)
+            kinds = kinds_of(chain(*(one.facts for one in relations.of), *wishes), rows)
+            ways = zip(rooms, self._preference, strict=True)
+            kept = first_of_each(kinds, [np.where(room[rows] > 0, keys, _CLOSED) for room, keys in ways], self.count)
+            rows, self._preference = rows[kept], [keys[kept] for keys in self._preference]
         self._names = [snapshot.names[row] for row in rows.tolist()]
         self._place, self._rank = place[rows], snapshot.rank[rows]
         self._relations, self._free = relations.on(rows), snapshot.free[:, rows]
@@ -132,22 +151,14 @@ class _Table:
         ]
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
-        self._preference: list[NDArray[np.int64]] = []
-        for role in roles:
-            poor = 100 - scoring.score(role.pods[0], rows, snapshot)
-            alike = np.minimum(poor, 100) * len(snapshot.names) + self._rank
-            spare = 255 - np.minimum(role.room[rows], 255)
-            self._preference.append((self._place << _PLACE) + (spare << _ROOM) + alike)
 
     def starts(self) -> Iterator[_Progress]:
         """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest."""
         for number, role in enumerate(self._roles):
-            near = self._relations.of[role.part].near
-            if near is not None and near.itself and not near.some:
-                yield from (
-                    self._start(number, home)
-                    for home in _homes(near.codes, self._rank, self._rooms[number], role.count)
-                )
+            relation = self._relations.of[role.part]
+            if (near := relation.near) is not None and relation.begins:
+                homes = near.homes(self._rank, self._rooms[number], role.count)
+                yield from (self._start(number, home) for home in homes)
                 return
         yield self._start()
 
@@ -217,30 +228,29 @@ class _Table:
     def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
         """Who may be seated next and where, the best first; or only the best one for each role."""
         for number, role in enumerate(self._roles):
-            if now.seated[number] == role.count:
+            if now.seated[number] == role.count or not self._names:
                 continue
             mask = now.seating.allowed(role.part) & self._open[number]
-            rows = mask.nonzero()[0]
-            if not len(rows):
-                continue
-            keys, crowd = now.keys[number][rows], now.seating.crowd(role.part, rows)
+            keys = now.keys[number]
+            if (crowd := now.seating.crowd(role.part)) is not None:
+                keys = keys + (crowd << _CROWD)
             if (granted := now.granted[number]) is not None:
-                keys = keys + ((BEST - granted.merits(mask)[rows]) << _WORSE)
-            keys = keys if crowd is None else keys + (crowd << _CROWD)
+                keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
             for part in self._parts(now, number, mask):
-                here, ranked = (rows, keys) if part is None else (rows[part[rows]], keys[part[rows]])
-                if not len(here):
-                    continue
                 if best:
-                    yield number, int(here[ranked.argmin()])
-                    break
-                yield from ((number, row) for row in here[np.argsort(ranked)].tolist())
+                    row = int(np.where(part, keys, _CLOSED).argmin())
+                    if part[row]:
+                        yield number, row
+                        break
+                else:
+                    rows = part.nonzero()[0]
+                    yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
 
-    def _parts(self, now: _Progress, number: int, mask: Mask) -> Sequence[Mask | None]:
-        """Where a member of that role goes rather than anywhere else; None for all of the mask."""
+    def _parts(self, now: _Progress, number: int, mask: Mask) -> Sequence[Mask]:
+        """Where of the mask a member of that role goes rather than anywhere else."""
         role = self._roles[number]
         if not role.rules.slices:
-            return (None,)
+            return (mask,)
         return now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
 
     def _seat(self, now: _Progress, number: int, row: int) -> None:
@@ -267,20 +277,3 @@ class _Table:
         return np.sort(
             np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)
         ).tobytes()
-
-
-def _homes(codes: Sequence[Codes], rank: Rows, room: Counts, want: int) -> list[Mask]:
-    """Masks of the places that are in one domain of each of these columns: those that hold so many, the tightest first;
-    the roomiest where none does.
-    """
-    stacked = np.stack(codes)
-    _, combined = np.unique(stacked, axis=1, return_inverse=True)
-    combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
-    sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
-    first = np.full(len(sums) + 1, _CLOSED)
-    np.minimum.at(first, combined + 1, rank)
-    holding = (sums >= want).nonzero()[0]
-    if not len(holding):
-        holding = (sums == sums.max(initial=1)).nonzero()[0]
-    chosen = holding[np.lexsort((first[1:][holding], sums[holding]))][:_HOMES]
-    return [combined == place for place in chosen.tolist()]

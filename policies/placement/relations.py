@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from policies.model import Pod, Spread, Term
-from policies.model.constraints import selects
+from policies.model import Pod, Term
 from policies.placement.columns import Codes, Mask
-from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot
+from policies.placement.spreading import Evenly, evened, evenly_of, rows_with, tally
 from policies.placement.tenants import Tenant
+
+_HOMES = 16
+"""Domains that are tried for members which have to be together and whose first one may go anywhere."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,11 +31,13 @@ class Hindrance:
 
 
 class Exclusion(NamedTuple):
-    """A member of this role and one of the role ``other`` cannot be in one domain; ``codes`` are the domains."""
+    """A member of this role and one of the role ``other`` cannot be in one domain; ``codes`` are the domains.
+    ``single``: each of them is one node."""
 
     other: int
     codes: Codes
     text: str
+    single: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,53 +57,27 @@ class Near:
     def on(self, rows: Rows) -> Near:
         return replace(self, codes=tuple(codes[rows] for codes in self.codes))
 
+    def homes(self, rank: Rows, room: Counts, want: int) -> list[Mask]:
+        """The nodes of each of some domains where members may be together: those that hold so many, the tightest first;
+        the roomiest where none does."""
+        stacked = np.stack(self.codes)
+        _, combined = np.unique(stacked, axis=1, return_inverse=True)
+        combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
+        sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
+        first = np.full(len(sums) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, combined + 1, rank)
+        holding = (sums >= want).nonzero()[0]
+        if not len(holding):
+            holding = (sums == sums.max(initial=1)).nonzero()[0]
+        chosen = holding[np.lexsort((first[1:][holding], sums[holding]))][:_HOMES]
+        return [combined == place for place in chosen.tolist()]
+
     def within(self, counts: Sequence[Counts]) -> Mask:
         """The nodes in a domain of each term that has such a pod."""
         found = np.ones(len(self.codes[0]), dtype=np.bool_)
         for codes, here in zip(self.codes, counts, strict=True):
             found &= (here > 0)[codes]
         return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Evenly:
-    """A topology spread constraint of a role. ``counts``: how many pods count in each domain, ``counted``: the nodes
-    whose pods do, ``domains``: the codes of their domains, ``itself``: 1 if the selector selects the role.
-    """
-
-    spread: Spread
-    codes: Codes
-    counts: Counts
-    counted: Mask
-    domains: Rows
-    itself: int
-    feeds: tuple[bool, ...]
-
-    def on(self, rows: Rows) -> Evenly:
-        return replace(self, codes=self.codes[rows], counted=self.counted[rows])
-
-    def least(self, counts: Counts) -> int:
-        """How many pods the domain with the fewest has, as kube-scheduler takes it."""
-        if not len(self.domains) or len(self.domains) < self.spread.min_domains:
-            return 0
-        return int(counts[self.domains].min())
-
-    def most(self, counts: Counts) -> int:
-        """How many pods a domain may have, for one more member to be let in."""
-        return self.spread.max_skew + self.least(counts) - self.itself
-
-    def lets_in_beside(self, nominated: int, counts: Counts, row: int) -> bool:
-        """Whether an empty selector lets a member in on a node for which so many others are nominated: kube-scheduler
-        counts those, and no pod that is there."""
-        if self.spread.selector != () or not self.counted[row]:
-            return True
-        there = counts.copy()
-        there[self.codes[row]] += nominated
-        return int(there[self.codes[row]]) + self.itself - self.least(there) <= self.spread.max_skew
-
-    def within(self, counts: Counts) -> Mask:
-        """The nodes in a domain that may have one more member."""
-        return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +89,17 @@ class Relation:
     exclusions: tuple[Exclusion, ...]
     near: Near | None
     evenly: tuple[Evenly, ...]
+
+    @property
+    def facts(self) -> tuple[Codes | Mask, ...]:
+        """What tells nodes apart, beside that each is one."""
+        wide = (one.codes for one in self.exclusions if not one.single)
+        return *wide, *(() if self.near is None else self.near.codes), *chain(*(one.facts for one in self.evenly))
+
+    @property
+    def begins(self) -> bool:
+        """Whether the first of the members, which have to be together, may go anywhere."""
+        return self.near is not None and self.near.itself and not self.near.some
 
     def on(self, rows: Rows) -> Relation:
         near = None if self.near is None else self.near.on(rows)
@@ -139,20 +130,33 @@ class Relations:
                 room = np.where(exclusion.codes >= 0, np.minimum(room, 1), room)
         for even in one.evenly:
             if even.itself and sum(even.feeds) == 1:
-                room = np.minimum(room, _evened(even, room, count)[even.codes])
+                room = np.minimum(room, evened(even, even.codes, room, count)[1][even.codes])
         return room
 
-    def reach(self, number: int, room: Counts, count: int) -> int:
-        """How many of so many members of a role fit where there is such room, by its own demands alone, at most."""
+    def reach(self, number: int, rows: Rows, room: Counts, count: int) -> int:
+        """How many of so many members of a role fit on these nodes, by its own demands alone, at most. ``room``: what
+        these have, within the ``caps``."""
         one, found = self.of[number], int(room.sum())
         for exclusion in one.exclusions:
-            if exclusion.other == number:
-                inside = np.bincount(exclusion.codes + 1, room)
+            if exclusion.other == number and not exclusion.single:
+                inside = np.bincount(exclusion.codes[rows] + 1, room)
                 found = min(found, int(inside[0]) + int(np.count_nonzero(inside[1:])))
         for even in one.evenly:
             if even.itself and sum(even.feeds) == 1:
-                inside = np.bincount(even.codes + 1, room, len(even.counts) + 1)[1:]
-                found = min(found, int(np.minimum(inside, _evened(even, room, count)).sum()))
+                found = min(found, int(np.minimum(*evened(even, even.codes[rows], room, count)).sum()))
+        return found
+
+    def holds(self, number: int, level: Level, count: int) -> Mask:
+        """The domains of a level that may hold so many members of a role: not those which are inside one domain that
+        lets in fewer by the role's own demands."""
+        one, found = self.of[number], np.ones(len(level.names), dtype=np.bool_)
+        for exclusion in one.exclusions:
+            if exclusion.other == number and not exclusion.single:
+                found &= (level.shared(exclusion.codes) < 0) | (count < 2)
+        for even in one.evenly:
+            if even.itself and sum(even.feeds) == 1:
+                outer = level.shared(even.codes)
+                found &= (outer < 0) | (even.in_one()[outer] >= count)
         return found
 
 
@@ -199,10 +203,12 @@ def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Code
         mine = [term for term in asked.anti_affinity if others.tenants.means(term, pod)]
         theirs = [term for term in pod.constraints.anti_affinity if others.tenants.means(term, pods[number])]
         for key in dict.fromkeys(term.key for term in (*mine, *theirs)):
-            yield Exclusion(other, others.column(key), f"anti-affinity to each other by {key}")
+            codes = others.column(key)
+            single = int(np.bincount(codes + 1)[1:].max(initial=0)) <= 1
+            yield Exclusion(other, codes, f"anti-affinity to each other by {key}", single)
         taken = [port for port in asked.ports if any(map(port.conflicts, pod.constraints.ports))]
         if taken:
-            yield Exclusion(other, each, f"port {taken[0].port} for each")
+            yield Exclusion(other, each, f"port {taken[0].port} for each", single=True)
 
 
 def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
@@ -216,48 +222,6 @@ def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
     return Near(codes, counts, feeds, any(bool(one.any()) for one in counts), feeds[number])
 
 
-def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
-    """Nodes count that have the label of each constraint ``beside``."""
-    pod, others = pods[number], snapshot.others
-    counted = np.ones(len(snapshot.names), dtype=np.bool_)
-    for one in beside:
-        counted &= others.column(one.key) >= 0
-    if spread.honors_affinity:
-        counted &= others.wanted(pod.selection)
-    if spread.honors_taints:
-        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
-    codes = others.column(spread.key)
-    rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
-    feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)
-    return Evenly(
-        spread,
-        codes,
-        tally(codes, rows[counted[rows]]),
-        counted,
-        tally(codes, counted.nonzero()[0]).nonzero()[0],
-        int(selects(spread.selector, dict(pod.labels))),
-        feeds,
-    )
-
-
-def _evened(even: Evenly, room: Counts, count: int) -> Counts:
-    """How many of so many members each domain can take at most: the fewest are where a domain is full, or where all
-    members stand evenly.
-    """
-    inside = np.bincount(even.codes + 1, np.where(even.counted, room, 0), len(even.counts) + 1)[1:].astype(np.int64)
-    least = even.least(even.counts + inside)
-    if len(even.domains):
-        lowest = np.cumsum(np.sort(even.counts[even.domains]))
-        least = min(least, int(((lowest + count) // np.arange(1, len(lowest) + 1)).min()))
-    return np.maximum(even.spread.max_skew + least - even.counts, 0)
-
-
-def tally(codes: Codes, rows: Rows) -> Counts:
-    """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
-    here = codes[rows]
-    return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
-
-
 def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
     """The nodes of the domains that these are in."""
     codes = snapshot.others.column(term.key)
@@ -267,12 +231,6 @@ def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
     return np.asarray(taken[codes], dtype=np.bool_)
 
 
-def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
-    """Where these are."""
-    found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
-    return np.array([row for row in found if row >= 0], dtype=np.intp)
-
-
 def _named(tenants: Sequence[Tenant]) -> str:
     """One of them, and how many others there are."""
     first = min(map(str, tenants), default="")
@@ -280,9 +238,5 @@ def _named(tenants: Sequence[Tenant]) -> str:
 
 
 def _alone(number: int, one: Relation) -> bool:
-    only = all(other.other == number and _tells_nodes_apart(other.codes) for other in one.exclusions)
+    only = all(other.other == number and other.single for other in one.exclusions)
     return one.near is None and not one.evenly and only
-
-
-def _tells_nodes_apart(codes: Codes) -> bool:
-    return int(tally(codes, np.arange(len(codes))).max(initial=0)) <= 1

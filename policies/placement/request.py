@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, Topology
-from policies.placement.columns import Mask
 from policies.placement.concern import MOST_RELATED, Concern, concern, telling
 from policies.placement.matching import cost
 from policies.placement.relations import Relations, relations_of
@@ -74,11 +73,11 @@ class Role:
     def requests(self) -> Requests:
         return self.pods[0].requests
 
-    def too_narrow(self, inside: Mask) -> bool:
+    def too_narrow(self, rows: Rows) -> bool:
         """Whether what it demands of its own members keeps it from being on these nodes as a whole."""
         if self.relations is None or self.relations.alone:
             return False
-        return self.relations.reach(self.part, np.where(inside, self.room, 0), self.count) < self.count
+        return self.relations.reach(self.part, rows, self.room[rows], self.count) < self.count
 
     def cut(self, count: int) -> Role:
         """The first ``count`` of them, or all."""

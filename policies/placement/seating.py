@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from policies.model import Pod
 from policies.placement.columns import Mask
 from policies.placement.concern import MOST_RELATED, concerned, telling
 from policies.placement.relations import Relation, Relations, relations_of
-from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot
+from policies.placement.snapshot import Amounts, Counts, Snapshot
 
 _CROWDED = 127
 """More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
@@ -34,6 +34,15 @@ class _Standing:
     some: bool
     evenly: list[Counts]
 
+    @classmethod
+    def of(cls, relation: Relation, demand: Demand, room: Mask) -> _Standing:
+        """Nobody is seated yet. ``room``: where there is any."""
+        near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
+        some = relation.near is not None and relation.near.some
+        return cls(
+            relation, demand, room & ~relation.closed, near, some, [one.counts.copy() for one in relation.evenly]
+        )
+
     def copy(self) -> _Standing:
         near, evenly = [one.copy() for one in self.near], [one.copy() for one in self.evenly]
         return _Standing(self.relation, self.demand, self.open.copy(), near, self.some, evenly)
@@ -41,26 +50,27 @@ class _Standing:
     def allowed(self) -> Mask:
         """The nodes where kube-scheduler's filters would let in a member now."""
         found = self.open
-        if (near := self.relation.near) is not None and (self.some or not near.itself):
-            found = found & near.within(self.near)
+        if (near := self.beside()) is not None:
+            found = found & near
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
             found = found & even.within(counts)
         return found
+
+    def beside(self) -> Mask | None:
+        """The nodes where its affinity lets in a member now; None for all."""
+        near = self.relation.near
+        return None if near is None or self.may_begin() else near.within(self.near)
 
     def may_begin(self) -> bool:
         """Whether a member may go anywhere, as the first of those that have to be together."""
         near = self.relation.near
         return near is not None and near.itself and not self.some
 
-    def most(self) -> list[int]:
-        """For each spread constraint how many pods a domain may have, for one more member to be let in."""
-        return [even.most(counts) for even, counts in zip(self.relation.evenly, self.evenly, strict=True)]
-
-    def crowd(self, rows: Rows) -> Counts | None:
+    def crowd(self) -> Counts | None:
         """For each of the nodes how many pods count in its domains: the fewest are to be filled first."""
         total: Counts | None = None
         for even, counts in zip(self.relation.evenly, self.evenly, strict=True):
-            here = np.minimum(counts, _CROWDED)[even.codes[rows]]
+            here = np.minimum(counts, _CROWDED)[even.codes]
             total = here if total is None else total + here
         return total
 
@@ -70,7 +80,10 @@ class _Standing:
             self.open[row] = False
         for exclusion in self.relation.exclusions:
             if exclusion.other == role and (code := exclusion.codes[row]) >= 0:
-                self.open &= exclusion.codes != code
+                if exclusion.single:
+                    self.open[row] = False
+                else:
+                    self.open &= exclusion.codes != code
         if (near := self.relation.near) is not None and near.feeds[role]:
             for codes, counts in zip(near.codes, self.near, strict=True):
                 if codes[row] >= 0:
@@ -90,15 +103,10 @@ class Seating:
         self, relations: Relations, rooms: Sequence[Counts | None], free: Amounts, demands: Sequence[Demand | None]
     ) -> None:
         self._left: Amounts = free.copy()
-        self.standings: list[_Standing | None] = []
-        for relation, demand, room in zip(relations.of, demands, rooms, strict=True):
-            if room is None or demand is None:
-                self.standings.append(None)
-                continue
-            near = [] if relation.near is None else [one.copy() for one in relation.near.counts]
-            some = relation.near is not None and relation.near.some
-            evenly = [one.counts.copy() for one in relation.evenly]
-            self.standings.append(_Standing(relation, demand, (room > 0) & ~relation.closed, near, some, evenly))
+        self.standings = [
+            None if room is None or demand is None else _Standing.of(relation, demand, room > 0)
+            for relation, demand, room in zip(relations.of, demands, rooms, strict=True)
+        ]
 
     def copy(self) -> Seating:
         other = Seating.__new__(Seating)
@@ -116,9 +124,9 @@ class Seating:
         one = self.standings[role]
         return np.zeros(self._left.shape[1], dtype=np.bool_) if one is None else one.open
 
-    def crowd(self, role: int, rows: Rows) -> Counts | None:
+    def crowd(self, role: int) -> Counts | None:
         one = self.standings[role]
-        return None if one is None else one.crowd(rows)
+        return None if one is None else one.crowd()
 
     def seat(self, role: int, row: int) -> None:
         """One more member of the role is there."""
@@ -148,7 +156,7 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
     """
     if (table := _table(seated, snapshot)) is None:
         return [list(range(len(seated)))]
-    seating, seats = table
+    standings, seats = table
     found: list[list[int]] = []
     begun: _Round | None = None
     rest: Sequence[int] = range(len(seats))
@@ -157,7 +165,7 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
         for number in rest:
             if begun is not None and begun.takes(*seats[number]):
                 found[-1].append(number)
-            elif (begun := _Round(seating)).lets_in(*seats[number]):
+            elif (begun := _Round(standings)).lets_in(*seats[number]):
                 found.append([number])
                 if not begun.takes(*seats[number]):
                     begun = None
@@ -165,7 +173,8 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
                 begun = None
                 refused.append(number)
                 continue
-            seating.seat(*seats[number])
+            for one in standings:
+                one.meet(*seats[number], room=True)
         if len(refused) == len(rest):
             return None
         rest = refused
@@ -175,73 +184,67 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
 class _Round:
     """Members that are let in beside any of each other: however many of them are there already."""
 
-    def __init__(self, seating: Seating) -> None:
-        self._standings = seating.standings
-        self._open = [None if one is None else one.allowed() for one in seating.standings]
-        self._alone = [one is not None and one.may_begin() for one in seating.standings]
-        self._most = [[] if one is None else one.most() for one in seating.standings]
-        self._own: dict[tuple[int, int, int], bool] = {}
-        """Role, spread constraint of the role and domain -> whether all members of the role there count themselves."""
+    def __init__(self, standings: Sequence[_Standing]) -> None:
+        self._standings = standings
+        self._alone = [one.may_begin() for one in standings]
+        self._beside = [one.beside() for one in standings]
+        self._evenly = [
+            (number, even, counts, even.most(counts))
+            for number, one in enumerate(standings)
+            for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
+        ]
+        self._own: dict[tuple[int, int], bool] = {}
+        """Spread constraint of a role and domain -> whether all members of the role there count themselves."""
         self._here: dict[int, list[int]] = {}
         """Row -> the roles of the members there."""
 
     def lets_in(self, role: int, row: int) -> bool:
         """Whether one is let in as the first one."""
-        mask = self._open[role]
-        return mask is not None and row >= 0 and bool(mask[row])
+        evenly = (int(there[even.codes[row]]) <= most for number, even, there, most in self._evenly if number == role)
+        return self._open_to(role, row) and all(evenly)
 
     def takes(self, role: int, row: int) -> bool:
         """Whether one more is let in, and lets in those that were taken. If so it has to be seated."""
-        own = dict[tuple[int, int, int], bool]()
-        here = self._here.get(row, [])
-        if self._alone[role] or not self.lets_in(role, row) or not self._beside(row, len(here), {role, *here}):
+        if self._alone[role] or not self._open_to(role, row):
             return False
-        for number, one in enumerate(self._standings):
-            if one is None:
+        own = dict[tuple[int, int], bool]()
+        here = [*self._here.get(row, ()), role]
+        for at, (number, even, there, most) in enumerate(self._evenly):
+            if number in here and not even.lets_in_beside(len(here) - 1, there, row):
+                return False
+            home = at, int(even.codes[row])
+            counts, itself = even.feeds[role] and bool(even.counted[row]), self._own.get(home)
+            if number == role:
+                itself = own[home] = counts and itself is not False
+            elif not counts or itself is None:
                 continue
-            for at, (even, there) in enumerate(zip(one.relation.evenly, one.evenly, strict=True)):
-                home = number, at, int(even.codes[row])
-                counts = even.feeds[role] and bool(even.counted[row])
-                if number == role:
-                    own[home] = self._own.get(home, True) and counts
-                elif not counts or home not in self._own:
-                    continue
-                if int(there[home[2]]) + counts - own.get(home, self._own.get(home, True)) > self._most[number][at]:
-                    return False
+            if int(there[home[1]]) + counts - itself > most:
+                return False
         self._own |= own
-        self._here[row] = [*here, role]
+        self._here[row] = here
         return True
 
-    def _beside(self, row: int, nominated: int, roles: Iterable[int]) -> bool:
-        """Whether members of these roles are let in on a node for which so many others are nominated."""
-        standings = (self._standings[number] for number in roles)
-        return all(
-            even.lets_in_beside(nominated, counts, row)
-            for one in standings
-            if one is not None
-            for even, counts in zip(one.relation.evenly, one.evenly, strict=True)
-        )
+    def _open_to(self, role: int, row: int) -> bool:
+        """Whether a member is let in there as far as its spread is not concerned: that of others in the same round may
+        keep it away, but not help it."""
+        beside = self._beside[role]
+        return row >= 0 and bool(self._standings[role].open[row]) and (beside is None or bool(beside[row]))
 
 
-def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[Seating, Seats] | None:
+def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[list[_Standing], Seats] | None:
     """Nobody seated yet, and each member as the number of its relation and its row; None where no other pod matters."""
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None
     tell = telling(pods, snapshot, by_node=any(pod.constraints.spread for pod in pods))
     parts: dict[object, int] = {}
-    alike: list[Pod] = []
-    for pod in pods:
-        if parts.setdefault(tell(pod), len(alike)) == len(alike):
-            alike.append(pod)
-    if len(alike) > MOST_RELATED:
+    told = [parts.setdefault(tell(pod), len(parts)) for pod in pods]
+    if len(parts) > MOST_RELATED:
         return None
-    # Only the nodes of these members count, and whatever is in their domains.
+    alike = [pods[told.index(part)] for part in range(len(parts))]
+    # Only the nodes of these members count, and whatever is in their domains. Whether they have room is for others.
     names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
-    here = np.ones(len(rows), dtype=np.int64)
-    demands = [snapshot.demand(pod.requests) for pod in alike]
-    relations = relations_of(alike, snapshot).on(rows)
-    places = {node: place for place, node in enumerate(names)}
-    seating = Seating(relations, [here] * len(alike), snapshot.free[:, rows], demands)
-    return seating, [(parts[tell(pod)], places.get(node, -1)) for pod, node in seated]
+    places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
+    standings = [_Standing.of(one.on(rows), (), room) for one in relations_of(alike, snapshot).of]
+    return standings, [(part, places.get(node, -1)) for part, (_, node) in zip(told, seated, strict=True)]

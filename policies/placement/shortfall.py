@@ -10,9 +10,10 @@ import numpy as np
 from policies.model import Pod
 from policies.placement.capacity import rooms
 from policies.placement.columns import Mask
-from policies.placement.relations import Evenly, Relation
+from policies.placement.relations import Relation
 from policies.placement.request import Cap, Role, rows_of, shape_of
 from policies.placement.snapshot import Domain, Level, Snapshot, slots
+from policies.placement.spreading import Evenly
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 

@@ -81,6 +81,15 @@ class Level:
             sums[..., self._present] = np.add.reduceat(per_node.take(self._order, -1), starts, -1)
         return sums
 
+    def shared(self, codes: Codes) -> Codes:
+        """For each domain the one of these codes that all of its nodes have; -1 where they have not."""
+        found = np.full(len(self.names) + 1, -1)
+        if len(self._present):
+            here, starts = codes[self._order], self._bounds[self._present]
+            low = np.minimum.reduceat(here, starts)
+            found[self._present] = np.where(low == np.maximum.reduceat(here, starts), low, -1)
+        return found[1:]
+
     def domain(self, code: int) -> Domain:
         return Domain(self.names[code], self._order[self._bounds[code + 1] : self._bounds[code + 2]])
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import log
 
 import numpy as np
 
 from policies.model import Pod, Selection
 from policies.placement.columns import Codes, Mask
-from policies.placement.relations import Evenly, evenly_of, rows_with, tally
 from policies.placement.snapshot import Counts, Rows, Snapshot
+from policies.placement.spreading import Evenly, evenly_of, rows_with, tally
 
 BEST = 300
 """The most that a node can get."""
@@ -46,6 +47,11 @@ class Wishes:
     def mutual(self) -> bool:
         """Whether members count for it: then it changes with each of them."""
         return any(any(one.feeds) for one in self.company) or any(any(one.feeds) for one in self.evenly)
+
+    @property
+    def facts(self) -> tuple[Codes | Mask, ...]:
+        """What tells nodes apart."""
+        return self.nodes, *(one.codes for one in self.company), *chain(*(one.facts for one in self.evenly))
 
     def on(self, rows: Rows) -> Wishes:
         """The same over some of the nodes; the counts of domains stay those of all."""

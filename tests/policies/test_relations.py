@@ -260,6 +260,13 @@ def test_a_plan_that_another_pod_has_overtaken_fits_no_more() -> None:
     assert not fits({pod.uid: "a-0" for pod in pods}, pods, snapshot(nodes))
 
 
+@pytest.mark.parametrize("asked", [{"anti_affinity": (term(HOST),)}, {"ports": (HostPort(80),)}])
+def test_members_that_exclude_each_other_do_not_come_in_one_round(asked: dict[str, Any]) -> None:
+    view, pods = snapshot(zones("aab")), members(2, **asked, spread=(Spread(ZONE, 2, TRAIN),))
+    assert rounds([(pod, "n0") for pod in pods], view) is None
+    assert rounds(list(zip(pods, ("n0", "n1"), strict=True)), view) == [[0, 1]]
+
+
 @pytest.mark.parametrize("seed", range(400))
 def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
     chance = Random(seed)

@@ -1,0 +1,115 @@
+"""Topology spread over arrays of nodes: the domains, how many pods count in each, and how many more each may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policies.model import Pod, Spread
+from policies.model.constraints import selects
+from policies.placement.columns import Codes, Mask
+from policies.placement.snapshot import PLENTY, Counts, Rows, Snapshot
+from policies.placement.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evenly:
+    """A topology spread constraint of a role. ``counts``: how many pods count in each domain, ``counted``: the nodes
+    whose pods do, ``domains``: the codes of their domains, ``itself``: 1 if the selector selects the role.
+    """
+
+    spread: Spread
+    codes: Codes
+    counts: Counts
+    counted: Mask
+    domains: Rows
+    itself: int
+    feeds: tuple[bool, ...]
+
+    @property
+    def facts(self) -> tuple[Codes | Mask, ...]:
+        """What it makes of a node."""
+        return self.codes, self.counted
+
+    def on(self, rows: Rows) -> Evenly:
+        return replace(self, codes=self.codes[rows], counted=self.counted[rows])
+
+    def least(self, counts: Counts) -> int:
+        """How many pods the domain with the fewest has, as kube-scheduler takes it."""
+        if not len(self.domains) or len(self.domains) < self.spread.min_domains:
+            return 0
+        return int(np.minimum.reduce(counts[self.domains]))
+
+    def most(self, counts: Counts) -> int:
+        """How many pods a domain may have, for one more member to be let in."""
+        return self.spread.max_skew + self.least(counts) - self.itself
+
+    def in_one(self) -> Counts:
+        """How many members each domain may have at most, while the others get none."""
+        lowest = np.sort(self.counts[self.domains])[:2]
+        if len(self.domains) < max(self.spread.min_domains, 1):
+            lowest = np.zeros(2, dtype=np.int64)
+        return self.spread.max_skew + lowest[1] - self.counts if len(lowest) > 1 else np.full(len(self.counts), PLENTY)
+
+    def lets_in_beside(self, nominated: int, counts: Counts, row: int) -> bool:
+        """Whether an empty selector lets a member in on a node for which so many others are nominated: kube-scheduler
+        counts those, and no pod that is there."""
+        if self.spread.selector != () or not self.counted[row]:
+            return True
+        there = counts.copy()
+        there[self.codes[row]] += nominated
+        return int(there[self.codes[row]]) + self.itself - self.least(there) <= self.spread.max_skew
+
+    def within(self, counts: Counts) -> Mask:
+        """The nodes in a domain that may have one more member."""
+        return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)
+
+
+def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
+    """Nodes count that have the label of each constraint ``beside``."""
+    pod, others = pods[number], snapshot.others
+    counted = np.ones(len(snapshot.names), dtype=np.bool_)
+    for one in beside:
+        counted &= others.column(one.key) >= 0
+    if spread.honors_affinity:
+        counted &= others.wanted(pod.selection)
+    if spread.honors_taints:
+        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
+    codes = others.column(spread.key)
+    rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
+    feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)
+    return Evenly(
+        spread,
+        codes,
+        tally(codes, rows[counted[rows]]),
+        counted,
+        tally(codes, counted.nonzero()[0]).nonzero()[0],
+        int(selects(spread.selector, dict(pod.labels))),
+        feeds,
+    )
+
+
+def evened(even: Evenly, codes: Codes, room: Counts, count: int) -> tuple[Counts, Counts]:
+    """The room in each domain on nodes with these codes, and how many of so many members it can take at most: the
+    fewest are where a domain is full, or where all members stand evenly. What has room for them counts for the spread.
+    """
+    inside = np.bincount(codes + 1, room, len(even.counts) + 1)[1:].astype(np.int64)
+    lowest, least = even.counts[even.domains], even.least(even.counts + inside)
+    if len(lowest) and least > lowest.min():
+        lowest = np.cumsum(np.sort(lowest))
+        least = min(least, int(((lowest + count) // np.arange(1, len(lowest) + 1)).min()))
+    return inside, np.maximum(even.spread.max_skew + least - even.counts, 0)
+
+
+def tally(codes: Codes, rows: Rows) -> Counts:
+    """How many of the rows are in each domain; the last place is for the code -1, and none are there."""
+    here = codes[rows]
+    return np.bincount(here[here >= 0], minlength=int(codes.max(initial=-1)) + 2).astype(np.int64)
+
+
+def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
+    """Where these are."""
+    found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
+    return np.array([row for row in found if row >= 0], dtype=np.intp)

@@ -1,0 +1,102 @@
+"""Of nodes that are alike to a gang only a few are looked at: the plan is the one that all of them would give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from policies.model import CLIQUE, HOSTNAME, Constraints, Node, Pod, Requirement, Selector, Spread, Term
+from policies.model.constraints import Preferred
+from policies.placement import alike, related
+from policies.placement.place import Placed, place
+from policies.placement.snapshot import Snapshot
+from tests.builders import gang, node, single, snapshot
+
+ZONE = "topology.kubernetes.io/zone"
+TRAIN: Selector = (Requirement("app", "In", ("train",)),)
+WEB: Selector = (Requirement("app", "In", ("web",)),)
+
+
+def test_so_many_of_each_kind_are_kept_for_every_order() -> None:
+    rows = np.array([5, 3, 1, 0, 2, 4])
+    kinds = alike.kinds_of([np.array([0, 0, 1, 1, -1, -1]), np.ones(6, dtype=np.bool_)], rows)
+    assert [int((kinds == kind).sum()) for kind in kinds] == [2] * 6
+    assert kinds[0] == kinds[5] != kinds[1] == kinds[4]  # rows 5 and 4; rows 3 and 2
+    keys = np.array([9, 8, 7, 6, 5, 4])
+    assert rows[alike.first_of_each(kinds, [keys], 1)].tolist() == [0, 2, 4]
+    assert rows[alike.first_of_each(kinds, [keys, -keys], 1)].tolist() == rows.tolist()
+
+
+def test_facts_that_would_be_too_many_kinds_leave_every_node_one_of_its_own() -> None:
+    rows = np.arange(3)
+    assert alike.kinds_of([np.array([0, 0, 1 << 40])] * 2, rows).tolist() == [0, 1, 2]
+
+
+def test_few_nodes_are_looked_at_and_the_plan_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[tuple[int, int]] = []
+
+    def noted(*args: Any) -> Any:
+        kept = alike.first_of_each(*args)
+        looked_at.append((int(kept.sum()), len(kept)))
+        return kept
+
+    different = []
+    for seed in range(100):
+        chance = Random(seed)
+        view, pods = _cluster(chance), _members(chance)
+        plans = []
+        for choosing in (noted, lambda kinds, orders, most: np.ones(len(kinds), dtype=np.bool_)):  # noqa: ARG005
+            monkeypatch.setattr(related, "first_of_each", choosing)
+            found = place(pods, len(pods), view)
+            plans.append(found.nodes if isinstance(found, Placed) else found)
+        if plans[0] != plans[1]:
+            different.append(seed)
+    assert not different
+    assert sum(few < most for few, most in looked_at) > 20
+
+
+def _cluster(chance: Random) -> Snapshot:
+    nodes: list[Node] = []
+    for at in range(60):
+        labels = {CLIQUE: f"c{at // 6}", ZONE: f"z{at // 20}", HOSTNAME: f"n{at:02}"}
+        if chance.random() < 0.05:
+            del labels[chance.choice([CLIQUE, ZONE])]
+        nodes.append(node(f"n{at:02}", 8, labels=labels))
+    there = [
+        replace(single(f"there-{at}", gpus=chance.choice([1, 4, 6]), cpu=0), node=where.name, labels=(("app", app),))
+        for at, where in enumerate(chance.sample(nodes, 30))
+        for app in chance.choices(["train", "web"], [1, 9])
+    ]
+    return snapshot(chance.sample(nodes, len(nodes)), *there)
+
+
+def _members(chance: Random) -> list[Pod]:
+    """One role or two, each with demands of its own."""
+    size, first = chance.randint(3, 8), chance.choice([0, 0, 1])
+    shapes = [(_asked(chance), chance.choice([1, 2, 4])) for _ in range(2)]
+    return [
+        replace(pod, requests=single("", gpus=gpus, cpu=0).requests, labels=(("app", "train"),), constraints=asked)
+        for at, pod in enumerate(gang("train", size, gpus=1, cpu=0))
+        for asked, gpus in [shapes[at < first]]
+    ]
+
+
+def _asked(chance: Random) -> Constraints:
+    asked: dict[str, Any] = {}
+    company = Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",))
+    if chance.random() < 0.5:
+        asked["preferred"] = Preferred(pods=((chance.choice([-50, 50]), company),), spread=(Spread(ZONE, 1, TRAIN),))
+    if chance.random() < 0.3:
+        return Constraints(**asked)
+    if chance.random() < 0.5:
+        asked["anti_affinity"] = (Term(chance.choice([HOSTNAME, CLIQUE]), TRAIN, ("default",)),)
+    if chance.random() < 0.7:
+        keys = chance.sample([HOSTNAME, CLIQUE, ZONE], chance.choice([1, 2]))
+        asked["spread"] = tuple(Spread(key, chance.choice([1, 2]), TRAIN) for key in keys)
+    if chance.random() < 0.3:
+        asked["affinity"] = (Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",)),)
+    return Constraints(**asked)
