@@ -16,6 +16,7 @@ from extender.core.reasons import Reason
 from extender.core.recovery import Recovery
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.standing_back import until_created, until_started
 from extender.core.state import State
 from extender.core.telling import explain, turned
 from extender.core.turns import Turn
@@ -28,8 +29,6 @@ from policies.steps import AT_ONCE, Steps, metered
 
 _LOOK, _TRY, _SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
-_CREATION_S = 1.0
-"""How long a job waits until it is seen again whether the pods of others have been created."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
 """Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
 
@@ -219,42 +218,23 @@ class Admission:
         waiting.looked_at(workload.key)
         if demand.trouble is not None:
             self._explain(workload, demand.trouble)
-        if demand.shape is None or self._now < workload.retries.not_before or self._await_creation(workload):
+        if (shape := demand.shape) is None or self._now < workload.retries.not_before:
             yield _LOOK
             return 0
-        if (known := self._shortfalls.get(demand.shape)) is not None:
-            self._tell(workload, known, _LOOK)
-            yield _LOOK
-            return 0
-        if self._stands_back(workload, demand, demand.shape):
+        state = self._state
+        why = until_created(state, workload, self._now) or self._shortfalls.get(shape)
+        why = why or until_started(state, workload, demand, related=shape.related)
+        if why is not None:
+            self._tell(workload, why, _LOOK)
             yield _LOOK
             return 0
         plain = _TRY + _SEAT * len(demand.pods)
-        why, spent = yield from metered(self._try(workload, demand, demand.shape))
+        why, spent = yield from metered(self._try(workload, demand, shape))
         if why is not None:
             self._tell(workload, why, max(spent, plain))
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
         return max(0, spent - plain)
-
-    def _await_creation(self, workload: Workload) -> bool:
-        """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
-        podsets, state = workload.podsets, self._state
-        if podsets is None or state.creation.lets(workload.key, podsets.minimum, self._now, state.limits.creation_s):
-            return False
-        workload.retries.pause(self._now + _CREATION_S)
-        self._explain(workload, state.creation.reason)
-        state.touch(workload)
-        return True
-
-    def _stands_back(self, workload: Workload, demand: Demand, shape: Shape) -> bool:
-        """Others are being started who would be in its way. What is half-released waits for nobody."""
-        if workload.release.partial_since is not None:
-            return False
-        why = self._state.starting.ahead(workload.key, demand.pods, related=shape.related)
-        if why is not None:
-            self._explain(workload, why)
-        return why is not None
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""

@@ -12,10 +12,11 @@ from extender.core.bind_calls import Binding
 from extender.core.effects import AnswerFilter, Ungate
 from extender.core.events import BindArrived, FilterCalled, Nominated, Ungated
 from extender.core.member import Member, MemberState, Stage, Step
+from extender.core.phase import Phase
 from extender.core.revocations import Revocations
 from extender.core.stamps import DOMAIN, RANK, ranks_of
 from extender.core.state import State
-from extender.core.workload import Phase, Workload
+from extender.core.workload import Workload
 from policies.model import GANG_GATE, Pod
 
 

@@ -22,7 +22,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.upkeep import Upkeep
+from extender.core.upkeep import Upkeep, misled
 from extender.core.workload import Workload
 from policies.model import GroupKey, Job, PodSets
 
@@ -278,7 +278,7 @@ class Jobs:
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Nobody has planned it, or its plan was removed. What runs already is left alone."""
         expect(self._state, workload, None)
-        if _misled(workload, record.seen):
+        if misled(workload, record.seen):
             self._stop(workload, record, _REMOVED, now)
         elif record.seen.running or workload.members.bound:
             explain(self._state, workload, _NOT_PLANNED, now)
@@ -292,10 +292,3 @@ class Jobs:
         self._state.out.append(SuspendJob(record.seen, why))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
-
-
-def _misled(workload: Workload, job: Job) -> bool:
-    """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
-    if not job.marked or workload.members.bound or workload.releasing or workload.doubtful:
-        return False
-    return any(pod.owner == job.uid for pod in workload.live)

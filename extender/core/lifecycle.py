@@ -12,6 +12,7 @@ from extender.core.claims import SlotOf
 from extender.core.effects import Evict
 from extender.core.jobs import Jobs
 from extender.core.member import Member, MemberState, Stage, Step
+from extender.core.phase import Phase
 from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals
@@ -20,7 +21,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, tell, turned
 from extender.core.turns import Cause, Turn
-from extender.core.workload import Phase, Workload
+from extender.core.workload import Workload
 from policies.words import counted, many
 
 _LONGER = "raise httpTimeout of kube-scheduler's entry with bindVerb and bind_timeout_s of Muster's settings"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from math import inf
+from operator import attrgetter
 
 from extender.core.holds import Hold
 from policies.model import Pod
@@ -97,6 +98,13 @@ class Step(Enum):
     __hash__ = object.__hash__
 
 
+facts_of = attrgetter(
+    "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
+    "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims",
+)  # fmt: skip
+"""What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """``node``: the one it is promised, until it is bound. ``nominated``: the nomination that was asked for last.
@@ -123,6 +131,11 @@ class Member:
     @property
     def placed(self) -> bool:
         return bool(self.node)
+
+    @property
+    def age(self) -> tuple[float, str]:
+        """What comes first is the oldest."""
+        return self.pod.created, self.uid
 
     @property
     def stage(self) -> Stage:

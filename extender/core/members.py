@@ -10,17 +10,11 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from extender.core.holds import Hold, Holds
-from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step
+from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step, facts_of
 from extender.core.said import Said, words_of
 from extender.core.slots import Slots
 from extender.core.starts import Starts
 from policies.model import Pod, PodGroup, PodSets, SlotKey
-
-_facts = attrgetter(
-    "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
-    "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims",
-)  # fmt: skip
-"""What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
 
 
 class Members:
@@ -76,7 +70,7 @@ class Members:
     def first(self) -> Pod | None:
         """The live member that was created first."""
         if self._first is None:
-            self._first = min(self.live.values(), key=_age, default=None)
+            self._first = min(self.live.values(), key=attrgetter("age"), default=None)
         return self._first.pod if self._first is not None else None
 
     @property
@@ -88,7 +82,7 @@ class Members:
         if self.wanted.sizes or not sizes:
             return None
         if self._newest is None:
-            self._newest = max(self.live.values(), key=_age)
+            self._newest = max(self.live.values(), key=attrgetter("age"))
         group = self._newest.pod.group
         return group.min_member if group is not None else None
 
@@ -133,17 +127,15 @@ class Members:
             self._stand_ended(member.pod)
 
     def put(self, pod: Pod) -> bool:
-        """A member is new, or the API server shows something else of it. Its state is ``show``n later.
-
-        Returns whether that can matter to a decision.
-        """
+        """A member is new, or the API server shows something else of it: whether that can matter to a decision. Its
+        state is ``show``n later."""
         member, before = self._all.get(pod.uid), None
         if member is None:
             member = self._all[pod.uid] = Member(pod)
             self.steps[member.step] += 1
         else:
             before, member.pod = member.pod, pod
-            if _facts(before) == _facts(pod):
+            if facts_of(before) == facts_of(pod):
                 return False
         self._count(member, before, pod)
         self.version += 1
@@ -271,7 +263,7 @@ class Members:
         """It counts."""
         if is_new:
             self.live[member.uid] = member
-            if self._first is not None and _age(member) < _age(self._first):
+            if self._first is not None and member.age < self._first.age:
                 self._first = member
         confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
@@ -306,7 +298,3 @@ class Members:
             indexed = counts is not None and pod.identity[0] in self.slots.indexed
             counts = pod.identity in self.slots.templates and (counts or indexed)
         self.slots.stand(pod.identity, pod.uid, Stage.BOUND if counts else Stage.ABSENT)
-
-
-def _age(member: Member) -> tuple[float, str]:
-    return member.pod.created, member.pod.uid

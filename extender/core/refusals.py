@@ -123,7 +123,7 @@ class Refusals:
         related = repelled or any(constraints for _, (*_, constraints), _ in caps)
         workload.retries.refuse(caps, now, self._state.limits.retry_max_s, first_s, related=related)
         for cap in caps:
-            self._state.remember_refusal(cap.node, workload)
+            self._state.refusing.remember(cap.node, workload.key)
         self._state.touch(workload)
 
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:

@@ -13,6 +13,7 @@ from extender.core.kept_out import KeptOut
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
+from extender.core.refusing import Refusing
 from extender.core.said import reads_groups
 from extender.core.starting import Starting
 from extender.core.timers import Timers
@@ -46,8 +47,7 @@ class State:
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     news: News = field(default_factory=News)
     """What has changed around them."""
-    refusing: dict[str, dict[GroupKey, None]] = field(default_factory=dict)
-    """Node -> workloads that remember a refusal by it."""
+    refusing: Refusing = field(default_factory=Refusing)
     kept_out: KeptOut = field(default_factory=KeptOut)
     timers: Timers = field(default_factory=Timers)
     advised: Counter[str] = field(default_factory=Counter)
@@ -65,8 +65,7 @@ class State:
         self.waiting = Waiting(self.limits.waiting)
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        key = pod.group_key
-        return None if key is None else self.workloads.get(key)
+        return None if pod.group_key is None else self.workloads.get(pod.group_key)
 
     def member(self, uid: str) -> tuple[Workload, Member] | None:
         """The pod as a member of its workload; None for one of no gang, or that is not known."""
@@ -158,14 +157,14 @@ class State:
 
     def mark_bound(self, uid: str, binding: Binding) -> None:
         """Our Binding succeeded: the pod is bound before the watch says so."""
-        pod = self.pods.get(uid)
-        if pod is not None and not pod.node:
+        if (pod := self.pods.get(uid)) is not None and not pod.node:
             self.put_pod(replace(pod, node=binding.node, stamp=binding.stamp, nominated_node=None))
             self.bound_by_us[uid] = binding
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
-        self._try_again_on(node)
+        for workload in self.refusing.forget(node, None, self.workloads):
+            self.touch(workload)
         self._crowd_out(node)
 
     def nudge(self, workload: Workload) -> None:
@@ -232,7 +231,8 @@ class State:
             self.claims.release(owner)
             if claim.promised:
                 self.kept_out.reopen(claim.node)
-            self._try_again_on(claim.node, claim)
+            for workload in self.refusing.forget(claim.node, claim, self.workloads):
+                self.touch(workload)
 
     def left(self, node: str) -> dict[str, int]:
         """What is free there and kept for no pod of no gang: a gang is planned with that."""
@@ -284,23 +284,6 @@ class State:
         elif key in self.waiting.keys and (following := self.waiting.leave(key)) is not None:
             self.nudge(self.workloads[following])
         return stays
-
-    def remember_refusal(self, node: str, workload: Workload) -> None:
-        """kube-scheduler would not have a member of it there."""
-        self.refusing.setdefault(node, {})[workload.key] = None
-
-    def _try_again_on(self, node: str, given_back: Claim | None = None) -> None:
-        """Who remembers a refusal by that node forgets it. Room that was only promised is no reason for haste, and none
-        at all for whom it was promised to or who is refused again and again: two would send each other back for ever.
-        """
-        promise = given_back if given_back is not None and given_back.promised else None
-        for key in self.refusing.pop(node, {}):
-            workload = self.workloads.get(key)
-            if workload is not None and promise is not None and (workload.retries.resting or promise.workload == key):
-                self.remember_refusal(node, workload)
-            elif workload is not None:
-                workload.retries.forgive(node, at_once=promise is None)
-                self.touch(workload)
 
     def _claim(self, pod: Pod) -> None:
         """An unbound pod has room only by a promise."""

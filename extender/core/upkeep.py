@@ -7,7 +7,7 @@ from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
-from policies.model import Pod, SlotKey
+from policies.model import Job, Pod, SlotKey
 from policies.words import counted
 
 
@@ -75,3 +75,10 @@ class Upkeep:
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"
             )
         return None
+
+
+def misled(workload: Workload, job: Job) -> bool:
+    """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
+    if not job.marked or workload.members.bound or workload.releasing or workload.doubtful:
+        return False
+    return any(pod.owner == job.uid for pod in workload.live)

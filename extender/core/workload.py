@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from extender.core.job import JobRecord
 from extender.core.member import Stage, Step
 from extender.core.members import Members
+from extender.core.phase import Phase
 from extender.core.reasons import Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
 from extender.core.shape import Demand
 from policies.model import GroupKey, Job, Pod, PodGroup, PodSet, PodSets, SlotKey, Topology
-
-
-class Phase(Enum):
-    """Where a workload is in its life. The first that holds, in this order."""
-
-    RELEASING = "releasing"
-    """Bindings of it are being written, or the last one of its release is yet to be."""
-    ENDED = "ended"
-    """Nobody of it waits or runs."""
-    RUNNING = "running"
-    """It has its quorum of bound members."""
-    PARTIAL = "partial"
-    """Its start broke off."""
-    HOLDING = "holding"
-    """Some members have reached bind."""
-    PLACED = "placed"
-    """Every slot has a node."""
-    WAITING = "waiting"
 
 
 @dataclass(slots=True, eq=False)

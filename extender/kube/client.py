@@ -50,8 +50,7 @@ class Page:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
 
     type: str
@@ -66,11 +65,6 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 class _List(msgspec.Struct):
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
-
-
-class _Line(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
 
 
 class Kube:
@@ -127,7 +121,7 @@ class Kube:
 
     async def list_pages(self, path: str, *, limit: int = PAGE_SIZE, selector: str = "") -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""
-        query: dict[str, str] = {"limit": str(limit), **_selecting(selector)}
+        query = {"limit": str(limit)} | ({"fieldSelector": selector} if selector else {})
         while True:
             try:
                 content = await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S)
@@ -153,17 +147,16 @@ class Kube:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(lasts_s),
-            **_selecting(selector),
-        }
+        } | ({"fieldSelector": selector} if selector else {})
         limits = aiohttp.ClientTimeout(total=lasts_s + GRACE_S)
         async with aclosing(self._connection.lines(path, limits, query)) as lines:
             async for text in lines:
                 if not text.strip():
                     continue
-                line = _read(text, _Line)
-                if line.type == "ERROR":
-                    raise error_from(0, line.object)
-                yield Change(line.type, line.object)
+                change = _read(text, Change)
+                if change.type == "ERROR":
+                    raise error_from(0, change.object)
+                yield change
 
     async def post_binding(self, effect: PostBinding, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         """Bind the pod, if it still has that UID, and write the annotations on it in the same step."""
@@ -289,10 +282,6 @@ class Kube:
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> bytes:
         return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, timeout_s=timeout_s)
-
-
-def _selecting(fields: str) -> dict[str, str]:
-    return {"fieldSelector": fields} if fields else {}
 
 
 def _pod(namespace: str, name: str) -> str:
