@@ -19,8 +19,9 @@ from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import Placement, Pod, SlotKey
+from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
-from policies.placement.place import Placed, Shortfall, fits, placing
+from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Sibling
 from policies.placement.rules import keeps
 from policies.placement.seating import rounds

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from policies.api import Choice, ScorePolicy
 from policies.chosen import OURS, Policies
-from policies.model import Pod, Requests, Selection
+from policies.model import Pod
 from policies.placement.capacity import reach, rooms
-from policies.placement.concern import concerned
 from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
 from policies.placement.related import most_related, too_narrow
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Unclear
-from policies.placement.seating import accepted
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
@@ -142,47 +139,6 @@ def _placing(
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
     why = explain(stuck.pods[0], snapshot, caps) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
-
-
-def fits(
-    wanted: Mapping[str, str], members: Sequence[Pod], snapshot: Snapshot, *, accepted_as_is: bool = False
-) -> bool:
-    """Whether every member could go to the node named for it, all together: the test of a remembered placement. What
-    they demand of each other and of other pods is not looked at again if it is known that they are ``accepted_as_is``.
-    """
-    alike: dict[tuple[Requests, Selection], list[int]] = {}
-    last, rows = None, list[int]()
-    for pod in members:
-        row = snapshot.rows.get(wanted[pod.uid])
-        if row is None:
-            return False
-        if (this := (pod.requests, pod.selection)) != last:
-            # Most often all of them ask for the same.
-            last, rows = this, alike.setdefault(this, [])
-        rows.append(row)
-    if not _have_room(alike, snapshot):
-        return False
-    if accepted_as_is or not concerned(members, snapshot.others.tenants):
-        return True
-    return accepted([(pod, wanted[pod.uid]) for pod in members], snapshot)
-
-
-def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapshot: Snapshot) -> bool:
-    """Whether so many pods of these shapes can be on these nodes, by row, all together."""
-    taken: dict[int, dict[int, int]] = {}
-    for (requests, selection), rows in alike.items():
-        demand, counts = snapshot.demand(requests), Counter(rows)
-        if demand is None or not snapshot.eligible(selection)[list(counts)].all():
-            return False
-        for line, amount in demand:
-            here = taken.setdefault(line, {})
-            for row, count in counts.items():
-                here[row] = here.get(row, 0) + amount * count
-    for line, here in taken.items():
-        free = snapshot.free[line]
-        if any(free.item(row) < amount for row, amount in here.items()):
-            return False
-    return True
 
 
 def _surely(

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Topology
-from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.fitting import fits
+from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import Cap, shape_of
 from tests.builders import GPU, cluster, gang, node, requests, single, snapshot
 from tests.policies import oracle

@@ -27,7 +27,8 @@ from policies.model import (
     Topology,
 )
 from policies.placement.filling import fill
-from policies.placement.place import Placed, Shortfall, fits, place
+from policies.placement.fitting import fits
+from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import roles_of
 from policies.placement.rules import Unclear, keeps
 from policies.placement.seating import rounds
