@@ -9,12 +9,14 @@ import numpy as np
 
 from policies.chosen import OURS, Policies
 from policies.model import Pod
+from policies.placement.concern import concerned
 from policies.placement.matching import cost, pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
+from policies.placement.tenants import Beside
 from policies.steps import Steps
 
 _AT_ONCE, _COST = 16, 20
@@ -34,7 +36,10 @@ def placing_pinned(
     nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
     if rest := [pod for pod in members if pod.uid not in homes]:
-        lacking, view = max(1, needed - len(nodes)), replace(snapshot, free=left)
+        others = snapshot.others
+        if concerned(members, others.tenants):
+            others = replace(others, tenants=Beside(others.tenants, seated))
+        lacking, view = max(1, needed - len(nodes)), replace(snapshot, free=left, others=others)
         found = yield from placing(rest, lacking, view, caps, [*beside, *seated], policies)
         if isinstance(found, Placed):
             nodes |= found.nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -225,6 +225,36 @@ class Tenants:
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
         return {NAMESPACE_NAME: namespace, **self._about.get(namespace, {})}
+
+
+class Beside(Tenants):
+    """Some tenants, and pods that are planned to be there with them."""
+
+    def __init__(self, there: Tenants, planned: Iterable[tuple[Pod, str]]) -> None:
+        super().__init__()
+        self._there = there
+        self._about = there._about
+        for pod, node in planned:
+            self.put(pod.uid, pod, node)
+
+    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
+        return self._there.meant(terms) + super().meant(terms)
+
+    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
+        return self._there.counted(spread, namespace) + super().counted(spread, namespace)
+
+    def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
+        yield from self._there.repelling(pod)
+        yield from super().repelling(pod)
+
+    def repels(self, namespace: str) -> bool:
+        return self._there.repels(namespace) or super().repels(namespace)
+
+    def averse_to(self, namespace: str) -> list[Selector]:
+        return self._there.averse_to(namespace) + super().averse_to(namespace)
+
+    def taking(self, port: HostPort) -> list[Tenant]:
+        return self._there.taking(port) + super().taking(port)
 
 
 @dataclass(frozen=True, slots=True)
