@@ -30,7 +30,7 @@ from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
 _BROKEN = "the placement that it led to breaks a rule of the gang"
-_IN_ROUNDS = 10
+_IN_ROUNDS = 3
 """What it costs to find the round of a member, in units of ``policies.steps``."""
 
 

@@ -24,6 +24,8 @@ _LARGE = 20_000
 """Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
 _ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
 """Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
+_AT_ONCE = 8
+"""Members that are seated in one step."""
 _CLOSED = np.iinfo(np.int64).max
 
 
@@ -166,7 +168,8 @@ class _Table:
         """Each member on the node that is best at that moment."""
         while (option := next(self._options(now, best=True), None)) is not None:
             self._seat(now, *option)
-            yield 10 + len(self._names) // 100
+            if len(now.seats) % _AT_ONCE == 0:
+                yield _AT_ONCE * (5 + len(self._names) // 100)
         return self._whole(now)
 
     def search(self, least: int, budget: int) -> Steps[Seats | None]:

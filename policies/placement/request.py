@@ -122,7 +122,7 @@ def roles_of(
     relations = None
     if matter:
         relations = relations_of(firsts, snapshot)
-        yield 20 * len(shapes) * (1 + len(snapshot.names) // 500)
+        yield len(shapes) * (20 + len(snapshot.names) // 100)
     found: list[tuple[bool, Role]] = []
     for part, pods in enumerate(shapes):
         rules = rules_of(pods, snapshot)

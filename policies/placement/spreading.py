@@ -85,7 +85,7 @@ def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Seque
         codes,
         tally(codes, rows[counted[rows]]),
         counted,
-        tally(codes, counted.nonzero()[0]).nonzero()[0],
+        np.bincount(codes[counted]).nonzero()[0],
         int(selects(spread.selector, dict(pod.labels))),
         feeds,
     )

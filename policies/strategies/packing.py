@@ -34,8 +34,8 @@ class Packing:
         total = NODE_BROKEN * (node > 0) + NODE_FULL * node
         for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
             # The code -1 finds the last one.
-            domains = np.concatenate((fullness(*domain_sums(level, used, offered)), (1.0,)))[level.codes[rows]]
-            total += broken * (domains > 0) + full * domains
+            domains = np.concatenate((fullness(*domain_sums(level, used, offered)), (1.0,)))
+            total += (broken * (domains > 0) + full * domains)[level.codes[rows]]
         # Rounding errors must not lift what is in no use above 0.
         return np.ceil(total.round(6)).astype(np.int64)
 
