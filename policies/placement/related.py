@@ -24,8 +24,6 @@ _LARGE = 20_000
 """Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
 _ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
 """Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
-_AT_ONCE = 8
-"""Members that are seated in one step."""
 _CLOSED = np.iinfo(np.int64).max
 
 
@@ -151,6 +149,10 @@ class _Table:
         self._slices = [
             [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices[::-1]] for role in roles
         ]
+        self._evened = [
+            None if role.rules.slices or role.wishes is not None else self._relations.of[role.part].evened(role.part)
+            for role in roles
+        ]
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
 
@@ -166,10 +168,10 @@ class _Table:
 
     def greedy(self, now: _Progress) -> Steps[Seats]:
         """Each member on the node that is best at that moment."""
-        while (option := next(self._options(now, best=True), None)) is not None:
-            self._seat(now, *option)
-            if len(now.seats) % _AT_ONCE == 0:
-                yield _AT_ONCE * (5 + len(self._names) // 100)
+        while options := self._best(now):
+            for option in options:
+                self._seat(now, *option)
+            yield len(options) * (5 + len(self._names) // 100)
         return self._whole(now)
 
     def search(self, least: int, budget: int) -> Steps[Seats | None]:
@@ -228,8 +230,31 @@ class _Table:
         begun = [Begun.none(layers, role.count) for role, layers in zip(self._roles, self._slices, strict=True)]
         return _Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
 
-    def _options(self, now: _Progress, *, best: bool = False) -> Iterator[tuple[int, int]]:
-        """Who may be seated next and where, the best first; or only the best one for each role."""
+    def _best(self, now: _Progress) -> list[tuple[int, int]]:
+        """Who is to be seated next and where, each on the node that is best when those before it are seated."""
+        for number, part, keys in self._ways(now):
+            keys = np.where(part, keys, _CLOSED)
+            row = int(keys.argmin())
+            if not part[row]:
+                continue
+            if (codes := self._evened[number]) is None:
+                return [(number, row)]
+            # The others that are as good but for their score, one in each domain: a member makes only its own worse.
+            rows = (keys < (keys[row] >> _CROWD) + 1 << _CROWD).nonzero()[0]
+            rows = rows[keys[rows].argsort()]
+            firsts = np.sort(np.unique(codes[rows], return_index=True)[1])
+            rest = self._roles[number].count - now.seated[number]
+            return [(number, row) for row in rows[firsts[:rest]].tolist()]
+        return []
+
+    def _options(self, now: _Progress) -> Iterator[tuple[int, int]]:
+        """Who may be seated next and where, the best first."""
+        for number, part, keys in self._ways(now):
+            rows = part.nonzero()[0]
+            yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
+
+    def _ways(self, now: _Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
+        """Which roles may be seated next, on which nodes rather than on those that follow, and their order."""
         for number, role in enumerate(self._roles):
             if now.seated[number] == role.count or not self._names:
                 continue
@@ -239,15 +264,7 @@ class _Table:
                 keys = keys + (crowd << _CROWD)
             if (granted := now.granted[number]) is not None:
                 keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
-            for part in self._parts(now, number, mask):
-                if best:
-                    row = int(np.where(part, keys, _CLOSED).argmin())
-                    if part[row]:
-                        yield number, row
-                        break
-                else:
-                    rows = part.nonzero()[0]
-                    yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
+            yield from ((number, part, keys) for part in self._parts(now, number, mask))
 
     def _parts(self, now: _Progress, number: int, mask: Mask) -> Sequence[Mask]:
         """Where of the mask a member of that role goes rather than anywhere else."""

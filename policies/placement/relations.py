@@ -101,6 +101,12 @@ class Relation:
         """Whether the first of the members, which have to be together, may go anywhere."""
         return self.near is not None and self.near.itself and not self.near.some
 
+    def evened(self, number: int) -> Codes | None:
+        """The domains over which its members are spread, where nothing else that they demand of each other reaches
+        beyond single nodes. The relation has this number."""
+        wide = self.near is not None or any(one.other == number and not one.single for one in self.exclusions)
+        return self.evenly[0].codes if len(self.evenly) == 1 and self.evenly[0].feeds[number] and not wide else None
+
     def on(self, rows: Rows) -> Relation:
         near = None if self.near is None else self.near.on(rows)
         exclusions = tuple(one._replace(codes=one.codes[rows]) for one in self.exclusions)
