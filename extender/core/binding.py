@@ -7,6 +7,7 @@ that broke off from a pod that was lost.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from extender.core.bind_calls import Binding
@@ -14,6 +15,7 @@ from extender.core.events import BindArrived, BindingPosted, Outcome
 from extender.core.holds import Hold
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
+from extender.core.removal import costs_of
 from extender.core.revocations import Revocations
 from extender.core.stamps import DOMAIN, NODE, RANK, marks_of, ranks_of
 from extender.core.state import State
@@ -232,15 +234,20 @@ class Bindings:
             why = "none of the gang's Bindings was accepted"
             return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
         whole = workload.min_member is None or workload.has_quorum(Stage.BOUND, (workload.members[uid].pod.identity,))
-        return self._post(workload, uid, ranks_of(workload, [uid])[uid], complete=whole)
+        return self._post(workload, uid, self._marks(workload, [uid])[uid], complete=whole)
 
     def _post_held(self, workload: Workload, *, complete: bool) -> None:
         uids = [uid for uid in workload.members.holds if uid != workload.release.last]
-        ranks = ranks_of(workload, uids) if uids else {}
+        marks = self._marks(workload, uids) if uids else {}
         for uid in uids:
-            self._post(workload, uid, ranks[uid], complete=complete)
+            self._post(workload, uid, marks[uid], complete=complete)
 
-    def _post(self, workload: Workload, uid: str, rank: int, *, complete: bool) -> None:
+    def _marks(self, workload: Workload, uids: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What only the gang as a whole tells of each of these members."""
+        costs = costs_of(workload, uids, self._state.claims)
+        return {uid: {RANK: str(rank), **costs.get(uid, {})} for uid, rank in ranks_of(workload, uids).items()}
+
+    def _post(self, workload: Workload, uid: str, said: Mapping[str, str], *, complete: bool) -> None:
         state, members, release = self._state, workload.members, workload.release
         member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
         node = member.node
@@ -250,7 +257,7 @@ class Bindings:
         state.binds.let_go(hold.call)
         at = 0.0 if release.began is None else release.began - state.epoch
         stamp = Stamp(workload.uid, release.name or uid, complete, quorum, size, at)
-        marks = {**marks_of(stamp), NODE: node, RANK: str(rank)}
+        marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(state.claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]
         state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from extender.core.events import ClaimSeen, VolumeSeen
+from extender.core.removal import COST
 from extender.core.stamps import stamp_of
 from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
@@ -94,6 +95,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "group": group_of(meta if workload != "" else _given_back(meta)),
         "stamp": stamp_of(meta.annotations or {}),
         "hint": hint_of(meta),
+        "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),
     }
 
 

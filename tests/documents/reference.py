@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from extender.config.settings import Settings
 from extender.core.advisory import Mode
+from extender.core.removal import COST
 from extender.core.stamps import (
     DOMAIN,
     GANG_UID,
@@ -58,6 +59,7 @@ STAMPED = {
     NODE: "The node that it was bound to.",
     RANK: "The member's index, or its place among all.",
     DOMAIN: "Its domain of the nearest level.",
+    COST: "Members that a ReplicaSet made: which of them it removes first when it is scaled down.",
 }
 """What Muster writes on the pods that it binds, as annotations."""
 

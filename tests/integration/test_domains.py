@@ -86,6 +86,15 @@ class Site:
         spec = {"completions": size, "parallelism": size, "completionMode": "Indexed", "template": template}
         self._api.create(f"/apis/batch/v1/namespaces/{self.name}/jobs", {"metadata": {"name": name}, "spec": spec})
 
+    def replicas(self, name: str, size: int, marks: dict[str, str]) -> str:
+        """A ReplicaSet. Returns its path."""
+        template = self.pod("", marks={GROUP: name} | marks)
+        template["metadata"] = {"annotations": template["metadata"]["annotations"], "labels": {"app": name}}
+        spec = {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": template}
+        path = f"/apis/apps/v1/namespaces/{self.name}/replicasets"
+        self._api.create(path, {"metadata": {"name": name}, "spec": spec})
+        return f"{path}/{name}"
+
     def bound(self, count: int) -> list[Object]:
         """The pods, as soon as so many have a node."""
         pods: list[Object] = self._api.wait_for(self.pods_path, lambda pods: sum(map(_node, pods)) >= count)
@@ -179,6 +188,17 @@ def test_balanced_halves_what_best_fit_would_fill_up(site: Site, muster: Running
     muster.restart_extender({"topology_policy": "balanced"})
     site.gang("train", 24)
     assert site.homes(site.bound(24)) == {"a": 12, "b": 12}
+
+
+def test_scaled_down_replicas_leave_the_domain_with_the_fewest_of_them(site: Site, cluster: Cluster) -> None:
+    site.nodes("a", 2)
+    site.nodes("b", 4)
+    path = site.replicas("web", 6, {SIZE: "2"})
+    assert site.homes(site.bound(6)) == {"a": 2, "b": 4}
+    cluster.api.patch(path, {"spec": {"replicas": 4}})
+    left = cluster.api.wait_for(site.pods_path, lambda pods: len(pods) == 4)
+    assert site.homes(left) == {"b": 4}
+    cluster.api.delete(path, propagationPolicy="Background")
 
 
 def _until(site: Site, holds: Any) -> list[Object]:

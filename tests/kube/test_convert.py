@@ -153,6 +153,21 @@ def test_an_owner_is_told_of_what_happens_if_an_event_can_name_it(change: dict[s
     assert found.controller == (Controller("batch/v1", "Job", "train", "j") if told else None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "annotations", "by_cost"),
+    [
+        ("ReplicaSet", {}, True),
+        ("ReplicaSet", {"controller.kubernetes.io/pod-deletion-cost": "7"}, False),
+        ("Job", {}, False),
+    ],
+)
+def test_a_replica_without_a_deletion_cost_is_told_from_others(
+    kind: str, annotations: dict[str, str], *, by_cost: bool
+) -> None:
+    maker = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "r", "controller": True}
+    assert pod({"ownerReferences": [maker], "annotations": annotations}).removed_by_cost is by_cost
+
+
 def test_a_scheduler_error_is_no_refusal() -> None:
     failed = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "timeout"}
     assert pod(status={"conditions": [failed]}).refusal is None
