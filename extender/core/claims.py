@@ -4,13 +4,14 @@ twice. The only book of room."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
 from extender.core.table import Table
-from policies.model import GroupKey, Node, Pod, Requests, Selection, SlotKey
+from policies.model import Constraints, GroupKey, Node, Pod, Requests, Selection, SlotKey
 from policies.model.levels import LevelKey
 from policies.placement.matching import admits
 from policies.placement.snapshot import Snapshot
@@ -26,6 +27,12 @@ class SlotOf(NamedTuple):
 
 Owner = str | SlotOf
 """Whose room it is: a pod's, by its UID, or a slot's that has no pod."""
+
+
+class Expected(NamedTuple):
+    """A pod of no gang for which room is kept."""
+
+    uid: str
 
 
 class ClaimState(Enum):
@@ -121,6 +128,17 @@ class Claims:
     def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
         """The room that a lost member had is for whoever replaces it."""
         self._put(owner, Claim(claim.node, claim.requests, ClaimState.RESERVED, owner.workload, until))
+
+    def expect(self, pod: Pod, node: str) -> None:
+        """It may come there: what it takes and whom it keeps away counts already, for nobody may be near it yet."""
+        asked = pod.constraints
+        if asked.ports or asked.anti_affinity:
+            away = Constraints(ports=asked.ports, anti_affinity=asked.anti_affinity)
+            self.tenants.put(Expected(pod.uid), replace(pod, labels=(), constraints=away), node)
+
+    def expect_no_longer(self, uid: str) -> None:
+        """It is there by now, or goes elsewhere."""
+        self.tenants.drop(Expected(uid))
 
     def release(self, owner: Owner) -> Claim | None:
         """Take room back. Returns what it was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.core.claims import ClaimState, SlotOf
+from extender.core.claims import ClaimState, Expected, SlotOf
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
@@ -20,7 +20,7 @@ def validate(state: State) -> None:
     for workload in state.workloads.values():
         for problem in _wrong_with(state, workload):
             raise AssertionError(f"{problem}\n{told(workload)}")
-    for problem in (*_wrong_with_claims(state), *_wrong_with_indexes(state)):
+    for problem in (*_wrong_with_claims(state), *_wrong_with_expected(state), *_wrong_with_indexes(state)):
         raise AssertionError(problem)
 
 
@@ -125,6 +125,13 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
         yield "its quorum has arrived, and its binds are still held"
     if not members.started and not workload.doubtful and release.partial_since is not None:
         yield "marked as bound in part, but we have bound nothing of it"
+
+
+def _wrong_with_expected(state: State) -> Iterator[str]:
+    """Pods of no gang count where room is kept for them, and nowhere else before they are bound."""
+    for owner, tenant in state.claims.tenants:
+        if isinstance(owner, Expected) and owner.uid not in state.singles.kept:
+            yield f"{tenant} is expected on {tenant.node}, where no room is kept for it"
 
 
 def _wrong_with_claims(state: State) -> Iterator[str]:

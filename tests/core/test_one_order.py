@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import Outcome
-from policies.model import GANG_GATE, Pod, Selection
+from policies.model import GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
 from tests.builders import busy, cluster, gang, single
 from tests.core.script import Script
 
+TRAIN = (Requirement("app", "In", ("train",)),)
 NEVER = Selection((("zone", "moon"),))
 
 
@@ -46,6 +47,29 @@ def test_room_that_becomes_free_in_pieces_is_looked_at_beside_what_is_kept() -> 
     script.gone(holders[0])
     assert not script.planned(pods[0])
     script.gone(holders[1])
+    assert script.planned(pods[0]) == "a-0"
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        Constraints(ports=(HostPort(80),)),
+        Constraints(anti_affinity=(Term("kubernetes.io/hostname", TRAIN, ("default",)),)),
+    ],
+)
+def test_a_gang_is_not_planned_where_the_single_before_it_would_keep_it_out(asks: Constraints) -> None:
+    """kube-scheduler counts a nominated pod as if it were there, for those of no higher priority."""
+    ports = Constraints(ports=asks.ports)
+    holder = single("holder", gpus=1, node="a-0", labels=(("app", "train"),), constraints=ports)
+    urgent = single("urgent", gpus=1, priority=1000, constraints=asks)
+    pods = gang("train", 1, gpus=1, labels=(("app", "train"),), constraints=ports)
+    script = Script(*cluster("a: 1x8"), holder, replace(urgent, node="a-0", uid="before"), *pods, urgent)
+    assert not script.planned(pods[0])
+    script.gone(script.pods["before"], holder)
+    assert not script.planned(pods[0]), "the room is kept for the other"
+    assert script.filter(urgent) == ("a-0",)
+    script.gone(urgent)
+    script.advance(5)
     assert script.planned(pods[0]) == "a-0"
 
 
