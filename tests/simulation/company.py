@@ -11,7 +11,7 @@ from tests.simulation import relations
 from tests.simulation.claims import Claims
 from tests.simulation.relations import Seats
 from tests.simulation.shown import Shown
-from tests.simulation.sight import on_nodes
+from tests.simulation.sight import nominated, on_nodes
 
 
 class Company:
@@ -97,13 +97,13 @@ class Company:
             return None
         now, members = self._beside(turned.key), self._shown.members.get(turned.key, {}).values()
         changed = [pod for uid, pod in (then | now).items() if (uid in then) is not (uid in now)]
-        if any(relations.matters(other, pod) for other in changed for pod in members):
+        if any(relations.matters(other, pod) or _goes_before(other, pod) for other in changed for pod in members):
             return None
         return f"the plan of {turned.key} is given up, and nothing has changed: {turned.detail}"
 
     def _beside(self, key: GroupKey) -> dict[str, Pod]:
-        there = (*self.bound(), *self.promised(but=key))
-        return {pod.uid or pod.name: pod for pod, _ in there if pod.group_key != key}
+        there = [pod for pod, _ in (*self.bound(), *self.promised(but=key)) if pod.group_key != key]
+        return {pod.uid or pod.name: pod for pod in (*there, *nominated(self._shown.pods.values()))}
 
     def started(self, effect: Effect) -> str | None:
         """What is wrong with the nodes that a job is to be started with."""
@@ -144,6 +144,11 @@ class Company:
         return any(
             relations.counts_for(pod, (one for one in unbound if one.group_key != pod.group_key)) for pod in pods
         )
+
+
+def _goes_before(other: Pod, pod: Pod) -> bool:
+    """Whether kube-scheduler keeps room for it that the pod does not get: it is nominated."""
+    return not other.node and other.nominated_node is not None and other.priority >= pod.priority
 
 
 def _told(seats: Seats) -> str:

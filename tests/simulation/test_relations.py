@@ -182,6 +182,18 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
+@pytest.mark.parametrize(("priority", "wrong"), [(1, False), (-1, True)])
+def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_has_nominated_since(
+    *, priority: int, wrong: bool
+) -> None:
+    pods = members(1, Constraints())
+    life = Life(*cluster("a: 1x8"), *pods)
+    life.tell(Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"), Turned(key("train"), Turn.PLANNED, 1, 0.0))
+    life.see(single("other", gpus=8, priority=priority, nominated_node="a-0"))
+    end = Turned(key("train"), Turn.FORGOTTEN, 1, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    assert bool(life.company.given_up(end, calm=True)) is wrong
+
+
 @pytest.mark.parametrize(("selector", "late"), [(OWN, True), (MEMBERS, False)])
 def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
     selector: tuple[Requirement, ...], *, late: bool
