@@ -65,7 +65,8 @@ class Ahead:
         if node is None:
             self._short[role] = None
         elif state.singles.get(uid) is pod and state.claims.get(uid) is None:
-            state.keep(pod, node, now + state.limits.plan_s)
+            state.singles.keep(pod, node, now + state.limits.plan_s)
+            state.claims.expect(pod, node)
 
     def lapse(self, now: float) -> None:
         """Give back what was kept for too long."""

@@ -238,11 +238,6 @@ class State:
         """What is free there and kept for no pod of no gang: a gang is planned with that."""
         return self.singles.left(node, self.claims.room(node))
 
-    def keep(self, pod: Pod, node: str, until: float) -> None:
-        """This pod of no gang is next: nobody behind it gets this room, until then at most."""
-        self.singles.keep(pod, node, until)
-        self.claims.expect(pod, node)
-
     def end_kept(self, uid: str) -> None:
         """No room is kept any more for this pod of no gang."""
         if (kept := self.singles.kept.get(uid)) is not None:
