@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selection, Selector, Spread, Term
@@ -270,10 +271,11 @@ class Others:
     wanted: Callable[[Selection], Mask]
 
 
-def _averse_in(constraints: Constraints) -> dict[str, None]:
+@lru_cache(maxsize=1024)
+def _averse_in(constraints: Constraints) -> tuple[str, ...]:
     """The namespaces of the pods that they may keep away."""
     names = dict.fromkeys(name for term in constraints.anti_affinity for name in term.namespaces)
-    return names | dict.fromkeys(_ELSEWHERE for term in constraints.anti_affinity if term.elsewhere is not None)
+    return (*names, *{_ELSEWHERE for term in constraints.anti_affinity if term.elsewhere is not None})
 
 
 def _forget(index: dict[K, Those], key: K, owner: Hashable) -> None:
