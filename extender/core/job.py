@@ -21,8 +21,8 @@ class JobWrite(Enum):
 class JobRecord:
     """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
-    is not admitted; ``planned``: the podsets that it has nodes for. ``stop``: why it is to be suspended again.
-    ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
+    is not admitted; ``planned``: the podsets that it has nodes for; ``least``: how many of those had to start
+    together when it was started. ``stop``: why it is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
     pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
     not ready, and since when. ``ran``: it was whole since it was admitted. ``over``: its pods have ended well.
     ``taken``: why the name of its gang is another's.
@@ -34,6 +34,7 @@ class JobRecord:
     until: float = 0.0
     plan: Mapping[SlotKey, str] | None = None
     planned: PodSets | None = None
+    least: int = 0
     stop: str = ""
     failures: int = 0
     not_before: float = 0.0
@@ -100,6 +101,12 @@ class JobRecord:
         """It runs by this plan from now on."""
         self.plan, self.stop, self.failures, self.ran, self.over = dict(plan), "", 0, False, False
         self._count_planned()
+        self.least = 0 if self.planned is None else self.planned.first_wave
+
+    @property
+    def quorum(self) -> int:
+        """How many have to start together at least, by what it was started with: less if it was made smaller since."""
+        return min(self.least, self.seen.podsets.first_wave)
 
     def move(self, slot: SlotKey, node: str) -> None:
         """A pod of another slot has come to this one; empty: it has no node yet."""
@@ -143,7 +150,7 @@ class JobRecord:
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
-        self.plan, self.planned, self.stop, self.coming_until, self.over = None, None, "", 0.0, False
+        self.plan, self.planned, self.least, self.stop, self.coming_until, self.over = None, None, 0, "", 0.0, False
         self.lost.clear()
 
     def end(self, *, over: bool) -> None:

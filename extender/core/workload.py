@@ -152,7 +152,10 @@ class Workload:
         """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
         if self.group is not None:
             return self.group.min_member
-        return self.members.size if self.podsets is None else self.podsets.first_wave
+        if self.podsets is None:
+            return self.members.size
+        starting = self.job if not self.release.complete else None
+        return self.podsets.first_wave if starting is None else max(self.podsets.first_wave, starting.quorum)
 
     @property
     def planned_minimum(self) -> int | None:

@@ -287,3 +287,22 @@ def test_a_job_whose_plan_was_removed_is_planned_anew_when_none_of_its_pods_runs
     again.show(stopped=True)
     again.wait(3)
     assert len(again.starts) == 1
+
+
+def test_a_job_that_is_made_smaller_and_larger_again_while_it_starts_is_started_whole() -> None:
+    """Its pods are made for four. The last one is planned beside the plan, and the others wait for it."""
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, job(4))
+    pods = train.create(only=3)
+    script.bind_all(pods[:2])
+    train.show(podsets=job(3).podsets)
+    train.show(podsets=job(4).podsets)
+    script.bind(pods[2])
+    assert not script.bindings
+    [last] = train.create()
+    assert script.planned(last)
+    script.bind(last)
+    assert len(script.bindings) == 3
+    script.post_all()
+    assert script.reason("job") == "Running"
+    assert not train.stops
