@@ -21,11 +21,11 @@ class JobWrite(Enum):
 class JobRecord:
     """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
-    is not admitted; ``planned``: the podsets that it has nodes for; ``least``: how many of those had to start
-    together when it was started. ``stop``: why it is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``. ``coming_until``: by then the next of its
-    pods has to come; ``came_at``: when the last one did. ``lost``: nodes on which pods of it are and that are gone or
-    not ready, and since when. ``ran``: it was whole since it was admitted. ``over``: its pods have ended well.
-    ``taken``: why the name of its gang is another's.
+    is not admitted; ``planned``: the podsets that it has nodes for; ``least``: how many of those had to start together
+    then. ``stop``: why it is to be suspended again. ``failures`` of writes in a row; nothing is written before
+    ``not_before``. ``coming_until``: by then the next of its pods has to come; ``came_at``: when the last one did.
+    ``lost``: nodes on which pods of it are and that are gone or not ready, and since when. ``ran``: it was whole since
+    it was admitted. ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
     """
 
     seen: Job
