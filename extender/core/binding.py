@@ -6,7 +6,6 @@ that broke off from a pod that was lost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
 
@@ -272,29 +271,3 @@ class Bindings:
         state.end_kept(pod.uid)
         state.claims.assume(pod, event.node)
         return state.post(pod, Binding(event.node, [event.call]), event.expires)
-
-    def recover(self, workload: Workload, now: float) -> None:
-        """Read the release from the stamps. One that broke off is told by how many slots it has bound: fewer than its
-        quorum, or of a podset than that needs. What an earlier version stamped says no quorum: there it is whole unless
-        the member that was to be bound last, whose UID names it, is there.
-        """
-        members, podsets = workload.members, workload.podsets
-        bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
-        name = bound[0].release if bound else ""
-        same = [
-            (pod, pod.stamp)
-            for pod in (one.pod for one in members)
-            if pod.stamp is not None and pod.stamp.release == name
-        ]
-        began = min((stamp.at for _, stamp in same if stamp.at), default=None)
-        quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
-        if quorum is None:
-            whole = bool(same) and name not in members
-        else:
-            slots = {pod.identity: f"{pod.owner}{pod.series}" for pod, _ in same}
-            of = Counter(slots.values())
-            short = podsets.short(lambda one: of[one.prefix], together=True) if podsets is not None else None
-            whole = len(slots) >= quorum and short is None
-        complete = workload.whole or whole or any(stamp.complete for _, stamp in same)
-        at = None if began is None else min(began + self._state.epoch, now)
-        workload.release.recover(name, at, complete=complete)

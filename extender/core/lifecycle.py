@@ -17,6 +17,7 @@ from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
+from extender.core.stamped import recover_release
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, tell, turned
@@ -91,7 +92,7 @@ class Lifecycle:
     def recover(self, workload: Workload, now: float) -> None:
         """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
-        self._bindings.recover(workload, now)
+        recover_release(self._state, workload, now)
         if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.

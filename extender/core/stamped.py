@@ -1,0 +1,41 @@
+"""After a restart: the release that the stamps on the members of a workload tell of."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from extender.core.state import State
+from extender.core.workload import Workload
+
+
+def recover_release(state: State, workload: Workload, now: float) -> None:
+    """Read the release from the stamps. One that broke off is told by how many slots it has bound: fewer than its
+    quorum, or of a podset than that needs. What an earlier version stamped says no quorum: there it is whole unless
+    the member that was to be bound last, whose UID names it, is there. What others were bound with is not ours.
+    """
+    members, podsets = workload.members, workload.podsets
+    bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
+    others = _others_of(state, workload, {stamp.gang for stamp in bound} - {workload.uid})
+    name = next((stamp.release for stamp in bound if stamp.gang not in others), "")
+    same = [
+        (pod, pod.stamp) for pod in (one.pod for one in members) if pod.stamp is not None and pod.stamp.release == name
+    ]
+    began = min((stamp.at for _, stamp in same if stamp.at), default=None)
+    quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
+    if quorum is None:
+        whole = bool(same) and name not in members
+    else:
+        slots = {pod.identity: f"{pod.owner}{pod.series}" for pod, _ in same}
+        of = Counter(slots.values())
+        short = podsets.short(lambda one: of[one.prefix], together=True) if podsets is not None else None
+        whole = len(slots) >= quorum and short is None
+    complete = workload.whole or whole or any(stamp.complete for _, stamp in same)
+    at = None if began is None else min(began + state.epoch, now)
+    workload.release.recover(name, at, complete=complete)
+
+
+def _others_of(state: State, workload: Workload, gangs: set[str]) -> set[str]:
+    """Those of these UIDs that are other workloads' now: a pod was bound with one of them, and moved by an edit."""
+    if not gangs:
+        return set()
+    return {other.uid for other in state.workloads.values() if other is not workload and other.uid in gangs}
