@@ -127,13 +127,14 @@ def _placing(
         else:
             found_out = _count(roles) >= needed and sure is not None
             roles = yield from _within_reach(roles, needed, snapshot, policies.scoring, waits=found_out)
-    placed = {pod.uid for role in roles for pod in role.pods}
-    if len(placed) >= needed:
+    if _count(roles) >= needed:
         nodes = yield from _most(roles, rows, needed, snapshot, policies, sure)
         if len(nodes) >= needed:
             return Placed(nodes)
-        placed = set(nodes)
-    stuck = next((role for role in asked if any(pod.uid not in placed for pod in role.pods)), None)
+        roles = _only(roles, nodes)
+    placed = {pod.uid for role in roles for pod in role.pods}
+    # The first ones of each role are placed.
+    stuck = next((role for role in asked if role.pods[-1].uid not in placed), None)
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
