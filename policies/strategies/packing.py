@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ class Packing:
         return np.ceil(total.round(6)).astype(np.int64)
 
 
+@cache
 def _shares(levels: int) -> tuple[Sequence[float], Sequence[float]]:
     """What each level adds when it is broken, and when it is full."""
     halves = [0.5**at for at in range(levels)]
@@ -70,5 +72,5 @@ def domain_sums(level: Level, used: Amounts, offered: Amounts) -> tuple[Amounts,
 def fullness(used: Amounts, offered: Amounts) -> NDArray[np.float64]:
     """0..1 for each place: the largest share in use of any kind."""
     shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
-    highest: NDArray[np.float64] = shares.max(axis=0, initial=0.0)
+    highest: NDArray[np.float64] = shares[0] if len(shares) == 1 else shares.max(axis=0, initial=0.0)
     return np.minimum(highest, 1.0)
