@@ -23,6 +23,7 @@ from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Pod, Stamp
+from policies.placement.fitting import crowded
 from policies.placement.rules import keeps
 
 _MOST_CALLS = 8
@@ -217,9 +218,10 @@ class Bindings:
             if (unfit := self._state.claims.unfit(pod, hold.node)) is not None:
                 return unfit
             placed.append((workload.asking(pod), hold.node))
-        if not keeps(placed, self._state.claims.snapshot()):
+        view = self._state.claims.snapshot()
+        if not keeps(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
-        return None
+        return crowded(placed, view, [one.pod for one in workload.members if not one.pod.live])
 
     def _last(self, workload: Workload) -> str:
         return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)

@@ -214,8 +214,7 @@ class State:
     def use_kept(self, workload: Workload, node: str) -> None:
         """A member of it has room there now: one of those that room is kept for, if it is kept there."""
         for slot in workload.reserved:
-            claim = self.claims.get(SlotOf(workload.key, slot))
-            if claim is not None and claim.node == node:
+            if (claim := self.claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node:
                 return self.unreserve(workload, slot)
 
     def unreserve_all(self, workload: Workload) -> None:

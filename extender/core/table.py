@@ -7,8 +7,8 @@ import numpy as np
 from extender.core.facts import Facts
 from policies.model import Node, Requests
 from policies.model.levels import LevelKey
-from policies.placement.snapshot import Level, Snapshot
-from policies.placement.tenants import Others, Tenants
+from policies.placement.snapshot import Level, Others, Snapshot
+from policies.placement.tenants import Tenants
 
 
 class Table:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from policies.model import Pod, Requests, Selection
 from policies.placement.concern import concerned
+from policies.placement.relations import Hindrance, hindrances_of
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Apart
 
 
 def fits(
@@ -49,3 +52,22 @@ def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapsh
         if any(free.item(row) < amount for row, amount in here.items()):
             return False
     return True
+
+
+def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
+    """Who has come in the way of these members on their nodes, by port or anti-affinity, since they were planned;
+    None if nobody has. They do not count for each other, nor do those that have ``gone``."""
+    pods = [pod for pod, _ in seated]
+    if not concerned(pods, snapshot.others.tenants):
+        return None
+    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, (*pods, *gone)))
+    view, known = replace(snapshot, others=others), dict[tuple[object, ...], list[Hindrance]]()
+    for pod, node in seated:
+        alike = pod.constraints, pod.labels
+        if alike not in known:
+            known[alike] = list(hindrances_of(pod, view))
+        row = view.rows.get(node)
+        for one in known[alike] if row is not None else ():
+            if one.rows[row]:
+                return f"node {node} is closed to pod {pod.name} by now: {one.text}"
+    return None

@@ -179,14 +179,14 @@ def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes)
     near = _near(number, pods, snapshot)
     spread = pod.constraints.spread
     evenly = tuple(evenly_of(one, spread, number, pods, snapshot) for one in spread)
-    hindrances = [one for one in _hindrances(pod, snapshot) if one.rows.any()]
+    hindrances = [one for one in hindrances_of(pod, snapshot) if one.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:
         closed |= one.rows
     return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, evenly)
 
 
-def _hindrances(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
+def hindrances_of(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
     """By ports that are taken, by the anti-affinity of the pod and towards it, and by labels that nodes lack."""
     others, asked = snapshot.others, pod.constraints
     for port in asked.ports:

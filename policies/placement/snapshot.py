@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policies.model import Requests, Selection
 from policies.placement.columns import Codes, Mask
-from policies.placement.tenants import Others
+from policies.placement.tenants import Tenants
 
 Amounts = NDArray[np.int64]
 """Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
@@ -100,6 +100,19 @@ class Level:
     def inhabited(self) -> int:
         """How many domains have nodes."""
         return int((self._present > 0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What a snapshot knows of the pods that are there, and of the nodes in their terms.
+
+    ``column(key)``: for each row the code of the label's value, -1 where the node has none. ``wanted(selection)``: the
+    nodes that the selector and the required affinity ask for, whatever their taints.
+    """
+
+    tenants: Tenants
+    column: Callable[[str], Codes]
+    wanted: Callable[[Selection], Mask]
 
 
 @dataclass(frozen=True, slots=True)

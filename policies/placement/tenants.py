@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selection, Selector, Spread, Term
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selector, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
-from policies.placement.columns import Codes, Mask
 
 K = TypeVar("K", bound=Hashable)
 
@@ -258,17 +256,26 @@ class Beside(Tenants):
         return self._there.taking(port) + super().taking(port)
 
 
-@dataclass(frozen=True, slots=True)
-class Others:
-    """What a snapshot knows of the pods that are there, and of the nodes in their terms.
+class Apart(Tenants):
+    """Some tenants, but for these pods."""
 
-    ``column(key)``: for each row the code of the label's value, -1 where the node has none. ``wanted(selection)``: the
-    nodes that the selector and the required affinity ask for, whatever their taints.
-    """
+    def __init__(self, there: Tenants, pods: Iterable[Pod]) -> None:
+        super().__init__()
+        self._there = there
+        self._about = there._about
+        self._names = {(pod.namespace, pod.name) for pod in pods}
 
-    tenants: Tenants
-    column: Callable[[str], Codes]
-    wanted: Callable[[Selection], Mask]
+    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
+        return self._strangers(self._there.meant(terms))
+
+    def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
+        return ((term, self._strangers(those)) for term, those in self._there.repelling(pod))
+
+    def taking(self, port: HostPort) -> list[Tenant]:
+        return self._strangers(self._there.taking(port))
+
+    def _strangers(self, those: Iterable[Tenant]) -> list[Tenant]:
+        return [tenant for tenant in those if (tenant.namespace, tenant.name) not in self._names]
 
 
 @lru_cache(maxsize=1024)

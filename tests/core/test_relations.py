@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from policies.model import Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
@@ -12,6 +14,7 @@ from tests.core.script import Script
 HOST = "kubernetes.io/hostname"
 PORT = Constraints((HostPort(29500),))
 TRAIN = (Requirement("app", "In", ("train",)),)
+APART = Constraints(anti_affinity=(Term(HOST, TRAIN, ("default",)),))
 
 
 def asking(name: str, size: int, constraints: Constraints) -> list[Pod]:
@@ -60,6 +63,25 @@ def test_a_gang_that_asks_for_nothing_is_planned_when_the_pod_that_kept_it_away_
     script.gone(keeper)
     script.advance(1.0)
     assert script.planned(pods[0]) == "a-0"
+
+
+@pytest.mark.parametrize("own", [Constraints(), PORT, APART])
+@pytest.mark.parametrize("foreign", [PORT, APART])
+def test_a_pod_that_comes_in_the_way_while_the_gang_is_held_is_seen_before_the_release(
+    own: Constraints, foreign: Constraints
+) -> None:
+    script, pods = Script(*cluster("a: 3x8")), asking("train", 2, own)
+    script.see(pods)
+    script.bind(pods[0])
+    first = script.planned(pods[0])
+    script.see(single("foreign", gpus=0, cpu=0, node=first, constraints=foreign, labels=(("app", "train"),)))
+    script.bind(pods[1])
+    in_the_way = foreign == APART or own != Constraints()
+    assert bool(script.bindings) is not in_the_way
+    script.advance(1.0)
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+    assert (first in script.bound(pods)) is not in_the_way
 
 
 def test_a_gang_that_asks_for_nothing_and_one_that_does_are_told_apart() -> None:

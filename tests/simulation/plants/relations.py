@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core import planner
+from extender.core import binding, planner
 from extender.core.events import Event, JobSeen, PodSeen
 from extender.core.news import News
 from policies.model import Pod, PodSet
@@ -55,6 +55,10 @@ def anti_affinity_of_pods_that_are_there_ignored(event: Event, core: Core) -> It
 
 def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tenants, "counted", lambda self, spread, namespace: [])
+
+
+def no_look_at_who_has_come_before_a_release(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(binding, "crowded", lambda *_: None)
 
 
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
