@@ -71,7 +71,7 @@ class Planner:
         if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
             pods = tuple(least)
             found = yield from search(pods, len(pods), view, shape.caps, beside, self._policies)
-        why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload.key.namespace))
+        why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload))
         turns: Mapping[SlotKey, int] = {}
         if shape.related and isinstance(why, Placed):
             pods, turns = yield from self._in_rounds(pods, why.nodes, view, workload.members.next_turn)
@@ -137,17 +137,17 @@ class Planner:
     def _view(self, workload: Workload) -> Snapshot:
         """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
         slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
-        return self._state.claims.without(slots, self._state.singles.kept.values())
+        return self._state.claims.without(slots, self._state.singles.ahead_of(workload.priority))
 
-    def _why(self, found: Shortfall, view: Snapshot, namespace: str) -> Steps[Reason]:
+    def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
         if found.unclear:
             return Reason("UnknownTopology", found.explanation)
         text = f"{found.placed} of {found.needed} members fit at once: "
         if found.nearest is not None:
-            holders = yield from self._holders.told(found.nearest, view.names, namespace)
+            holders = yield from self._holders.told(found.nearest, view.names, workload.key.namespace)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        if kept := len(self._state.singles.kept):
+        if kept := len(self._state.singles.ahead_of(workload.priority)):
             text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
         return Reason("NoRoom", text)
 

@@ -126,8 +126,8 @@ class State:
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod
-        if pod.group_key is None and self.singles.see(pod, self.schedulers):
-            self.end_kept(pod.uid)
+        if pod.group_key is None:
+            self.singles.see(pod, self.schedulers, self.end_kept)
         self._claim(pod)
         self.news.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
@@ -234,13 +234,13 @@ class State:
                 self.touch(workload)
 
     def left(self, node: str) -> dict[str, int]:
-        """What is free there and kept for no pod of no gang: a gang is planned with that."""
+        """What is free there and for no pod of no gang: a gang is planned with that."""
         return self.singles.left(node, self.claims.room(node))
 
     def end_kept(self, uid: str) -> None:
-        """No room is kept any more for this pod of no gang."""
-        if (kept := self.singles.kept.get(uid)) is not None:
-            self.news.will_free(kept.node, self.left(kept.node))
+        """No room is for this pod of no gang alone any more."""
+        if node := self.singles.place(uid):
+            self.news.will_free(node, self.left(node))
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 
@@ -248,8 +248,6 @@ class State:
         """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""
         for uid in self.singles.crowded_out(node, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
-
-    # The outbox.
 
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str] | None = None) -> None:
         """Ask for a Binding with these annotations."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from extender.core.backoff import pause_s
@@ -43,15 +43,21 @@ class WaitingSingles:
     def __init__(self) -> None:
         self.kept: dict[str, Claim] = {}
         self.rests: dict[str, tuple[int, float]] = {}
+        self.nominated: dict[str, Pod] = {}
+        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
         self._by_role: dict[Role, dict[str, Pod]] = {}
         self._roles: dict[str, Role] = {}
 
-    def see(self, pod: Pod, schedulers: Collection[str]) -> bool:
-        """Take over its facts. Returns whether room is kept for it that it does not wait for any more."""
+    def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
+        """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
+        kube-scheduler has taken its nomination back."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
-        known = self._roles.get(pod.uid)
+        known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
+        moved = nominated is not None and nominated.nominated_node != pod.nominated_node
+        if moved or (not waits and self.place(pod.uid)):
+            end(pod.uid)
         if known is not None and (not waits or shape_of(pod) != known):
             self._leave(pod.uid)
         if waits:
@@ -59,12 +65,15 @@ class WaitingSingles:
             self._by_role.setdefault(role, {})[pod.uid] = pod
         elif pod.node or not pod.live:
             self.rests.pop(pod.uid, None)
-        return not waits and pod.uid in self.kept
+        self.nominated.pop(pod.uid, None)
+        if waits and pod.nominated_node:
+            self.nominated[pod.uid] = pod
 
     def gone(self, uid: str) -> None:
         """It stands in no line any more. What was kept for it has ended."""
         self._leave(uid)
         self.rests.pop(uid, None)
+        self.nominated.pop(uid, None)
 
     def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
         """Those that ask for the same."""
@@ -90,11 +99,23 @@ class WaitingSingles:
             if not self._on[kept.node]:
                 del self._on[kept.node]
 
+    def place(self, uid: str) -> str:
+        """The node where room is kept for it, or for which it is nominated; empty if there is none."""
+        kept, nominated = self.kept.get(uid), self.nominated.get(uid)
+        return kept.node if kept is not None else (nominated.nominated_node or "") if nominated is not None else ""
+
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
-        """What of this room on a node is kept for none of them."""
-        for pod in self._on.get(node, {}).values():
+        """What of this room on a node is for none of them."""
+        waiting = [one for uid, one in self.nominated.items() if one.nominated_node == node and uid not in self.kept]
+        for pod in (*self._on.get(node, {}).values(), *waiting):
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
+
+    def ahead_of(self, priority: int) -> list[Claim]:
+        """The room that is for them, and for no gang of that priority."""
+        waiting = (one for uid, one in self.nominated.items() if one.priority >= priority and uid not in self.kept)
+        nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
+        return [*self.kept.values(), *nominated]
 
     def crowded_out(self, node: str, claims: Claims) -> list[str]:
         """Who cannot have what is kept for them on this node any more: others have taken it, or the node has changed.

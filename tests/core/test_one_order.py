@@ -199,3 +199,37 @@ def test_a_gang_is_planned_once_others_have_taken_so_much_that_a_single_before_i
     assert not script.planned(pods[0])
     script.see(*busy("a-0", taken))
     assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_gang_gets_no_room_that_a_single_of_higher_priority_is_nominated_for() -> None:
+    """kube-scheduler has found victims for it, and lets in nobody beside it who would leave too little room."""
+    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=10)
+    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
+    script = Script(*cluster("a: 1x8"), victim, urgent)
+    script.see(pods)
+    assert not script.planned(pods[0])
+    assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("train")
+    script.change(urgent, nominated_node=None)
+    assert script.planned(pods[0]) == "a-0"
+
+
+@pytest.mark.parametrize("ends", ["gone", "moves"])
+def test_room_that_nobody_is_nominated_for_any_more_is_planned_with(ends: str) -> None:
+    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4)
+    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
+    script = Script(*cluster("a: 1x8", "b: 1x2"), victim, urgent)
+    script.see(pods)
+    assert not script.planned(pods[0])
+    if ends == "gone":
+        script.gone(urgent)
+    else:
+        script.change(urgent, nominated_node="b-0")
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_gang_of_higher_priority_goes_before_a_nominated_single() -> None:
+    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=2000)
+    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
+    script = Script(*cluster("a: 1x8"), victim, urgent)
+    script.see(pods)
+    assert script.planned(pods[0]) == "a-0"

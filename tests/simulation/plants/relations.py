@@ -11,6 +11,7 @@ import pytest
 from extender.core import binding, planner
 from extender.core.events import Event, JobSeen, PodSeen
 from extender.core.news import News
+from extender.core.waiting_singles import WaitingSingles
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
@@ -59,6 +60,10 @@ def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) ->
 
 def no_look_at_who_has_come_before_a_release(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(binding, "crowded", lambda *_: None)
+
+
+def nominations_of_singles_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WaitingSingles, "ahead_of", lambda self, priority: list(self.kept.values()))
 
 
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
