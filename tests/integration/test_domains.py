@@ -41,6 +41,7 @@ class Site:
         for job in self._api.list(f"/apis/batch/v1/namespaces/{self.name}/jobs"):
             path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{job['metadata']['name']}"
             self._api.delete(path, propagationPolicy="Background")
+        self._api.delete(f"/apis/apps/v1/namespaces/{self.name}/replicasets")
         self._api.delete(self.pods_path, {"gracePeriodSeconds": 0})
         self._api.wait_for(self.pods_path, lambda pods: not pods)
         self._api.delete("/api/v1/nodes", labelSelector=f"site={self.name}")
@@ -198,7 +199,6 @@ def test_scaled_down_replicas_leave_the_domain_with_the_fewest_of_them(site: Sit
     cluster.api.patch(path, {"spec": {"replicas": 4}})
     left = cluster.api.wait_for(site.pods_path, lambda pods: len(pods) == 4)
     assert site.homes(left) == {"b": 4}
-    cluster.api.delete(path, propagationPolicy="Background")
 
 
 def _until(site: Site, holds: Any) -> list[Object]:
