@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -42,8 +41,7 @@ EVICTED_BY = "muster.dev/evicted-by"
 """The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Part of a list: objects as raw JSON, and the version of the whole list."""
 
     items: list[msgspec.Raw]
@@ -121,7 +119,7 @@ class Kube:
 
     async def list_pages(self, path: str, *, limit: int = PAGE_SIZE, selector: str = "") -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""
-        query = {"limit": str(limit)} | ({"fieldSelector": selector} if selector else {})
+        query: dict[str, str] = {"limit": str(limit), **_selecting(selector)}
         while True:
             try:
                 content = await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S)
@@ -147,7 +145,8 @@ class Kube:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(lasts_s),
-        } | ({"fieldSelector": selector} if selector else {})
+            **_selecting(selector),
+        }
         limits = aiohttp.ClientTimeout(total=lasts_s + GRACE_S)
         async with aclosing(self._connection.lines(path, limits, query)) as lines:
             async for text in lines:
@@ -282,6 +281,10 @@ class Kube:
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> bytes:
         return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, timeout_s=timeout_s)
+
+
+def _selecting(fields: str) -> dict[str, str]:
+    return {"fieldSelector": fields} if fields else {}
 
 
 def _pod(namespace: str, name: str) -> str:
