@@ -163,8 +163,7 @@ class State:
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
-        for workload in self.refusing.forget(node, None, self.workloads):
-            self.touch(workload)
+        self._forget_refusals(node)
         self._crowd_out(node)
 
     def nudge(self, workload: Workload) -> None:
@@ -230,8 +229,7 @@ class State:
             self.claims.release(owner)
             if claim.promised:
                 self.kept_out.reopen(claim.node)
-            for workload in self.refusing.forget(claim.node, claim, self.workloads):
-                self.touch(workload)
+            self._forget_refusals(claim.node, claim)
 
     def left(self, node: str) -> dict[str, int]:
         """What is free there and for no pod of no gang: a gang is planned with that."""
@@ -282,6 +280,10 @@ class State:
         elif key in self.waiting.keys and (following := self.waiting.leave(key)) is not None:
             self.nudge(self.workloads[following])
         return stays
+
+    def _forget_refusals(self, node: str, given_back: Claim | None = None) -> None:
+        for workload in self.refusing.forget(node, given_back, self.workloads):
+            self.touch(workload)
 
     def _claim(self, pod: Pod) -> None:
         """An unbound pod has room only by a promise."""
