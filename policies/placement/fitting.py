@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from policies.model import Pod, Requests, Selection
-from policies.placement.concern import concerned
+from policies.placement.concern import concerned, telling
 from policies.placement.relations import Hindrance, hindrances_of
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
@@ -61,13 +61,13 @@ def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterabl
     if not concerned(pods, snapshot.others.tenants):
         return None
     others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, (*pods, *gone)))
-    view, known = replace(snapshot, others=others), dict[tuple[object, ...], list[Hindrance]]()
+    view, tell = replace(snapshot, others=others), telling(pods, snapshot, by_node=False)
+    known: dict[tuple[object, ...], list[Hindrance]] = {}
     for pod, node in seated:
-        alike = pod.constraints, pod.labels
-        if alike not in known:
-            known[alike] = list(hindrances_of(pod, view))
+        if (told := tell(pod)) not in known:
+            known[told] = list(hindrances_of(pod, view))
         row = view.rows.get(node)
-        for one in known[alike] if row is not None else ():
+        for one in known[told] if row is not None else ():
             if one.rows[row]:
                 return f"node {node} is closed to pod {pod.name} by now: {one.text}"
     return None
