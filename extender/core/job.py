@@ -64,7 +64,7 @@ class JobRecord:
             # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
             self.plan = {slot: node for slot, node in self.plan.items() if slot in slots}
-            self._count_planned()
+            self.planned = self._planned_by(self.plan)
         shown = {
             JobWrite.START: job.marked,
             JobWrite.SUSPEND: job.suspended,
@@ -99,9 +99,9 @@ class JobRecord:
 
     def admit(self, plan: Mapping[SlotKey, str]) -> None:
         """It runs by this plan from now on."""
-        self.plan, self.stop, self.failures, self.ran, self.over = dict(plan), "", 0, False, False
-        self._count_planned()
-        self.least = 0 if self.planned is None else self.planned.first_wave
+        planned = self._planned_by(plan)
+        self.plan, self.planned, self.least = dict(plan), planned, planned.first_wave
+        self.stop, self.failures, self.ran, self.over = "", 0, False, False
 
     @property
     def quorum(self) -> int:
@@ -113,10 +113,9 @@ class JobRecord:
         if node:
             self.plan = {**(self.plan or {}), slot: node}
 
-    def _count_planned(self) -> None:
+    def _planned_by(self, plan: Mapping[SlotKey, str]) -> PodSets:
         """What a larger job asks for beside its plan is planned pod by pod."""
-        plan = self.plan or {}
-        self.planned = PodSets(
+        return PodSets(
             self.seen.key,
             tuple(
                 replace(one, left_out=frozenset(at for at in range(one.count) if one.slot(at) not in plan))
