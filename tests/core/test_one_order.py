@@ -201,35 +201,35 @@ def test_a_gang_is_planned_once_others_have_taken_so_much_that_a_single_before_i
     assert script.planned(pods[0]) == "a-0"
 
 
+def beside_a_nominated_single(priority: int) -> tuple[Script, Pod, Pod]:
+    """A gang of one, for which there is room on a node where a pod of no gang waits for its victim, and that pod."""
+    victim, (pod,) = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=priority)
+    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
+    script = Script(*cluster("a: 1x8", "b: 1x2"), victim, urgent)
+    script.see(pod)
+    return script, pod, urgent
+
+
 def test_a_gang_gets_no_room_that_a_single_of_higher_priority_is_nominated_for() -> None:
     """kube-scheduler has found victims for it, and lets in nobody beside it who would leave too little room."""
-    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=10)
-    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
-    script = Script(*cluster("a: 1x8"), victim, urgent)
-    script.see(pods)
-    assert not script.planned(pods[0])
+    script, pod, urgent = beside_a_nominated_single(priority=10)
+    assert not script.planned(pod)
     assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("train")
     script.change(urgent, nominated_node=None)
-    assert script.planned(pods[0]) == "a-0"
+    assert script.planned(pod) == "a-0"
 
 
 @pytest.mark.parametrize("ends", ["gone", "moves"])
 def test_room_that_nobody_is_nominated_for_any_more_is_planned_with(ends: str) -> None:
-    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4)
-    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
-    script = Script(*cluster("a: 1x8", "b: 1x2"), victim, urgent)
-    script.see(pods)
-    assert not script.planned(pods[0])
+    script, pod, urgent = beside_a_nominated_single(priority=0)
+    assert not script.planned(pod)
     if ends == "gone":
         script.gone(urgent)
     else:
         script.change(urgent, nominated_node="b-0")
-    assert script.planned(pods[0]) == "a-0"
+    assert script.planned(pod) == "a-0"
 
 
 def test_a_gang_of_higher_priority_goes_before_a_nominated_single() -> None:
-    victim, pods = single("victim", gpus=4, node="a-0"), gang("train", 1, gpus=4, priority=2000)
-    urgent = single("urgent", gpus=8, priority=1000, nominated_node="a-0")
-    script = Script(*cluster("a: 1x8"), victim, urgent)
-    script.see(pods)
-    assert script.planned(pods[0]) == "a-0"
+    script, pod, _ = beside_a_nominated_single(priority=2000)
+    assert script.planned(pod) == "a-0"

@@ -17,10 +17,14 @@ def replicas(size: int, *, min_member: int = 1, life: str = "") -> list[Pod]:
     return [replace(pod, index=None, removed_by_cost=True) for pod in pods]
 
 
+def costs(script: Script) -> dict[str, int]:
+    return {one.uid: int(one.annotations[COST]) for one in script.effects if isinstance(one, PostBinding)}
+
+
 def kept(script: Script, pods: list[Pod], count: int) -> list[Pod]:
     """Those that a ReplicaSet keeps when so many are to stay."""
-    costs = {one.uid: int(one.annotations[COST]) for one in script.effects if isinstance(one, PostBinding)}
-    return sorted(sorted(pods, key=lambda pod: costs[pod.uid])[-count:], key=lambda pod: pod.name)
+    by_uid = costs(script)
+    return sorted(sorted(pods, key=lambda pod: by_uid[pod.uid])[-count:], key=lambda pod: pod.name)
 
 
 def test_whoever_is_in_the_domain_with_the_fewest_members_goes_first() -> None:
@@ -52,8 +56,8 @@ def test_members_that_are_there_count_for_those_that_come() -> None:
     more = [replace(pod, name=f"more-{number}") for number, pod in enumerate(more)]
     script.see(more)
     script.run(more)
-    costs = {one.uid: int(one.annotations[COST]) for one in script.effects if isinstance(one, PostBinding)}
-    assert sorted(costs[pod.uid] for pod in more) == [3, 4, 5], "the domain of those that are there is the smaller one"
+    by_uid = costs(script)
+    assert sorted(by_uid[pod.uid] for pod in more) == [3, 4, 5], "the domain of those that are there is the smaller one"
 
 
 def test_who_is_not_removed_by_cost_gets_none() -> None:
