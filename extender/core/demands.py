@@ -76,7 +76,7 @@ class Demands:
 def _ties(workload: Workload, related: Sequence[Pod]) -> tuple[object, ...]:
     """What else counts: how many of each podset have to start, and the labels by which other pods are concerned."""
     least = _minima(workload)
-    labels = (workload.key.namespace, *(pod.labels for pod in related)) if related else ()
+    labels = (workload.key.namespace, *((pod.labels, pod.wave) for pod in related)) if related else ()
     return labels if least is None else (least, *labels)
 
 

@@ -53,7 +53,7 @@ class Pod:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
-    be what others demand something of. ``removed_by_cost``: its controller removes the pods with the lowest deletion
+    be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``removed_by_cost``: its controller removes the pods with the lowest deletion
     cost first, and nobody has said that of this one.
     """
 
@@ -86,6 +86,7 @@ class Pod:
     ends: float | None = None
     hint: str | None = None
     removed_by_cost: bool = False
+    wave: int = 0
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)

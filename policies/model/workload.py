@@ -61,7 +61,8 @@ class PodSet:
         """What will come, by slot. The UIDs are no pod's."""
         one = self.template
         for index in (index for index in range(self.count) if index not in self.left_out):
-            yield replace(one, uid=f"slot:{one.owner}{one.series}/{index}", name=f"{one.name}-{index}", index=index)
+            uid, name = f"slot:{one.owner}{one.series}/{index}", f"{one.name}-{index}"
+            yield replace(one, uid=uid, name=name, index=index, wave=self.wave)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def telling(pods: Sequence[Pod], snapshot: Snapshot, *, by_node: bool = True) ->
 
     def tell(pod: Pod) -> tuple[object, ...]:
         labels = tuple(one for one in pod.labels if one[0] in keys)
-        return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels
+        return pod.requests, (pod.selection, pod.topology) if by_node else None, pod.constraints, labels, pod.wave
 
     return tell
 

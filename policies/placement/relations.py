@@ -44,8 +44,8 @@ class Exclusion(NamedTuple):
 class Near:
     """The required pod affinity of a role: in the domain of each term there is a pod that all of its terms mean.
 
-    ``counts``: for each term how many such pods are in each domain. ``feeds``: which roles are such pods. ``some``:
-    whether there is any in the cluster; a role that means itself (``itself``) may go anywhere while there is none.
+    ``counts``: for each term how many such pods are in each domain. ``feeds``: which roles are such pods, of those that
+    do not come in a later wave. ``some``: whether there is any in the cluster; a role that means itself (``itself``) may go anywhere while there is none.
     """
 
     codes: tuple[Codes, ...]
@@ -224,7 +224,8 @@ def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
     rows = rows_with(tenants.meant(terms), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
     counts = tuple(tally(one, rows) for one in codes)
-    feeds = tuple(all(tenants.means(term, pod) for term in terms) for pod in pods)
+    wave = pods[number].wave
+    feeds = tuple(pod.wave <= wave and all(tenants.means(term, pod) for term in terms) for pod in pods)
     return Near(codes, counts, feeds, any(bool(one.any()) for one in counts), feeds[number])
 
 

@@ -148,7 +148,8 @@ def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
 def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
     """Members of one gang, by number, that kube-scheduler may be asked about at once: in any order, and with all of
     them nominated already. Those of the next round have to wait until it has assumed these. None if it lets them in
-    in no order that is found from the one given: whoever cannot be let in yet is tried again.
+    in no order that is found from the one given: whoever cannot be let in yet is tried again. Those of later waves come
+    after the others.
 
     It counts a pod that is nominated for the node in question as if it were there. So two members on one node, or in
     any order two in one domain, can be refused for a spread that they keep in the end. Members that are too different
@@ -159,25 +160,26 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
     standings, seats = table
     found: list[list[int]] = []
     begun: _Round | None = None
-    rest: Sequence[int] = range(len(seats))
-    while rest:
-        refused = []
-        for number in rest:
-            if begun is not None and begun.takes(*seats[number]):
-                found[-1].append(number)
-            elif (begun := _Round(standings)).lets_in(*seats[number]):
-                found.append([number])
-                if not begun.takes(*seats[number]):
+    for wave in sorted({pod.wave for pod, _ in seated}):
+        rest = [number for number, (pod, _) in enumerate(seated) if pod.wave == wave]
+        while rest:
+            refused = []
+            for number in rest:
+                if begun is not None and begun.takes(*seats[number]):
+                    found[-1].append(number)
+                elif (begun := _Round(standings)).lets_in(*seats[number]):
+                    found.append([number])
+                    if not begun.takes(*seats[number]):
+                        begun = None
+                else:
                     begun = None
-            else:
-                begun = None
-                refused.append(number)
-                continue
-            for one in standings:
-                one.meet(*seats[number], room=True)
-        if len(refused) == len(rest):
-            return None
-        rest = refused
+                    refused.append(number)
+                    continue
+                for one in standings:
+                    one.meet(*seats[number], room=True)
+            if len(refused) == len(rest):
+                return None
+            rest = refused
     return found
 
 

@@ -79,7 +79,9 @@ def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Seque
         counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
     codes = others.column(spread.key)
     rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
-    feeds = tuple(one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods)
+    feeds = tuple(
+        one.wave <= pod.wave and one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods
+    )
     return Evenly(
         spread,
         codes,

@@ -157,6 +157,17 @@ def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
     assert found[-1] in found[:-1]
 
 
+def test_members_are_not_seated_with_the_help_of_those_that_come_when_they_run() -> None:
+    workers = members(3, gpus=8, affinity=(term(ZONE),))
+    late = replace(single("launcher", gpus=0, labels=(("app", "train"),)), group=workers[0].group, wave=1)
+    assert "affinity to each other" in refused([*workers, late], snapshot(zones("abb")))
+    assert set(placed([*workers, late], snapshot(zones("abbb")))[:3]) == {"n1", "n2", "n3"}
+    seats = list(zip([late, *workers], ("n1", "n0", "n1", "n2"), strict=True))
+    assert rounds(seats, snapshot(zones("abb"))) is None
+    assert rounds([(replace(pod, wave=0), node) for pod, node in seats], snapshot(zones("abb"))) is None
+    assert rounds(seats, snapshot(zones("aaa"))) == [[1], [2, 3, 0]]
+
+
 def test_a_spread_counts_domains_that_are_full() -> None:
     busy = [single("busy", gpus=8, node="n2")]
     pods = members(3, spread=(Spread(ZONE, 1, TRAIN),))

@@ -46,10 +46,13 @@ def in_each_others_way(pod: Pod, name: str, nodes: Nodes, there: Seats) -> list[
 
 
 def in_some_order(seats: Seats, nodes: Nodes, there: Seats) -> bool:
-    """Whether each of these is let in where it is to go, one after the other, in some order."""
+    """Whether each of these is let in where it is to go, one after the other, in some order. Those of a
+    wave come after all that are before it."""
     kinds: dict[object, list[tuple[Pod, str]]] = {}
     for pod, name in seats:
-        kinds.setdefault((pod.namespace, pod.labels, pod.constraints, pod.selection, name), []).append((pod, name))
+        kinds.setdefault((pod.namespace, pod.labels, pod.constraints, pod.selection, pod.wave, name), []).append(
+            (pod, name)
+        )
     groups, dead, steps = list(kinds.values()), set[tuple[int, ...]](), 0
     stack = [tuple(0 for _ in groups)]
     while stack:
@@ -60,8 +63,9 @@ def in_some_order(seats: Seats, nodes: Nodes, there: Seats) -> bool:
             continue
         dead.add(done)
         now = [*there, *(seat for group, count in zip(groups, done, strict=True) for seat in group[:count])]
+        wave = min(group[0][0].wave for group, count in zip(groups, done, strict=True) if count < len(group))
         for at, group in enumerate(groups):
-            if done[at] < len(group) and lets_in(*group[done[at]], nodes, now):
+            if done[at] < len(group) and group[0][0].wave == wave and lets_in(*group[done[at]], nodes, now):
                 stack.append((*done[:at], done[at] + 1, *done[at + 1 :]))
     return False
 

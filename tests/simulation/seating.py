@@ -103,7 +103,14 @@ def _copy(room: Room) -> Room:
 
 
 def _seated(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod], company: _Company | None) -> int:
-    """What they take is taken from ``left``. Whoever is not let in yet tries again after the others."""
+    """What they take is taken from ``left``. Whoever is not let in yet tries again after the others of the wave."""
+    count = 0
+    for wave in sorted({pod.wave for pod in pods}):
+        count += _seated_at_once(nodes, left, [pod for pod in pods if pod.wave == wave], company)
+    return count
+
+
+def _seated_at_once(nodes: Mapping[str, Node], left: Room, pods: Sequence[Pod], company: _Company | None) -> int:
     waiting, count = sorted(pods, key=lambda pod: _bulk(pod.requests), reverse=True), 0
     while waiting:
         out = [pod for pod in waiting if not _seat(nodes, left, pod, company)]

@@ -123,6 +123,8 @@ def test_an_order_is_found_where_there_is_one() -> None:
     assert in_some_order([(other, "a-0"), (even[0], "a-1"), (even[1], "a-0")], nodes, [])
     assert in_some_order([(other, "a-0"), (even[0], "a-0"), (even[1], "a-1")], nodes, []), "the spread ones come first"
     assert not in_some_order([(even[0], "a-0"), (even[1], "a-0")], nodes, [])
+    late = replace(other, wave=1)
+    assert not in_some_order([(late, "a-0"), (even[0], "a-1"), (even[1], "a-1")], nodes, []), "it comes after them"
 
 
 def test_the_referee_seats_members_where_they_are_let_in_one_by_one() -> None:
