@@ -45,7 +45,8 @@ class Near:
     """The required pod affinity of a role: in the domain of each term there is a pod that all of its terms mean.
 
     ``counts``: for each term how many such pods are in each domain. ``feeds``: which roles are such pods, of those that
-    do not come in a later wave. ``some``: whether there is any in the cluster; a role that means itself (``itself``) may go anywhere while there is none.
+    do not come in a later wave. ``some``: whether there is any in the cluster; a role that means itself (``itself``)
+    may go anywhere while there is none.
     """
 
     codes: tuple[Codes, ...]
