@@ -13,10 +13,11 @@ Victims = dict[str, tuple[Pod, ...]]
 
 
 def candidates(pod: Pod, cache: Cache, plugins: Mapping[str, str]) -> Victims:
-    """The nodes where the pod would have room without pods of lower priority. ``plugins``: who refused each node."""
+    """The nodes where the pod would have room without pods of lower priority. ``plugins``: who refused each node; some
+    of these may have gone meanwhile."""
     found: Victims = {}
     for node, plugin in plugins.items():
-        if plugin in (FIT, *PLUGINS) and (victims := _victims(pod, node, cache)):
+        if node in cache.nodes and plugin in (FIT, *PLUGINS) and (victims := _victims(pod, node, cache)):
             found[node] = victims
     return found
 
