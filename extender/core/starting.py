@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from extender.core.reasons import Reason
+from extender.core.workload import Workload
 from policies.model import GroupKey, Labels, Pod, Spread
 
 _spread_of = attrgetter("constraints.spread")
@@ -35,9 +36,19 @@ class Starting:
     def __contains__(self, key: GroupKey) -> bool:
         return key in self.pods
 
-    def end(self, key: GroupKey) -> Iterable[GroupKey]:
-        """It is there, or is promised nothing any more. Returns who stood back for it."""
-        self.pods.pop(key, None)
+    def go_on(self, workload: Workload) -> Iterable[GroupKey]:
+        """Some are there, or are promised nothing any more. Returns who stood back for it and need not any longer."""
+        key, members = workload.key, workload.members
+        if not workload.starting:
+            self.pods.pop(key)
+        elif key in self._spread and workload.release.complete:
+            # Those that are there are in nobody's way: their spread is not looked at again.
+            rest = [*(one.pod for one in members.placed.values()), *(pod for pod, _ in members.slots.promises())]
+            if any(map(_spread_of, rest)):
+                return ()
+            self.pods[key] = rest
+        else:
+            return ()
         self._spread.pop(key, None)
         return self._behind.pop(key, ())
 

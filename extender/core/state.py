@@ -272,8 +272,8 @@ class State:
             self.unreserve_all(workload)
             self.workloads.pop(key, None)
             stays = False
-        if key in self.starting and not workload.starting:
-            for other in self.starting.end(key):
+        if key in self.starting:
+            for other in self.starting.go_on(workload):
                 self.waiting.look_again(other)
         if slots.lacking and not workload.paused:
             self.waiting.come(key, changed=workload.asked is None and not workload.releasing)

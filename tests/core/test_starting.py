@@ -58,6 +58,18 @@ def test_it_waits_no_longer_when_the_other_is_gone() -> None:
     assert planned(script, after)
 
 
+def test_it_waits_no_longer_when_those_with_the_spread_are_there() -> None:
+    spread = members("before", OF_THE_TEAM)
+    plain = replace(spread[1], uid="before-2", name="before-2", index=2, constraints=PLAIN)
+    before, after = [*spread, plain], members("after", PLAIN)
+    script = Script(*cluster("a: 2x8"), *before)
+    script.see(*after)
+    script.run(spread)
+    script.advance(0.1)
+    assert script.planned(plain), "it is promised a node, and not there yet"
+    assert planned(script, after)
+
+
 def test_gangs_of_other_namespaces_wait_for_nobody() -> None:
     before = members("before", OF_THE_TEAM)
     after = [replace(pod, namespace="other") for pod in members("after", OF_THE_TEAM)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from extender.core.effects import Effect, PostBinding, StartJob, Turned
 from extender.core.turns import Cause
@@ -110,7 +111,7 @@ class Company:
         if not isinstance(effect, StartJob):
             return None
         seats = [
-            (podset.template, node)
+            (replace(podset.template, wave=podset.wave), node)
             for podset in effect.job.podsets.podsets
             for node in effect.plan.get(podset.name, ())
             if node
