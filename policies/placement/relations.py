@@ -222,7 +222,7 @@ def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
-    rows = rows_with(tenants.meant(terms), snapshot)
+    rows = rows_with((one for one in tenants.meant(terms) if not one.coming), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
     counts = tuple(tally(one, rows) for one in codes)
     wave = pods[number].wave

@@ -18,7 +18,8 @@ _ELSEWHERE = ""
 
 
 class Tenant(NamedTuple):
-    """A pod on a node. ``leaving``: it is being deleted."""
+    """A pod on a node. ``leaving``: it is being deleted. ``coming``: it will be made when others of its job run. It may
+    be in somebody's way, and nobody can count on it."""
 
     node: str
     namespace: str
@@ -26,6 +27,7 @@ class Tenant(NamedTuple):
     labels: Labels
     constraints: Constraints
     leaving: bool
+    coming: bool
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -69,7 +71,7 @@ class Tenants:
             self._put(owner, pod, node)
 
     def _put(self, owner: Hashable, pod: Pod, node: str) -> None:
-        new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting)
+        new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting, pod.wave > 0)
         if (old := self._all.get(owner)) is not None:
             if old == new:
                 return
@@ -128,7 +130,7 @@ class Tenants:
         """Those that count for a topology spread constraint of a pod in that namespace."""
         self._settle()
         selected = self._labelled(namespace, spread.selector) if spread.selector else []
-        return [tenant for tenant in selected if not tenant.leaving]
+        return [tenant for tenant in selected if not (tenant.leaving or tenant.coming)]
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         """The anti-affinity terms that mean the pod, and whose they are."""

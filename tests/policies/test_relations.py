@@ -168,6 +168,18 @@ def test_members_are_not_seated_with_the_help_of_those_that_come_when_they_run()
     assert rounds(seats, snapshot(zones("aaa"))) == [[1], [2, 3, 0]]
 
 
+def test_nobody_counts_on_a_pod_that_comes_when_others_run() -> None:
+    late = single("launcher", gpus=0, node="n0", labels=(("app", "train"),), wave=1)
+    spread = members(2, gpus=8, spread=(Spread(ZONE, 1, TRAIN),))
+    assert "1 of 2 domains with room" in refused(spread, snapshot([*zones("a", 0), *zones("-bb")[1:]], late))
+    assert "no pod near" in refused(
+        members(1, affinity=(term(ZONE, DATA),)), snapshot(zones("a"), replace(late, labels=(("app", "data"),)))
+    )
+    assert "1 node: anti-affinity with default/launcher" in refused(
+        members(2, gpus=8, anti_affinity=(term(HOST),)), snapshot(zones("ab"), late)
+    )
+
+
 def test_a_spread_counts_domains_that_are_full() -> None:
     busy = [single("busy", gpus=8, node="n2")]
     pods = members(3, spread=(Spread(ZONE, 1, TRAIN),))
