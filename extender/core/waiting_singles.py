@@ -9,6 +9,7 @@ from extender.core.backoff import pause_s
 from extender.core.claims import Claim, Claims, ClaimState
 from extender.core.shape import Role
 from policies.model import GroupKey, Pod
+from policies.placement.fitting import still_accepted
 from policies.placement.request import shape_of
 
 _REST_MAX_S = 300.0
@@ -118,13 +119,13 @@ class WaitingSingles:
         return [*self.kept.values(), *nominated]
 
     def crowded_out(self, node: str, claims: Claims) -> list[str]:
-        """Who cannot have what is kept for them on this node any more: others have taken it, or the node has changed.
-        Those before them keep theirs.
+        """Who cannot have what is kept for them, now that others have come to this node or it has changed: they lack
+        the room there, or are kept away wherever theirs is. Those before them keep theirs.
         """
-        if node not in self._on:
-            return []
-        room, out = claims.room(node), []
-        for uid, pod in self._on[node].items():
+        there = ((pod, at) for at, pods in self._on.items() for pod in pods.values())
+        out = [pod.uid for pod, at in there if not still_accepted(pod, at, claims.snapshot())]
+        room = claims.room(node) if node in self._on else {}
+        for uid, pod in self._on.get(node, {}).items():
             if claims.admits(node, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
                 room |= {name: room[name] - amount for name, amount in pod.requests if amount}
             else:

@@ -54,6 +54,14 @@ def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapsh
     return True
 
 
+def still_accepted(pod: Pod, node: str, snapshot: Snapshot) -> bool:
+    """Whether kube-scheduler would let in a pod there as far as it depends on other pods than itself."""
+    if not concerned((pod,), snapshot.others.tenants):
+        return True
+    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, (pod,)))
+    return accepted([(pod, node)], replace(snapshot, others=others))
+
+
 def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
     """Who has come in the way of these members on their nodes, by port or anti-affinity, since they were planned;
     None if nobody has. They do not count for each other, nor do those that have ``gone``."""

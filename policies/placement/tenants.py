@@ -270,6 +270,15 @@ class Apart(Tenants):
     def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
         return self._strangers(self._there.meant(terms))
 
+    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
+        return self._strangers(self._there.counted(spread, namespace))
+
+    def repels(self, namespace: str) -> bool:
+        return self._there.repels(namespace)
+
+    def averse_to(self, namespace: str) -> list[Selector]:
+        return self._there.averse_to(namespace)
+
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         return ((term, self._strangers(those)) for term, those in self._there.repelling(pod))
 

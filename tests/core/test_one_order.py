@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import Outcome
-from policies.model import GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
+from policies.model import CLIQUE, GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
 from tests.builders import busy, cluster, gang, single
 from tests.core.script import Script
 
@@ -186,6 +186,16 @@ def test_the_room_of_a_single_moves_on_when_others_have_taken_it() -> None:
     script.see(*cluster("b: 1x8"), *busy("a-0", 4))
     assert script.planned(small[0]) == "a-0"
     assert script.filter(urgent, ["b-0"]) == ("b-0",)
+
+
+def test_the_room_of_a_single_that_somebody_elsewhere_keeps_away_is_planned_with() -> None:
+    away = Constraints(anti_affinity=(Term(CLIQUE, TRAIN, ("default",)),))
+    urgent, pods = single("urgent", gpus=8, priority=1000, constraints=away), gang("small", 1)
+    script = Script(*cluster("a: 2x8"), *busy("a-1", 8), urgent, *pods)
+    assert not script.planned(pods[0])
+    script.see(single("train", node="a-1", labels=(("app", "train"),)))
+    script.advance(5)
+    assert script.planned(pods[0]) == "a-0"
 
 
 @pytest.mark.parametrize(("singles", "size", "taken", "left"), [(1, 8, 3, 5), (2, 4, 1, 3)])
