@@ -19,7 +19,8 @@ _REMEMBERED = 10
 class Retries:
     """``not_before``: the instant before which it is not planned. ``nodes``: by node and shape, how many members
     kube-scheduler would let in, and the instant from which more may be tried again. ``refusals``: in a row, until it
-    starts. ``words``: what kube-scheduler said last. ``version`` grows with every change that a plan depends on.
+    starts or fails otherwise. ``words``: what kube-scheduler said last. ``version`` grows with every change that a plan
+    depends on.
     """
 
     not_before: float = 0.0
@@ -35,8 +36,12 @@ class Retries:
         return self.refusals > _FREE_TRIES
 
     def fail(self, now: float, most_s: float) -> None:
-        """It failed in a way that trying again at once would not mend."""
+        """It failed in a way that trying again at once would not mend. That was no refusal: the row of these is over.
+
+        Members that share a node are tried one by one after a refusal, which may take longer than there is time.
+        """
         self.failures += 1
+        self.refusals = 0
         self.pause(now + pause_s(self.failures, 1.0, most_s))
 
     def rest_long(self, now: float, most_s: float) -> None:

@@ -72,6 +72,23 @@ def test_while_others_are_nominated_there_a_refusal_says_nothing_about_how_many_
     assert len(script.bound(pods)) == 3
 
 
+def test_members_that_do_not_reach_bind_in_time_one_by_one_are_tried_at_once_again() -> None:
+    """The refusal was about pods that have gone. Told at once, kube-scheduler takes the members up in time."""
+    pods = gang("train", 8, gpus=1)
+    script = Limited(*cluster("a: 1x8"), *pods)
+    script.change(pods[0], refusal=WORDS, nominated_node=None)
+    script.advance(2)
+    call = script.bind(pods[0], expires_s=8)
+    for pod in pods[1:4]:
+        script.advance(1.4)
+        script.bind(pod, expires_s=8)
+    script.advance(3)
+    assert "only 4 of 8 members reached bind" in script.answers[call]
+    assert all(script.gang("train").members[pod.uid].step is Step.LED for pod in pods)
+    script.run(pods)
+    assert len(script.bound(pods)) == 8
+
+
 def test_a_gang_that_all_nodes_together_do_not_let_in_waits_with_the_words_of_kube_scheduler() -> None:
     pods = gang("train", 3, gpus=1)
     script = Limited(*cluster("a: 2x8"), *pods)
