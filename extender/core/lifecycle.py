@@ -78,7 +78,8 @@ class Lifecycle:
         members, release = workload.members, workload.release
         if not members.started and not workload.releasing:
             self._lapse(workload)
-        if not release.complete and (workload.whole or _is_declared_whole(workload)) and not self._is_shared(workload):
+        whole = workload.whole and not workload.paused  # nobody knows the podsets of a job that is being suspended
+        if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
             self._became_whole(workload, now)
         if members.holds or release.last is not None:

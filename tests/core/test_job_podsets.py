@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.advisory import Mode
-from extender.core.events import Outcome
-from policies.model import Controller, Job, Pod, PodSet, PodSets
+from extender.core.events import JobSeen, Outcome
+from policies.model import Controller, Dialect, GroupRef, Job, Pod, PodSet, PodSets
 from tests.builders import cluster, key
 from tests.core.jobs import Controlled, template
 from tests.core.script import Script
@@ -107,6 +107,17 @@ def test_a_release_that_lacks_one_podset_has_broken_off_and_is_completed(podset:
         assert one_life.reason("job") == "Running"
         assert one_life.gang("job").release.complete
         assert not its_job.stops
+
+
+def test_a_release_that_lacks_one_podset_does_not_become_whole_by_being_suspended() -> None:
+    says = GroupRef("job", Dialect.ANNOTATION, 2)
+    podsets = [replace(one, template=replace(one.template, group=says)) for one in (MASTER, role("1-worker", 4, 1))]
+    script = Script(*cluster(NODES))
+    job = replace(elastic(), podsets=PodSets(key("job"), tuple(podsets)))
+    train, workers, (master,) = created(script, job)
+    without_bindings_of(script, [master], [*workers, master])
+    script.feed(JobSeen(replace(train.seen, suspended=True, stopped=False)))
+    assert not script.gang("job").release.complete
 
 
 def test_after_a_restart_a_job_that_has_started_goes_on_without_its_master() -> None:
