@@ -205,6 +205,9 @@ class Referee:
         open_calls = self._calls.keys() & self._extender.calls  # the same event may have answered others
         asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in open_calls)}
         there = [pod for pod in sight.live if pod.uid in asking]
+        job, now = self._claims.admissions.of.get(key), self._shown.jobs.get(key)
+        if job is not None and job.podsets != now and sight.count(there) >= job.podsets.first_wave:
+            return False  # it was made larger since it was started: what comes beside its plan is planned one by one
         if sight.needed is None or not sight.enough(there):
             count = f"{sight.count(there)} of {sight.needed} members"
             short = sight.lacks(pod.series for pod in (*there, *sight.finished))
