@@ -86,6 +86,8 @@ class Apply:
             if moved:
                 self._bindings.taken_over(*found, now)
             self._member_seen(*found, old, now)
+            if pod.node and (old is None or not old.node) and not moved:  # a moved one tells of its former gang
+                _take_up_release(*found, now)
         elif moved and (binding := state.binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
             state.claims.assume(pod, binding.node)
         if pod.node and (old is None or old.node != pod.node):
@@ -241,3 +243,10 @@ class Apply:
             workload.members.expect_clearing(member, clears=False)
         if old is not None and refused_unawares(member, old):
             self._steering.tell(workload, member)
+
+
+def _take_up_release(workload: Workload, member: Member, now: float) -> None:
+    """Bindings of an earlier life may be shown only when this one has read the cluster: what they began goes on."""
+    stamp = member.pod.stamp
+    if stamp is not None and not workload.release.name and workload.members.is_ours(member.pod):
+        workload.release.begin(stamp.release, now)

@@ -128,6 +128,21 @@ def test_the_word_is_passed_on_before_the_next_one_is_lost() -> None:
     assert all(pod.stamp and pod.stamp.complete for pod in script.pods.values())
 
 
+def test_bindings_that_are_shown_only_after_a_restart_are_of_their_release() -> None:
+    """The last leader's requests may land when the next one has read the cluster."""
+    pods = gang("train", 3)
+    before = Script(*cluster("a: 3x8"), *pods)
+    before.run(pods)
+    script = Script(*cluster("a: 3x8"), *pods, now=before.now)
+    bound = [before.pods[pod.uid] for pod in pods]
+    script.see(*(replace(pod, stamp=replace(pod.stamp, complete=pod is bound[2])) for pod in bound if pod.stamp))
+    assert len([pod for pod in script.pods.values() if pod.stamp and pod.stamp.complete]) == 2
+    script.gone(script.pods[pods[2].uid])
+    script = restarted(script)
+    script.advance(100)
+    assert not script.evicted
+
+
 def test_a_minmember_that_is_raised_later_makes_no_running_gang_a_broken_one() -> None:
     group, pods = coscheduled("train", 3, min_member=2)
     before = Script(*cluster("a: 3x8"), group, *pods)

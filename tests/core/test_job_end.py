@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.events import JobWritten, Outcome, PodGone, PodSeen
 from extender.core.limits import Limits
-from tests.builders import cluster, gang, single
+from tests.builders import cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job, wakes_later
 from tests.core.script import Script
 
@@ -137,6 +137,26 @@ def test_a_job_is_not_started_over_while_the_only_pod_that_has_not_ended_well_is
         train = Controlled(script, train.seen)
         script.feed_synced()
     train.wait(60)
+    assert not train.stops
+
+
+def test_slots_stay_done_while_a_pod_runs_that_came_after_a_restart_which_was_shown_its_bindings_late() -> None:
+    """Bindings of the last leader may land when the next one has read the cluster: all pods are of one start."""
+    before = Script(*cluster("a: 3x8"))
+    train = Controlled(before, job(3))
+    unbound = train.run()
+    script = Script(*cluster("a: 3x8"), *unbound, synced=False, now=before.now)
+    train = Controlled(script, train.seen)
+    script.feed_synced()
+    script.see(*(before.pods[pod.uid] for pod in unbound))
+    one, other, failed = unbound
+    script.change(failed, phase="Failed")
+    script.see(again := reborn(failed))
+    script.run([again])
+    script.change(one, phase="Succeeded")
+    script.see(single("other", gpus=8, node=before.pods[one.uid].node))
+    script.change(other, phase="Succeeded")
+    train.wait(3)
     assert not train.stops
 
 
