@@ -132,7 +132,7 @@ class Admission:
                 self._refresh_at = now + state.limits.refresh_s
                 everybody = True
             else:
-                freed, met = news.in_the_end(state.left), news.met
+                freed, met = news.in_the_end(state.claims.room), news.met
         self._walk = self._pass(freed, met, everybody=everybody)
 
     def _pass(self, freed: list[Freed], met: list[Pod], *, everybody: bool) -> Steps[None]:

@@ -16,7 +16,10 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """A node where more is free, and kept for no pod of no gang, than before."""
+    """A node where more is free ``now`` than was free, and kept for no pod of no gang, ``before``.
+
+    Who goes before such a pod gets what is kept for it, and how many of those wait is not asked here.
+    """
 
     node: str
     before: Amounts

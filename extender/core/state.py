@@ -103,8 +103,7 @@ class State:
 
     def add(self, key: GroupKey) -> Workload:
         """A workload of that name is seen for the first time."""
-        workload = self.workloads[key] = Workload(key)
-        return workload
+        return self.workloads.setdefault(key, Workload(key))
 
     def put_pod(self, pod: Pod) -> Pod | None:
         """Take over a pod's new facts. Returns the facts before, or None when it is new."""
@@ -178,6 +177,7 @@ class State:
         workload.members.move(member, MemberState.ASSUMED, node)
         self.news.taken = True
         self.claims.assume(member.pod, node)
+        self._crowd_out(node)
         self.touch(workload)
 
     def unassume(self, workload: Workload, member: Member) -> None:

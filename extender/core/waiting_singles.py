@@ -114,9 +114,9 @@ class WaitingSingles:
 
     def ahead_of(self, priority: int) -> list[Claim]:
         """The room that is for them, and for no gang of that priority."""
+        kept = [self.kept[uid] for pods in self._on.values() for uid, pod in pods.items() if pod.priority >= priority]
         waiting = (one for uid, one in self.nominated.items() if one.priority >= priority and uid not in self.kept)
-        nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
-        return [*self.kept.values(), *nominated]
+        return [*kept, *(Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)]
 
     def crowded_out(self, node: str, claims: Claims) -> list[str]:
         """Who cannot have what is kept for them, now that others have come to this node or it has changed: they lack

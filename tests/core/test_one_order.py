@@ -89,6 +89,17 @@ def test_a_gang_of_higher_priority_goes_before_a_single() -> None:
     assert script.planned(pods[0])
 
 
+def test_a_gang_of_higher_priority_gets_the_room_that_is_kept_for_a_single_as_soon_as_it_is_enough() -> None:
+    holders = [single(f"holder-{number}", gpus=4, node="a-0") for number in range(2)]
+    alone, small, large = single("alone", gpus=4, priority=5), gang("small", 1, gpus=4), gang("large", 1, priority=10)
+    script = Script(*cluster("a: 1x8"), *holders, alone, *small, *large)
+    script.gone(holders[0])
+    assert not script.planned(small[0]), "the room is kept for the single"
+    script.gone(holders[1])
+    assert script.planned(large[0]) == "a-0"
+    assert not script.planned(small[0])
+
+
 def test_an_elastic_gang_grows_after_singles_and_gangs_of_higher_priority() -> None:
     elastic = gang("elastic", 3, min_member=1, priority=10)
     urgent, high = single("urgent", gpus=8, priority=1000), gang("high", 1, priority=100)
