@@ -163,9 +163,8 @@ class Lifecycle:
                 workload.retries.rest_long(now, state.limits.retry_max_s)
 
     def _too_few_held(self, workload: Workload, now: float) -> str:
-        members = workload.members
+        members, held = workload.members, workload.share(Stage.ARRIVED)
         missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
-        held = workload.share(Stage.ARRIVED)
         why = f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
         in_rounds = members.steps[Step.LATER] and now < self._bindings.patience(workload)
         return why + (f"; they are let in one after the other: {_LONGER}" if in_rounds else "")
@@ -240,8 +239,9 @@ class Lifecycle:
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
             turned(self._state, workload, Turn.STARTED, now)
+        if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
+            workload.retries.start()  # else members beyond its quorum may be refused again and again
         workload.release.become_whole()
-        workload.retries.start()
         workload.begin(None)
         self._state.unreserve_all(workload)
 

@@ -91,6 +91,18 @@ def test_a_node_that_keeps_refusing_is_tried_less_and_less_often() -> None:
     assert len(told) < 12
 
 
+def test_members_beyond_the_quorum_that_are_refused_are_tried_less_and_less_often() -> None:
+    pods = gang("train", 2, min_member=1)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.run(pods[:1])
+    for _ in range(120):
+        if script.planned(pods[1]):
+            script.filter(pods[1], ["elsewhere"])
+        script.advance(1)
+    told = [one for one in script.effects if isinstance(one, Nominate) and one.node and one.uid == pods[1].uid]
+    assert len(told) < 15
+
+
 def test_a_refused_node_is_tried_again_when_room_becomes_free_on_it() -> None:
     pods, busy = gang("train", 1, gpus=4), single("busy", gpus=4, node="a-0")
     script = Script(*cluster("a: 1x8"), busy, *pods)
