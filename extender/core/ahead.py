@@ -29,6 +29,7 @@ class Ahead:
     def join(self, line: Line, now: float) -> Steps[None]:
         """Those that there may be room for stand in the line. Where no gang does they are no concern of ours."""
         state, self._short = self._state, {}
+        state.singles.line_up()
         if not line.gangs:
             return
         for role, pods in state.singles.roles():
@@ -48,11 +49,14 @@ class Ahead:
             self._state.blame(error.policy)
 
     def keep(self, uid: str, now: float) -> Steps[None]:
-        """Its turn has come: the room that is kept for it, or that it finds now, is for nobody behind it."""
+        """Its turn has come: the room that is kept for it, or that it finds now, is for nobody behind it. Those behind
+        it lose what an earlier walk has kept for them there, if that leaves too little.
+        """
         state, pod = self._state, self._state.singles.get(uid)
         if pod is None or state.claims.get(uid) is not None:
             yield _LOOK  # it is bound, or is being bound
             return
+        state.singles.take_turn(uid)
         role = shape_of(pod)
         if uid in state.singles.kept or role in self._short:
             yield _LOOK
@@ -67,6 +71,7 @@ class Ahead:
         elif state.singles.get(uid) is pod and state.claims.get(uid) is None:
             state.singles.keep(pod, node, now + state.limits.plan_s)
             state.claims.expect(pod, node)
+            state.crowd_out(node)
 
     def lapse(self, now: float) -> None:
         """Give back what was kept for too long."""

@@ -91,7 +91,7 @@ class Planner:
 
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it."""
-        view = self._state.claims.without((), self._state.singles.kept.values())
+        view = self._state.claims.without((), self._state.singles.before())
         yield 1 + len(self._state.singles.kept) // 4
         found = yield from placing([pod], 1, view, policies=self._policies)
         return found.nodes[pod.uid] if isinstance(found, Placed) else None

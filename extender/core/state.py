@@ -163,7 +163,7 @@ class State:
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
         self._forget_refusals(node)
-        self._crowd_out(node)
+        self.crowd_out(node)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
@@ -177,7 +177,7 @@ class State:
         workload.members.move(member, MemberState.ASSUMED, node)
         self.news.taken = True
         self.claims.assume(member.pod, node)
-        self._crowd_out(node)
+        self.crowd_out(node)
         self.touch(workload)
 
     def unassume(self, workload: Workload, member: Member) -> None:
@@ -196,7 +196,7 @@ class State:
         if node:
             self.news.taken = True
             self.claims.assume(workload.members.slots.templates[slot], node, owner)
-            self._crowd_out(node)
+            self.crowd_out(node)
         else:
             self.free(owner)
         self.touch(workload)
@@ -242,7 +242,7 @@ class State:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 
-    def _crowd_out(self, node: str) -> None:
+    def crowd_out(self, node: str) -> None:
         """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""
         for uid in self.singles.crowded_out(node, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
@@ -250,7 +250,7 @@ class State:
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str] | None = None) -> None:
         """Ask for a Binding with these annotations."""
         self.binds.write(pod.uid, binding)
-        self._crowd_out(binding.node)
+        self.crowd_out(binding.node)
         where = pod.uid, pod.namespace, pod.name, binding.node
         self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks or {}, binding.workload))
 
@@ -297,4 +297,4 @@ class State:
                 self.use_kept(workload, pod.node)
             self.news.taken |= claim is None
             self.claims.confirm(pod)
-            self._crowd_out(pod.node)
+            self.crowd_out(pod.node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from extender.core.backoff import pause_s
 from extender.core.claims import Claim, Claims, ClaimState
@@ -48,6 +49,8 @@ class WaitingSingles:
         """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
+        self._turns: dict[str, int] = {}
+        """Whose turn has come in the last walk along the line, and as the how many-th."""
         self._by_role: dict[Role, dict[str, Pod]] = {}
         self._roles: dict[str, Role] = {}
 
@@ -87,6 +90,14 @@ class WaitingSingles:
     def rests_at(self, uid: str, now: float) -> bool:
         return now < self.rests.get(uid, (0, 0.0))[1]
 
+    def line_up(self) -> None:
+        """A walk along the line begins: nobody's turn has come."""
+        self._turns.clear()
+
+    def take_turn(self, uid: str) -> None:
+        """Its turn has come: what is kept for it stands before whoever comes later in the line."""
+        self._turns[uid] = len(self._turns)
+
     def keep(self, pod: Pod, node: str, until: float) -> None:
         """It is next: nobody behind it gets this room, until then at most."""
         self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
@@ -112,6 +123,11 @@ class WaitingSingles:
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
 
+    def before(self) -> list[Claim]:
+        """The room that is kept for those whose turn has come. What an earlier walk has kept for others is for those
+        behind."""
+        return [claim for uid, claim in self.kept.items() if uid in self._turns]
+
     def ahead_of(self, priority: int) -> list[Claim]:
         """The room that is for them, and for no gang of that priority."""
         kept = [self.kept[uid] for pods in self._on.values() for uid, pod in pods.items() if pod.priority >= priority]
@@ -120,12 +136,13 @@ class WaitingSingles:
 
     def crowded_out(self, node: str, claims: Claims) -> list[str]:
         """Who cannot have what is kept for them, now that others have come to this node or it has changed: they lack
-        the room there, or are kept away wherever theirs is. Those before them keep theirs.
+        the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
         """
-        there = ((pod, at) for at, pods in self._on.items() for pod in pods.values())
-        out = [pod.uid for pod, at in there if not still_accepted(pod, at, claims.snapshot())]
-        room = claims.room(node) if node in self._on else {}
-        for uid, pod in self._on.get(node, {}).items():
+        kept = ((pod, at) for at, pods in self._on.items() for pod in pods.values())
+        out = [pod.uid for pod, at in kept if not still_accepted(pod, at, claims.snapshot())]
+        room, there = claims.room(node) if node in self._on else {}, self._on.get(node, {})
+        for uid in sorted(there, key=lambda uid: self._turns.get(uid, inf)):
+            pod = there[uid]
             if claims.admits(node, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
                 room |= {name: room[name] - amount for name, amount in pod.requests if amount}
             else:

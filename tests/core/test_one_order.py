@@ -50,6 +50,21 @@ def test_room_that_becomes_free_in_pieces_is_looked_at_beside_what_is_kept() -> 
     assert script.planned(pods[0]) == "a-0"
 
 
+def test_room_kept_for_a_single_goes_to_the_single_before_it_once_that_one_has_room() -> None:
+    """What comes free first is enough for the one behind only, and all of it for the one before it."""
+    holders = [single(f"holder-{number}", gpus=gpus, node="a-0") for number, gpus in enumerate((2, 6))]
+    urgent, small = single("urgent", gpus=8, priority=1000), single("small", gpus=2, priority=10)
+    pods = gang("train", 4, gpus=1)
+    script = Script(*cluster("a: 1x8"), *holders, *pods, urgent, small)
+    script.gone(holders[0])
+    script.gone(holders[1])
+    assert not script.planned(pods[0])
+    assert list(script.core.state.singles.kept) == [urgent.uid]
+    script.gone(urgent)
+    assert all(script.planned(pod) for pod in pods)
+    assert list(script.core.state.singles.kept) == [small.uid]
+
+
 @pytest.mark.parametrize(
     "asks",
     [
