@@ -67,7 +67,8 @@ class Demands:
             return
         trouble = too_many_shapes(roles, self._state)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        content = (workload.lacking, counts, workload.retries.caps, tuple(workload.reserved), tied, related)
+        caps, kept = workload.retries.caps, tuple(workload.reserved)
+        content = (workload.lacking, counts, caps, kept, tied, related, workload.priority)
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)

@@ -269,3 +269,16 @@ def test_room_that_nobody_is_nominated_for_any_more_is_planned_with(ends: str) -
 def test_a_gang_of_higher_priority_goes_before_a_nominated_single() -> None:
     script, pod, _ = beside_a_nominated_single(priority=2000)
     assert script.planned(pod) == "a-0"
+
+
+@pytest.mark.parametrize("nominated_node", [None, "a-0"], ids=["kept", "nominated"])
+def test_a_gang_before_a_single_is_planned_although_one_behind_it_that_asks_for_the_same_has_no_room(
+    nominated_node: str | None,
+) -> None:
+    alone, behind = single("alone", gpus=8, priority=10, nominated_node=nominated_node), gang("behind", 1)
+    script = Script(*cluster("a: 1x8"), alone, *behind)
+    assert not script.planned(behind[0])
+    first = gang("first", 1, priority=1000)
+    script.see(first)
+    assert script.planned(first[0]) == "a-0"
+    assert not script.planned(behind[0])
