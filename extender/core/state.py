@@ -177,7 +177,6 @@ class State:
         workload.members.move(member, MemberState.ASSUMED, node)
         self.news.taken = True
         self.claims.assume(member.pod, node)
-        self.crowd_out(node)
         self.touch(workload)
 
     def unassume(self, workload: Workload, member: Member) -> None:
@@ -196,7 +195,6 @@ class State:
         if node:
             self.news.taken = True
             self.claims.assume(workload.members.slots.templates[slot], node, owner)
-            self.crowd_out(node)
         else:
             self.free(owner)
         self.touch(workload)
@@ -242,9 +240,9 @@ class State:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 
-    def crowd_out(self, node: str) -> None:
-        """Somebody has room there without asking: pods of no gang lose what was kept for them and is not left."""
-        for uid in self.singles.crowded_out(node, self.claims) if self.singles.kept else ():
+    def crowd_out(self, *nodes: str) -> None:
+        """Others have room there: pods of no gang lose what was kept for them and is not left."""
+        for uid in self.singles.crowded_out(nodes, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
 
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
@@ -129,24 +129,26 @@ class WaitingSingles:
         return [claim for uid, claim in self.kept.items() if uid in self._turns]
 
     def ahead_of(self, priority: int) -> list[Claim]:
-        """The room that is for them, and for no gang of that priority."""
-        kept = [self.kept[uid] for pods in self._on.values() for uid, pod in pods.items() if pod.priority >= priority]
-        waiting = (one for uid, one in self.nominated.items() if one.priority >= priority and uid not in self.kept)
-        return [*kept, *(Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)]
+        """The room that is for them, and for no gang of that priority whose turn is now."""
+        before = self.kept.keys() & self._turns.keys()
+        waiting = (one for uid, one in self.nominated.items() if one.priority >= priority and uid not in before)
+        nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
+        return [*self.before(), *nominated]
 
-    def crowded_out(self, node: str, claims: Claims) -> list[str]:
-        """Who cannot have what is kept for them, now that others have come to this node or it has changed: they lack
-        the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
+    def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
+        """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they
+        lack the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
         """
         kept = ((pod, at) for at, pods in self._on.items() for pod in pods.values())
         out = [pod.uid for pod, at in kept if not still_accepted(pod, at, claims.snapshot())]
-        room, there = claims.room(node) if node in self._on else {}, self._on.get(node, {})
-        for uid in sorted(there, key=lambda uid: self._turns.get(uid, inf)):
-            pod = there[uid]
-            if claims.admits(node, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
-                room |= {name: room[name] - amount for name, amount in pod.requests if amount}
-            else:
-                out.append(uid)
+        for node in filter(self._on.__contains__, nodes):
+            room, there = claims.room(node), self._on[node]
+            for uid in sorted(there, key=lambda uid: self._turns.get(uid, inf)):
+                asked, selection = there[uid].requests, there[uid].selection
+                if claims.admits(node, selection) and all(room.get(name, 0) >= amount for name, amount in asked):
+                    room |= {name: room[name] - amount for name, amount in asked if amount}
+                else:
+                    out.append(uid)
         return out
 
     def late(self, now: float) -> list[str]:

@@ -258,32 +258,25 @@ class Beside(Tenants):
         return self._there.taking(port) + super().taking(port)
 
 
-class Apart(Tenants):
+class Apart(Beside):
     """Some tenants, but for these pods."""
 
     def __init__(self, there: Tenants, pods: Iterable[Pod]) -> None:
-        super().__init__()
-        self._there = there
-        self._about = there._about
+        super().__init__(there, ())
         self._names = {(pod.namespace, pod.name) for pod in pods}
 
     def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
-        return self._strangers(self._there.meant(terms))
+        return self._strangers(super().meant(terms))
 
     def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
-        return self._strangers(self._there.counted(spread, namespace))
-
-    def repels(self, namespace: str) -> bool:
-        return self._there.repels(namespace)
-
-    def averse_to(self, namespace: str) -> list[Selector]:
-        return self._there.averse_to(namespace)
+        return self._strangers(super().counted(spread, namespace))
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
-        return ((term, self._strangers(those)) for term, those in self._there.repelling(pod))
+        for term, those in super().repelling(pod):
+            yield term, self._strangers(those)
 
     def taking(self, port: HostPort) -> list[Tenant]:
-        return self._strangers(self._there.taking(port))
+        return self._strangers(super().taking(port))
 
     def _strangers(self, those: Iterable[Tenant]) -> list[Tenant]:
         return [tenant for tenant in those if (tenant.namespace, tenant.name) not in self._names]

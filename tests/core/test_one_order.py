@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -104,9 +105,13 @@ def test_a_gang_of_higher_priority_goes_before_a_single() -> None:
     assert script.planned(pods[0])
 
 
-def test_a_gang_of_higher_priority_gets_the_room_that_is_kept_for_a_single_as_soon_as_it_is_enough() -> None:
+@pytest.mark.parametrize("before", [{"priority": 10, "created": 2.0}, {"priority": 5, "created": 0.0}])
+def test_a_gang_gets_the_room_that_is_kept_for_a_single_behind_it_as_soon_as_it_is_enough(
+    before: dict[str, Any],
+) -> None:
     holders = [single(f"holder-{number}", gpus=4, node="a-0") for number in range(2)]
-    alone, small, large = single("alone", gpus=4, priority=5), gang("small", 1, gpus=4), gang("large", 1, priority=10)
+    alone, small = single("alone", gpus=4, priority=5, created=1.0), gang("small", 1, gpus=4)
+    large = gang("large", 1, **before)
     script = Script(*cluster("a: 1x8"), *holders, alone, *small, *large)
     script.gone(holders[0])
     assert not script.planned(small[0]), "the room is kept for the single"
