@@ -70,7 +70,9 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
         runs = sum(pod.series in first for pod in bound) >= sum(first.values())
         made = [one for one in job.podsets if runs or one.name in first]
         least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
-        if len(bound) < least:
+        # One that somebody has moved to another gang waits there, and its controller makes none in its place.
+        moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
+        if len(bound) + moved < least:
             yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
 
 
