@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -63,8 +63,7 @@ class JobRecord:
         if self.plan is not None and before != job.podsets:
             # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
-            self.plan = {slot: node for slot, node in self.plan.items() if slot in slots}
-            self.planned = self._planned_by(self.plan)
+            self.let_go(self.plan.keys() - slots)
         shown = {
             JobWrite.START: job.marked,
             JobWrite.SUSPEND: job.suspended,
@@ -107,6 +106,11 @@ class JobRecord:
     def quorum(self) -> int:
         """How many have to start together at least, by what it was started with: less if it was made smaller since."""
         return min(self.least, self.seen.podsets.first_wave)
+
+    def let_go(self, slots: Collection[SlotKey]) -> None:
+        """Their nodes are kept for them no longer: they are planned like what a larger job asks for."""
+        self.plan = {slot: node for slot, node in (self.plan or {}).items() if slot not in slots}
+        self.planned = self._planned_by(self.plan)
 
     def move(self, slot: SlotKey, node: str) -> None:
         """A pod of another slot has come to this one; empty: it has no node yet."""

@@ -28,11 +28,14 @@ class Upkeep:
             if slot not in slots.templates or not node:
                 continue
             pod = workload.members.stands_for(slot)
-            if not state.claims.admits(node, pod.selection):
+            admitted = state.claims.admits(node, pod.selection)
+            if admitted and state.claims.fits(node, pod.requests):
+                self._seat(workload, slot, pod, node, now)
+            elif not workload.needs(slot):
+                record.let_go((slot,))
+            elif not admitted:
                 record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
                 return
-            if state.claims.fits(node, pod.requests):
-                self._seat(workload, slot, pod, node, now)
             elif not self._makes_room(workload, node):
                 record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
                 return

@@ -262,12 +262,21 @@ class Workload:
 
     def take_job_back(self, why: str) -> None:
         """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if
-        only pods beyond its plan, which are planned one by one, lose their nodes."""
+        only pods that it can do without, which are planned one by one, lose their nodes."""
         if self.job is None or self.job.plan is None:
             return
         promised = (*(member.pod.identity for member in self.members.placed.values()), *self.members.slots.planned)
-        if not self.whole or any(slot in self.job.plan for slot in promised):
+        led = [slot for slot in promised if slot in self.job.plan]
+        if not self.whole or any(map(self.needs, led)):
             self.job.take_back(why)
+        else:
+            self.job.let_go(led)
+
+    def needs(self, slot: SlotKey) -> bool:
+        """Whether too few pods are on nodes: in all, or of the slot's podset."""
+        podsets, reached = self.podsets.podsets if self.podsets is not None else (), self.members.slots.reached
+        some = [one for one in podsets if slot[0] == one.prefix] if len(podsets) > 1 else []
+        return not self.whole or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:
         """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""

@@ -250,6 +250,45 @@ def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_g
     assert all("" not in start.plan.get("launcher", ()) for start in started)
 
 
+def elastic(script: Script) -> tuple[Controlled, list[Pod]]:
+    """Three pods, of which two are enough and run."""
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create(only=2)
+    script.run(pods)
+    return train, pods
+
+
+def test_a_job_that_runs_is_not_started_over_for_a_refused_pod_that_it_can_do_without() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train, _ = elastic(script)
+    planned = train.starts[0].plan[""][2]
+    [third] = train.create(only=1)
+    others = [node for node in ("a-0", "a-1", "a-2", "a-3") if node != planned]
+    script.filter(third, others)
+    train.wait(3)
+    assert not train.stops
+    assert script.planned(third) not in ("", planned)
+    script.run([third])
+    assert script.reason("job") == "Running"
+
+
+def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_do_without() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, _ = elastic(script)
+    planned = train.starts[0].plan[""][2]
+    [third] = train.create(only=1)
+    script.run([third])
+    script.change(third, phase="Failed")
+    del train.pods[third.uid]
+    script.see(single("foreign", gpus=8, node=planned, scheduler="other"))
+    [again] = train.create(only=1)
+    train.wait(5)
+    assert not train.stops
+    assert not script.planned(again), "there is no room"
+
+
 def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_promised_twice() -> None:
     script = Script(*cluster("a: 3x8"))
     whole = job(3)
