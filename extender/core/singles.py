@@ -35,6 +35,7 @@ class Singles:
         }
         if refused:
             state.kept_out.add(pod)
+            state.singles.wake(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 

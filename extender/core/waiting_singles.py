@@ -90,6 +90,10 @@ class WaitingSingles:
     def rests_at(self, uid: str, now: float) -> bool:
         return now < self.rests.get(uid, (0, 0.0))[1]
 
+    def wake(self, uid: str) -> None:
+        """kube-scheduler would take it up now: it stands in line again."""
+        self.rests.pop(uid, None)
+
     def line_up(self) -> None:
         """A walk along the line begins: nobody's turn has come."""
         self._turns.clear()

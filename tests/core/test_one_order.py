@@ -193,6 +193,18 @@ def test_a_single_that_does_not_take_its_room_in_time_stands_back_for_a_while() 
     assert script.planned(later[0]) == "a-0"
 
 
+def test_a_single_that_is_left_aside_stands_in_line_again_when_only_a_gang_keeps_it_out() -> None:
+    slow, pods = single("slow", gpus=8, priority=1000), gang("train", 1, created=1)
+    script = Script(*cluster("a: 1x8"), slow, *pods)
+    script.advance(21)
+    assert script.planned(pods[0]) == "a-0", "kube-scheduler has not taken the other up in time"
+    script.filter(slow, ["a-0"])
+    later = gang("later", 1, created=2)
+    script.see(*later)
+    script.gone(pods[0])
+    assert not script.planned(later[0])
+
+
 @pytest.mark.parametrize(
     "other",
     [

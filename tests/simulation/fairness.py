@@ -58,6 +58,8 @@ class Fairness:
         """When each pod of no gang was seen first."""
         self._roomy: dict[str, float] = {}
         """Those of them that could be bound, and since when."""
+        self._aside: set[str] = set()
+        """Those that could have been bound for long: they may be left aside until kube-scheduler asks about them."""
         self._fitting: dict[GroupKey, float] = {}
         """Gangs that there is room for, and since when."""
 
@@ -108,6 +110,8 @@ class Fairness:
                 return self._company.given_up(effect, calm=self._calm)
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
+            case AnswerFilter(refused=[_, *_]) if isinstance(event, FilterCalled):
+                self._aside.discard(event.pod.uid)
             case Turned(key, Turn.PLANNED):
                 return self._company.planned(key) or self._judge_order(key, now)
             case _:
@@ -123,6 +127,7 @@ class Fairness:
         room = self._claims.left(self._shown.nodes)
         singles = [pod for pod in self._singles() if self._could_start(room, _alone(pod), ())]
         self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in singles}
+        self._aside.update(uid for uid, since in self._roomy.items() if now - since >= _SINGLE_S)
         wanted = [(key, one) for key, one in wanted if not self._company.stands_back(one.waiting)]
         fitting = {key: one for key, one in wanted if self._could_start(room, one, self._claims.kept_for(key))}
         self._fitting = {key: self._fitting.get(key, now) for key in fitting}
@@ -156,7 +161,9 @@ class Fairness:
         ahead += [
             (GroupKey(pod.namespace, pod.name), _alone(pod))
             for pod in singles
-            if self._come[pod.uid] < now and now - self._roomy.get(pod.uid, now) < _SINGLE_S
+            if self._come[pod.uid] < now
+            and pod.uid not in self._aside
+            and now - self._roomy.get(pod.uid, now) < _SINGLE_S
         ]
         room = self._claims.left(self._shown.nodes) if ahead else {}
         there = self._company.bound()
