@@ -124,7 +124,7 @@ class Admission:
         self._demands.review()
         self._vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
-        freed, met, everybody = list[Freed](), list[Pod](), False
+        freed, met, gone, everybody = list[Freed](), list[Pod](), False, False
         if news.hopeful or refresh:
             state.take_news()
             if news.nodes or refresh:
@@ -132,17 +132,17 @@ class Admission:
                 self._refresh_at = now + state.limits.refresh_s
                 everybody = True
             else:
-                freed, met = news.in_the_end(state.claims.room), news.met
-        self._walk = self._pass(freed, met, everybody=everybody)
+                freed, met, gone = news.in_the_end(state.claims.room), news.met, bool(news.freed)
+        self._walk = self._pass(freed, met, gone=gone, everybody=everybody)
 
-    def _pass(self, freed: list[Freed], met: list[Pod], *, everybody: bool) -> Steps[None]:
+    def _pass(self, freed: list[Freed], met: list[Pod], *, gone: bool, everybody: bool) -> Steps[None]:
         """Look at old shortfalls in the light of the news, then at the workloads that have none.
 
-        Unless for ``everybody`` nothing has changed for those who have one.
+        Unless for ``everybody`` nothing has changed for those who have one. ``gone``: somebody has given room back.
         """
         state = self._state
-        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if freed or met else ():
-            concerned, cost = yield from metered(concerns(freed, met, shape, state.claims))
+        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
+            concerned, cost = yield from metered(concerns(freed, met, shape, state.claims, gone=gone))
             if concerned:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 everybody = True
@@ -174,7 +174,7 @@ class Admission:
             yield _LOOK + _SEAT * len(workload.members.placed)
         state.recover()
         self._refresh_at = self._now + state.limits.refresh_s
-        yield from self._pass([], [], everybody=True)
+        yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:

@@ -66,15 +66,13 @@ class News:
         return [freed for freed in pairs if _rises(freed, freed.now)]
 
 
-def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims) -> Steps[bool]:
+def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool) -> Steps[bool]:
     """Whether some node takes more members of that shape than before, or may take another mix of them, or more of them
     with the room there that is kept for the gang itself."""
     if shape.related:
         yield len(met) // 4
-        # Whoever has gone may have had a port, or kept others away.
-        return bool(freed) or any(
-            _means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met
-        )
+        # Whoever has gone may have had a port, or kept others away, even if the room is taken again.
+        return gone or any(_means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met)
     for (requests, selection, *_), _ in shape.roles:
         admitted = None
         for at in range(0, len(freed), AT_ONCE):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.core.events import PodGone, PodSeen
 from policies.model import Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
@@ -48,6 +49,16 @@ def test_a_gang_that_waits_for_a_port_is_planned_when_its_holder_is_gone() -> No
     script.gone(holder)
     script.advance(1.0)
     assert sorted(map(script.planned, pods)) == ["a-0", "a-1"]
+
+
+def test_a_gang_that_waits_for_a_port_is_planned_when_the_room_of_its_holder_is_taken_at_once() -> None:
+    holder, pods = single("web", node="a-0", constraints=PORT), asking("train", 1, PORT)
+    script = Script(*cluster("a: 1x8"), holder, *pods)
+    assert not script.planned(pods[0])
+    script.feed(PodGone(holder.uid))
+    script.feed(PodSeen(single("other", node="a-0")))
+    script.advance(5)
+    assert script.planned(pods[0]) == "a-0"
 
 
 def test_a_gang_that_asks_for_nothing_is_planned_when_the_pod_that_kept_it_away_is_gone() -> None:
