@@ -281,7 +281,8 @@ class Jobs:
         if misled(workload, record.seen):
             self._stop(workload, record, _REMOVED, now)
         elif record.seen.running or workload.members.bound:
-            explain(self._state, workload, _NOT_PLANNED, now)
+            if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
+                explain(self._state, workload, _NOT_PLANNED, now)
         else:
             self._stop(workload, record, _UNPLANNED, now)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import Nominate, StartJob, SuspendJob, Ungate
-from extender.core.events import JobWritten, Outcome
+from extender.core.events import JobSeen, JobWritten, Outcome
 from policies.model import PodSet
-from tests.builders import cluster, single
+from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
@@ -187,6 +187,17 @@ def test_a_job_that_others_start_is_suspended_unless_it_runs() -> None:
     older = Controlled(script, replace(job(2, name="older"), suspended=False, stopped=False, running=True))
     assert not older.stops
     assert script.reason("older") == "NotPlanned"
+
+
+def test_what_a_pod_of_a_running_job_without_a_plan_waits_for_is_told_after_a_restart() -> None:
+    one, other = gang("job", 2, gpus=8)
+    bound, foreign = replace(one, node="a-0"), replace(single("foreign", gpus=8), node="a-1", phase="Running")
+    script = Script(*cluster("a: 2x8"), bound, other, foreign, synced=False)
+    script.feed(JobSeen(replace(job(2), suspended=False, stopped=False, running=True)))
+    script.feed_synced()
+    script.advance(5)
+    assert script.reason("job") == "NoRoom"
+    assert [code for code, _ in script.reports] == ["NoRoom"]
 
 
 def test_a_restart_takes_the_plan_from_the_job() -> None:
