@@ -16,7 +16,7 @@ from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.removal import costs_of
 from extender.core.revocations import Revocations
-from extender.core.stamps import DOMAIN, NODE, RANK, marks_of, ranks_of
+from extender.core.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
@@ -257,7 +257,7 @@ class Bindings:
             return
         state.binds.let_go(hold.call)
         at = 0.0 if release.began is None else release.began - state.epoch
-        stamp = Stamp(workload.uid, release.name or uid, complete, quorum, size, at)
+        stamp = Stamp(gang_to_stamp(workload), release.name or uid, complete, quorum, size, at)
         marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(state.claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]

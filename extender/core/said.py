@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from extender.core.tally import Tally
@@ -25,6 +26,14 @@ class Said:
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self.words: Tally[Words] = Tally()
         """All of that. Most often all members say the same: only who says something else is looked at more closely."""
+
+    @property
+    def owner(self) -> str:
+        """The controller of most of them; the first of several with as many."""
+        pods: Counter[str] = Counter()
+        for (_, owner, *_), count in self.words.items():
+            pods[owner] += count
+        return max(pods, key=pods.__getitem__, default="")
 
     def replace(self, before: Words, after: Words) -> bool:
         """Count what one says in place of what it said. Returns whether anything is new or gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from extender.core.stamps import gang_uid
 from extender.core.state import State
 from extender.core.workload import Workload
 
@@ -15,7 +16,7 @@ def recover_release(state: State, workload: Workload, now: float) -> None:
     """
     members, podsets = workload.members, workload.podsets
     bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
-    others = _others_of(state, workload, {stamp.gang for stamp in bound} - {workload.uid})
+    others = _others_of(state, workload, {stamp.gang for stamp in bound} - {gang_uid(workload)})
     name = next((stamp.release for stamp in bound if stamp.gang not in others), "")
     same = [
         (pod, pod.stamp) for pod in (one.pod for one in members) if pod.stamp is not None and pod.stamp.release == name
@@ -38,4 +39,4 @@ def _others_of(state: State, workload: Workload, gangs: set[str]) -> set[str]:
     """Those of these UIDs that are other workloads' now: a pod was bound with one of them, and moved by an edit."""
     if not gangs:
         return set()
-    return {other.uid for other in state.workloads.values() if other is not workload and other.uid in gangs}
+    return gangs.intersection(gang_uid(other) for other in state.workloads.values() if other is not workload)

@@ -59,6 +59,23 @@ def _instant(text: str) -> float:
         return 0.0
 
 
+def gang_uid(workload: Workload) -> str:
+    """The UID of its PodGroup, else of the controller of most members: one that was moved from another gang has the
+    controller of that gang.
+    """
+    if workload.group is not None:
+        return workload.group.uid
+    first = workload.members.first
+    return workload.members.said.owner or ("" if first is None else first.uid)
+
+
+def gang_to_stamp(workload: Workload) -> str:
+    """What the next Binding says of the gang: the same as those of its release before, whoever has come or gone."""
+    stamps = (member.pod.stamp for member in workload.members.bound.values())
+    same = (stamp.gang for stamp in stamps if stamp is not None and stamp.release == workload.release.name)
+    return next(same, "") or gang_uid(workload)
+
+
 def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
     """At least for these members: what is stamped on them."""
     members = workload.members

@@ -177,14 +177,6 @@ class Workload:
         return first.created if first is not None else 0.0
 
     @property
-    def uid(self) -> str:
-        """What Bindings are stamped with: the PodGroup's UID, else that of the controller of its first member."""
-        if self.group is not None:
-            return self.group.uid
-        first = self.members.first
-        return "" if first is None else first.owner or first.uid
-
-    @property
     def carrying_out(self) -> bool:
         """Something that kube-scheduler needs before it can take the placement up is still to be written."""
         return bool(self.members.steps[Step.NOMINATING] or self.members.steps[Step.UNGATING])

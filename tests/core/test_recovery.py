@@ -219,3 +219,36 @@ def test_what_is_stamped_on_a_pod_that_was_moved_from_another_gang_tells_nothing
     assert not script.gang("train").release.complete
     script.run(ours)
     assert len(script.bound(ours)) == 3
+
+
+def test_a_gang_is_not_stamped_as_the_one_that_its_first_member_was_moved_from() -> None:
+    others, ours = gang("other", 3, created=1.0), gang("train", 3, min_member=4, created=2.0)
+    before = Script(*cluster("a: 8x8"), *others)
+    before.see(*ours)
+    before.change(others[0], group=ours[0].group)
+    before.run(train := [before.pods[others[0].uid], *ours])
+    assert {pod.stamp.gang for pod in (before.pods[pod.uid] for pod in train) if pod.stamp} == {"job-train"}
+    before.gone(before.pods[ours[1].uid])
+    script = restarted(before, "a: 8x8")
+    assert script.gang("train").release.complete
+    script.advance(100)
+    assert not script.evicted
+
+
+def test_replacements_are_stamped_as_their_release_though_they_have_another_controller() -> None:
+    others, ours = gang("other", 3, created=1.0), gang("train", 2, created=2.0)
+    before = Script(*cluster("a: 8x8"), *others)
+    before.see(*ours)
+    before.run(ours)
+    before.change(others[0], group=ours[0].group)
+    before.run([moved := before.pods[others[0].uid]])
+    before.gone(*(before.pods[pod.uid] for pod in ours))
+    again = gang("train", 2, life="again", created=3.0)
+    before.see(again[0])
+    before.run([again[0]])
+    before.gone(before.pods[moved.uid])
+    before.see(again[1])
+    script = restarted(before, "a: 2x8")
+    assert script.gang("train").release.complete
+    script.advance(100)
+    assert not script.evicted
