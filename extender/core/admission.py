@@ -172,7 +172,7 @@ class Admission:
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield _LOOK + _SEAT * len(workload.members.placed)
-        state.recover()
+        yield from recovery.end(self._now)
         self._refresh_at = self._now + state.limits.refresh_s
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)

@@ -48,6 +48,16 @@ class Recovery:
             self.find_out(key, now)
             yield _LOOK + (len(workload.members) if workload is not None else 0)
 
+    def end(self, now: float) -> Steps[None]:
+        """Calls are answered from now on. What plans of an earlier life leave is for pods of jobs that replace others
+        which are yet to go."""
+        state = self._state
+        state.recover()
+        for key in list(state.waiting.keys):
+            if (workload := state.workloads.get(key)) is not None and workload.admitted:
+                self._lifecycle.settle(workload, now)
+                yield _LOOK + len(workload.members)
+
     def clear(self, now: float) -> Steps[None]:
         """Nominations are hints: whatever is left of them that nobody is promised is cleared."""
         for key in list(self._state.workloads):

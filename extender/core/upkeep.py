@@ -27,6 +27,8 @@ class Upkeep:
             node = plan.get(slot, "")
             if slot not in slots.templates or not node:
                 continue
+            if not state.recovered and self._makes_room(workload, node):
+                continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
             pod = workload.members.stands_for(slot)
             admitted = state.claims.admits(node, pod.selection)
             if admitted and state.claims.fits(node, pod.requests):

@@ -11,7 +11,7 @@ from extender.core.effects import Report
 from extender.core.events import Outcome
 from extender.core.limits import Limits
 from policies.model import Pod, PodSet
-from tests.builders import cluster
+from tests.builders import cluster, gang
 from tests.core.jobs import Controlled, job, template, wakes_later
 from tests.core.script import Script
 
@@ -75,6 +75,43 @@ def test_why_it_waits_is_told_again_after_a_restart() -> None:
     script.feed_synced()
     script.advance(5)
     assert [one.code for one in script.effects if isinstance(one, Report)] == ["Held"]
+
+
+def test_after_a_restart_no_replacement_takes_the_room_of_another_job_beside_its_predecessor() -> None:
+    before = Script(*cluster("a: 1x8"))
+    old = Controlled(before, job(1, name="old", gpus=4))
+    [one] = old.run()
+    new = Controlled(before, job(1, name="new", gpus=4))
+    before.change(one, deleting=True)
+    del old.pods[one.uid]
+    [again] = old.create()
+    script = Script(*cluster("a: 1x8"), synced=False, now=before.now)
+    Controlled(script, old.seen)
+    other = Controlled(script, new.seen)
+    script.see(*before.pods.values())
+    script.feed_synced()
+    other.settle()
+    assert not other.stops
+    [pod] = other.create()
+    assert (script.planned(pod), script.planned(again)) == ("a-0", "")
+    script.gone(script.pods[one.uid])
+    assert script.planned(again) == "a-0"
+
+
+def test_after_a_restart_a_replacement_has_the_room_that_is_left_beside_its_predecessor() -> None:
+    before = Script(*cluster("a: 1x8"))
+    train = Controlled(before, job(1, gpus=4))
+    [one] = train.run()
+    before.change(one, deleting=True)
+    del train.pods[one.uid]
+    [again] = train.create()
+    assert before.planned(again) == "a-0"
+    before.see(*gang("late", 1, gpus=4))
+    script = Script(*cluster("a: 1x8"), synced=False, now=before.now)
+    Controlled(script, train.seen)
+    script.see(*before.pods.values())
+    script.feed_synced()
+    assert script.planned(again) == "a-0"
 
 
 def test_a_pod_that_is_lost_before_the_start_is_awaited_anew() -> None:
