@@ -251,7 +251,7 @@ class Bindings:
     def _post(self, workload: Workload, uid: str, said: Mapping[str, str], *, complete: bool) -> None:
         state, members, release = self._state, workload.members, workload.release
         member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
-        node = member.node
+        node, again = member.node, member.state is MemberState.UNKNOWN
         members.move(member, MemberState.BINDING)
         if (hold := members.let_go(member)) is None:
             return
@@ -261,7 +261,7 @@ class Bindings:
         marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(state.claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]
-        state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks)
+        state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
 
     def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
@@ -272,4 +272,5 @@ class Bindings:
         state.news.taken = True
         state.end_kept(pod.uid)
         state.claims.assume(pod, event.node)
-        return state.post(pod, Binding(event.node, [event.call]), event.expires)
+        again = pod.uid in state.binds.doubted
+        return state.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

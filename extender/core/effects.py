@@ -37,7 +37,10 @@ class AnswerBind:
 
 @dataclass(frozen=True, slots=True)
 class PostBinding:
-    """POST a Binding, unless every one of ``calls`` has been given up or ``deadline`` has passed by then."""
+    """POST a Binding, unless every one of ``calls`` has been given up or ``deadline`` has passed by then.
+
+    ``again``: an earlier one of the pod may have been written, and nobody has seen whether it was.
+    """
 
     uid: str
     namespace: str
@@ -47,6 +50,7 @@ class PostBinding:
     deadline: float
     annotations: Mapping[str, str]
     group: GroupKey | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

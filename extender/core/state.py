@@ -245,12 +245,12 @@ class State:
         for uid in self.singles.crowded_out(nodes, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
 
-    def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str] | None = None) -> None:
-        """Ask for a Binding with these annotations."""
+    def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str], *, again: bool = False) -> None:
+        """Ask for a Binding with these annotations. ``again``: as in PostBinding."""
         self.binds.write(pod.uid, binding)
         self.crowd_out(binding.node)
         where = pod.uid, pod.namespace, pod.name, binding.node
-        self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks or {}, binding.workload))
+        self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks, binding.workload, again))
 
     def answer(self, call: int, error: str) -> None:
         """End a bind request; an empty error means that the pod is bound."""

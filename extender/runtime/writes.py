@@ -42,15 +42,17 @@ class Writes:
     def bind(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Bind the pod before the deadline; nothing is sent once it is no longer wanted.
 
-        REFUSED means that the pod was seen unbound, gone or elsewhere; UNKNOWN that nothing could be seen in time.
+        REFUSED means that nothing was sent, or that the pod was seen unbound, gone or elsewhere; UNKNOWN that nothing
+        could be seen in time.
         """
         last = "there was no time left to post the Binding"
         for attempt in count():
             left = effect.deadline - self._now()
+            unsent = Outcome.UNKNOWN if effect.again and not attempt else Outcome.REFUSED
             if not still_wanted():
-                return Outcome.REFUSED, "kube-scheduler no longer waits for this Binding"
+                return unsent, "kube-scheduler no longer waits for this Binding"
             if left <= 0:
-                return Outcome.REFUSED, last
+                return unsent, last
             answer = yield Request(effect, min(ATTEMPT_S, left))
             if answer.done:
                 return Outcome.DONE, ""

@@ -184,6 +184,16 @@ def test_a_member_whose_binding_failed_does_not_count_as_bound_by_it() -> None:
     assert not script.gang("train").release.complete
 
 
+def test_a_binding_that_is_asked_for_again_says_that_an_earlier_one_may_have_been_written() -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.bind_all(pods)
+    assert not script.bindings[pods[0].uid].again
+    script.feed_outcome(pods[0].uid, Outcome.UNKNOWN)
+    script.bind_all(pods)
+    assert script.bindings[pods[0].uid].again
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_start_of_which_nothing_is_bound_any_more_is_over(killed: bool) -> None:
     """Its only Binding showed up as written when nobody expected that any more, and its pod is gone since."""

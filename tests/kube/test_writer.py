@@ -153,6 +153,13 @@ def test_nothing_is_sent_when_nobody_waits() -> None:
     assert api.asked == []
 
 
+def test_of_a_binding_that_is_not_sent_nobody_knows_whether_an_earlier_one_was_written() -> None:
+    again = replace(BIND, again=True)
+    result, api, _ = written(lambda _: None, lambda writer: writer.run(writer.writes.bind(again, lambda: False)))
+    assert result[0] is Outcome.UNKNOWN
+    assert posts(api) == 0
+
+
 def test_a_retry_stops_when_nobody_waits_any_more() -> None:
     wishes = iter([True, False])
     result, api, _ = bound(lambda api: api.on("POST", BINDING, refused(429)), lambda: next(wishes))
