@@ -65,13 +65,23 @@ class Admission:
         return sum(1 for _ in self.slots()) - sum(pod.live for pod in self._own(pods)) - len(self.done)
 
     def unfilled(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
-        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
+        """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there.
+
+        A pod that the job can do without may have gone elsewhere: its slot keeps no room.
+        """
         own = self._own(pods)
         there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own if not pod.terminal)
         there.update(self.done.values())
+        free = []
         for slot in self.slots():
             if there[slot[:2]] > 0:
                 there[slot[:2]] -= 1
+            else:
+                free.append(slot)
+        elsewhere = Counter(series for series, node in there.elements() if node)
+        for slot in free:
+            if elsewhere[slot[0]] > 0:
+                elsewhere[slot[0]] -= 1
             else:
                 yield slot
 
