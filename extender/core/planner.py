@@ -6,7 +6,7 @@ Others may be let in after each step. What they change is seen by the check.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.core.claims import SlotOf
@@ -74,7 +74,8 @@ class Planner:
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload))
         turns: Mapping[SlotKey, int] = {}
         if shape.related and isinstance(why, Placed):
-            pods, turns = yield from self._in_rounds(pods, why.nodes, view, workload.members.next_turn)
+            first = workload.members.next_turn if _depends_on_order(workload, pods) else 0
+            pods, turns = yield from self._in_rounds(pods, why.nodes, view, first)
         elif workload.retries.refusals and isinstance(why, Placed):
             turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
@@ -150,6 +151,13 @@ class Planner:
         if kept := len(self._state.singles.ahead_of(workload.priority)):
             text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
         return Reason("NoRoom", text)
+
+
+def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:
+    """Whether kube-scheduler may let these in only after those of their gang that are planned by now."""
+    placed = (member.pod for member in workload.members.placed.values())
+    promised = (pod for pod, _ in workload.members.slots.promises())
+    return any(pod.constraints.affinity or pod.constraints.spread for pod in (*pods, *placed, *promised))
 
 
 def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:

@@ -179,6 +179,13 @@ def test_members_that_come_while_others_are_on_their_way_are_led_after_these() -
     assert len(script.bound(pods)) == 6
 
 
+def test_members_whose_order_does_not_matter_are_led_as_they_come() -> None:
+    pods = members(4, Constraints((HostPort(80),)), min_member=2)
+    script = Script(*cluster("a: 4x8"), *pods[:2])
+    script.see(pods[2:])
+    assert nominated(script, pods) == pods
+
+
 def test_a_refusal_in_a_later_round_takes_the_whole_plan_back() -> None:
     pods = members(8)
     script = Script(*cluster("a: 4x8"), *pods)
