@@ -246,9 +246,10 @@ class Fairness:
         for claim in back:
             _give(left, claim)
         bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]
-        if relations.related(wanted.waiting, bound):
+        in_the_end = [*bound, *self._company.promised()]
+        if relations.related(wanted.waiting, in_the_end):
             # Those that are being bound, or are promised a node, may count already, or not yet.
-            sides = [self._company.on_nodes(), bound, [*bound, *self._company.promised()]]
+            sides = [self._company.on_nodes(), bound, in_the_end]
         return all(
             seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
             for there in sides
