@@ -116,6 +116,7 @@ class _Table:
         *,
         few: bool = False,
     ) -> None:
+        roles = sorted(roles, key=lambda role: relations.waves[role.part])
         self._roles = roles
         self.count = sum(role.count for role in roles)
         place = np.full(len(snapshot.names), -1, dtype=np.int64)

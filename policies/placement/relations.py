@@ -118,11 +118,13 @@ class Relation:
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
     """A relation for each role, by its number, and a pod of each. ``alone``: what they demand of each other comes to no
-    more than a cap on each node."""
+    more than a cap on each node. ``waves``: in which order the roles have to be seated; 0 for all where the order makes
+    no difference."""
 
     pods: tuple[Pod, ...]
     of: tuple[Relation, ...]
     alone: bool
+    waves: tuple[int, ...]
 
     def on(self, rows: Rows) -> Relations:
         """The same over some of the nodes; the counts of domains stay those of all."""
@@ -171,7 +173,8 @@ def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
     """Of the roles that these pods stand for, one each."""
     each = np.arange(len(snapshot.names))
     found = tuple(_relation(number, pods, snapshot, each) for number in range(len(pods)))
-    return Relations(tuple(pods), found, all(_alone(number, one) for number, one in enumerate(found)))
+    alone = all(_alone(number, one) for number, one in enumerate(found))
+    return Relations(tuple(pods), found, alone, _waves(pods, found))
 
 
 def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Relation:
@@ -243,6 +246,15 @@ def _named(tenants: Sequence[Tenant]) -> str:
     """One of them, and how many others there are."""
     first = min(map(str, tenants), default="")
     return first if len(tenants) < 2 else f"{first} and {len(tenants) - 1} more"
+
+
+def _waves(pods: Sequence[Pod], found: Sequence[Relation]) -> tuple[int, ...]:
+    """All the same where no role counts members of an earlier wave, for its affinity or its spread."""
+    for pod, one in zip(pods, found, strict=True):
+        for asked in (*one.evenly, *(() if one.near is None else (one.near,))):
+            if any(other.wave < pod.wave for other, feeds in zip(pods, asked.feeds, strict=True) if feeds):
+                return tuple(other.wave for other in pods)
+    return (0,) * len(pods)
 
 
 def _alone(number: int, one: Relation) -> bool:

@@ -96,13 +96,14 @@ class _Standing:
 
 class Seating:
     """The roles beside each other on some nodes, of which ``free`` has the amounts. A node without any of a role's room
-    is closed to it; None for a role that is not to be seated.
+    is closed to it; None for a role that is not to be seated. Nobody is seated after a member of a later wave.
     """
 
     def __init__(
         self, relations: Relations, rooms: Sequence[Counts | None], free: Amounts, demands: Sequence[Demand | None]
     ) -> None:
         self._left: Amounts = free.copy()
+        self._waves = relations.waves
         self.standings = [
             None if room is None or demand is None else _Standing.of(relation, demand, room > 0)
             for relation, demand, room in zip(relations.of, demands, rooms, strict=True)
@@ -110,7 +111,7 @@ class Seating:
 
     def copy(self) -> Seating:
         other = Seating.__new__(Seating)
-        other._left = self._left.copy()
+        other._left, other._waves = self._left.copy(), self._waves
         other.standings = [None if one is None else one.copy() for one in self.standings]
         return other
 
@@ -134,8 +135,11 @@ class Seating:
         if placed is not None:
             for line, amount in placed.demand:
                 self._left[line, row] -= amount
-        for one in self.standings:
-            if one is not None:
+        for number, one in enumerate(self.standings):
+            if one is not None and self._waves[number] < self._waves[role]:
+                # It comes first. Beside it the one seated now might not be let in.
+                one.open[:] = False
+            elif one is not None:
                 one.meet(role, row, all(self._left[line, row] >= amount for line, amount in one.demand))
 
 

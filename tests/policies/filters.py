@@ -41,7 +41,7 @@ def admits(node: Node, pod: Pod) -> bool:
 
 
 def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
-    """Whether there is any order and any choice of nodes in which all of them are let in."""
+    """Whether there is any order and any choice of nodes in which all of them are let in, wave by wave."""
     seen: set[frozenset[tuple[str, str]]] = set()
 
     def go_on(rest: tuple[Pod, ...], now: There) -> bool:
@@ -52,7 +52,10 @@ def can_start(pods: Sequence[Pod], nodes: Sequence[Node], there: There) -> bool:
         if not rest:
             return True
         tried: list[Pod] = []
+        wave = min(pod.wave for pod in rest)
         for at, pod in enumerate(rest):
+            if pod.wave > wave:
+                continue
             if any(_alike(pod, other) for other in tried):
                 continue
             tried.append(pod)
@@ -74,7 +77,7 @@ def refusals(
     """Which members of a plan kube-scheduler refuses that is told of them, by number, in these rounds.
 
     In each round they come in any order, and all of them are nominated: it lets a pod in that is feasible with those
-    nominated for the node taken for there, and without them.
+    nominated for the node taken for there, and without them. Those of a later wave are made when the others run.
     """
     now = list(there)
     if rounds is None or sorted(number for those in rounds for number in those) != list(range(len(seats))):
@@ -82,9 +85,10 @@ def refusals(
     for those in rounds or ():
         this = [seats[number] for number in those]
         chance.shuffle(this)
+        this.sort(key=lambda seat: seat[0].wave)
         while this:
             (pod, where), *this = this
-            nominated = [other for other, place in this if place.name == where.name]
+            nominated = [other for other, place in this if place.name == where.name and other.wave == pod.wave]
             for beside in ((), nominated):
                 if not lets_in(pod, where, nodes, now, beside):
                     yield f"kube-scheduler refuses {pod.uid} on {where.name} in rounds of {rounds}"

@@ -34,7 +34,7 @@ from policies.placement.rules import Unclear, keeps
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Domain, Snapshot
 from policies.steps import Steps, finish
-from tests.builders import cluster, gang, node, single, snapshot
+from tests.builders import cluster, gang, node, requests, single, snapshot
 from tests.policies.filters import There, can_start, lets_in, refusals
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -166,6 +166,27 @@ def test_members_are_not_seated_with_the_help_of_those_that_come_when_they_run()
     assert rounds(seats, snapshot(zones("abb"))) is None
     assert rounds([(replace(pod, wave=0), node) for pod, node in seats], snapshot(zones("abb"))) is None
     assert rounds(seats, snapshot(zones("aaa"))) == [[1], [2, 3, 0]]
+
+
+def test_members_are_not_seated_after_one_that_comes_when_they_run() -> None:
+    clique = Topology(required="clique")
+    early = [replace(pod, topology=clique) for pod in members(2, gpus=2, spread=(Spread(HOST, 1, TRAIN),))]
+    late = replace(early[0], uid="late", name="late", series="late", requests=requests(0, cpu=8), wave=1)
+    pods = [*early, late]
+    assert "1 member with maxSkew 1" in refused(pods, snapshot(cluster("a: 2x8", "-: 1x8")))
+    view = snapshot(cluster("a: 2x8", "b: 3x8"))
+    seats = list(zip(pods, placed(pods, view), strict=True))
+    assert sorted(node for _, node in seats) == ["b-0", "b-1", "b-2"]
+    assert rounds(seats, view) == [[0, 1, 2]]
+
+
+def test_what_is_hard_to_fit_in_is_seated_first_also_if_it_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.placement.related._LARGE", 0)
+    workers = [replace(pod, requests=requests(8, cpu=60), wave=1) for pod in members(3, affinity=(term(ZONE),))]
+    leader = replace(workers[0], uid="leader", name="leader", series="leader", requests=requests(0, cpu=8), wave=0)
+    *large, small = zones("aaaa")
+    small = replace(small, allocatable=requests(8, cpu=10))
+    assert placed([leader, *workers], snapshot([small, *large]))[-1] == small.name
 
 
 def test_nobody_counts_on_a_pod_that_comes_when_others_run() -> None:
@@ -301,8 +322,8 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
             there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
     shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 1, 2]))]
     pods = [
-        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, owner=shape.name)
-        for shape in shapes
+        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, owner=shape.name, wave=wave)
+        for shape, wave in zip(shapes, (seed % 3 % 2, seed % 5 % 2), strict=False)
         for at in range(chance.randint(1, 4 // len(shapes)))
     ]
     view = snapshot(nodes, *(pod for pod, _ in there))
@@ -312,7 +333,7 @@ def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
         return
     by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
     assert set(found.nodes) == set(by_uid)
-    seats = [(by_uid[uid], by_name[name]) for uid, name in found.nodes.items()]
+    seats = sorted(((by_uid[uid], by_name[name]) for uid, name in found.nodes.items()), key=lambda seat: seat[0].wave)
     begun = list(there)
     for pod, where in seats:
         assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
