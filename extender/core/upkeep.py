@@ -8,6 +8,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
+from policies.placement.fitting import still_accepted
 from policies.words import counted
 
 
@@ -30,17 +31,20 @@ class Upkeep:
             if not state.recovered and self._makes_room(workload, node):
                 continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
             pod = workload.members.stands_for(slot)
-            admitted = state.claims.admits(node, pod.selection)
-            if admitted and state.claims.fits(node, pod.requests):
+            needed, admitted = workload.needs(slot), state.claims.admits(node, pod.selection)
+            if (
+                admitted
+                and state.claims.fits(node, pod.requests)
+                and (needed or still_accepted(pod, node, state.claims.snapshot()))
+            ):
                 self._seat(workload, slot, pod, node, now)
-            elif not workload.needs(slot):
+            elif admitted and self._makes_room(workload, node):
+                continue
+            elif not needed:
                 record.let_go((slot,))
-            elif not admitted:
-                record.take_back(f"node {node}, on which a pod of it was to run, is gone, not ready or closed to it")
-                return
-            elif not self._makes_room(workload, node):
-                record.take_back(f"the room on node {node}, on which a pod of it was to run, was taken")
-                return
+            else:
+                room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")
+                return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
 
     def _makes_room(self, workload: Workload, node: str) -> bool:
         """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.core.events import JobSeen, PodSeen
-from policies.model import Job, Pod, PodSet, PodSets
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Job, Pod, PodSet, PodSets
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -250,10 +250,12 @@ def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_g
     assert all("" not in start.plan.get("launcher", ()) for start in started)
 
 
-def elastic(script: Script) -> tuple[Controlled, list[Pod]]:
+def elastic(script: Script, constraints: Constraints = UNCONSTRAINED) -> tuple[Controlled, list[Pod]]:
     """Three pods, of which two are enough and run."""
     whole = job(3)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    podset = whole.podsets.podsets[0]
+    made_of = replace(podset.template, constraints=constraints)
+    least = replace(whole.podsets, podsets=(replace(podset, template=made_of, minimum=2),))
     train = Controlled(script, replace(whole, podsets=least))
     pods = train.create(only=2)
     script.run(pods)
@@ -287,6 +289,37 @@ def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_d
     train.wait(5)
     assert not train.stops
     assert not script.planned(again), "there is no room"
+
+
+def test_a_pod_that_a_job_can_do_without_gets_the_node_of_the_one_before_it_when_that_is_gone() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, _ = elastic(script)
+    planned = train.starts[0].plan[""][2]
+    [third] = train.create(only=1)
+    script.run([third])
+    script.change(third, deleting=True)
+    del train.pods[third.uid]
+    [again] = train.create(only=1)
+    assert not script.planned(again)
+    script.gone(script.pods[third.uid])
+    train.wait(1)
+    assert script.planned(again) == planned
+
+
+def test_a_pod_that_a_job_can_do_without_does_not_wait_for_a_node_where_its_port_is_taken() -> None:
+    ports = Constraints((HostPort(80),))
+    script = Script(*cluster("a: 3x8"))
+    train, _ = elastic(script, ports)
+    planned = train.starts[0].plan[""][2]
+    [third] = train.create(only=1)
+    script.run([third])
+    script.see(single("web", gpus=0, node=planned, constraints=ports))
+    script.change(third, phase="Failed")
+    del train.pods[third.uid]
+    [again] = train.create(only=1)
+    train.wait(1)
+    assert not script.planned(again)
+    assert not train.stops
 
 
 def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_promised_twice() -> None:
