@@ -21,7 +21,9 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             if pod is None or pod.native_group:
                 return None
             if pod.group_key is not None:
-                return _promised(pod.uid, passed[0], shown, claims) if len(passed) == 1 else None
+                # There is no room on a node that is gone. It was promised before, and kube-scheduler has yet to see it.
+                told = len(passed) == 1 and passed[0] in shown.nodes
+                return _promised(pod.uid, passed[0], shown, claims) if told else None
             claimed = {
                 claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
             } | claims.admissions.nodes(claims.on_their_way)
