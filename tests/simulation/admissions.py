@@ -228,6 +228,11 @@ class Admissions:
         """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
         return self.of[key].unfilled(self._pods(key), on_their_way)
 
+    def let_go(self, key: GroupKey, on_their_way: Mapping[str, str]) -> None:
+        """The nodes of its pods that wait are given up."""
+        if (admission := self.of.get(key)) is not None:
+            admission.let_go(self._pods(key), on_their_way)
+
     def take_slots(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
         """What slots without pods take. ``surely``: nothing of jobs that may be stopped."""
         for key, admission in self.of.items():

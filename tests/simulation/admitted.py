@@ -85,6 +85,20 @@ class Admission:
             else:
                 yield slot
 
+    def let_go(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
+        """What was planned for pods that wait is given up: a job that can do without them goes on, and they are planned
+        one by one from then on."""
+        own = [pod for pod in self._own(pods) if pod.live and (pod.node or pod.uid in on_their_way)]
+        there = Counter(pod.series for pod in own)
+        if any(there[one.name] < one.least for one in self.podsets.podsets):
+            return
+        for series, node, _ in list(self.unfilled(pods, on_their_way)):
+            taken = {pod.index for pod in own if pod.series == series}
+            names = list(self.nodes[series])
+            at = next((at for at, name in enumerate(names) if name == node and at not in taken), names.index(node))
+            names[at] = ""
+            self.nodes = {**self.nodes, series: tuple(names)}
+
     def is_ending(self, pods: Iterable[Pod]) -> bool:
         """Pods of it have ended well, others wait, and none runs: whether any comes for a slot that has become free
         shows when its controller has said that it is over, or has made another pod."""

@@ -216,6 +216,7 @@ class Claims:
             if uid not in self.posting and uid not in self.doubts.minded:
                 self._end(self.promised, uid)
         self.doubts.forget(key, self._now)
+        self.admissions.let_go(key, self.on_their_way)
         if key in self._untold:
             # What was kept may have been promised to those who were to be told later.
             del self._untold[key]
