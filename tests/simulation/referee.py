@@ -268,7 +268,9 @@ class Referee:
 
     def _judge_eviction(self, uid: str) -> None:
         key = self._gang_of.get(uid)
-        if key in self._whole and could_know(uid, self._shown, self._claims):
+        # The stamp of one that was moved while it was being bound says nothing of its gang, after a restart.
+        ours = self._asked_for.get(uid, key) == key
+        if ours and key in self._whole and could_know(uid, self._shown, self._claims):
             raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
 
     # What becomes of the objects.
