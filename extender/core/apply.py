@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.binding import Bindings
+from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
 from extender.core.events import (
@@ -70,32 +70,36 @@ class Apply:
         self._recovery.find_out(pod.group_key, now)
         known = state.pods.get(pod.uid)
         moved = known is not None and known.group_key != pod.group_key
-        if moved:
-            # Its labels or annotations were edited: the old gang has lost it.
-            done, member = state.bound_by_us.get(pod.uid), state.member(pod.uid)
-            nominated = member is not None and member[1].nominated
-            self.pod_gone(PodGone(pod.uid), now)
-            state.remember_bound(pod.uid, done)
-            if nominated and pod.live and not pod.node:
-                # Nobody else takes it back: it may be yet to be written.
-                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+        doubt = self._leaves(pod, now) if moved else None
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
         found = state.member(pod.uid)
         if found is not None:
             if moved:
-                self._bindings.taken_over(*found, now)
+                self._bindings.taken_over(*found, now, doubt)
             self._member_seen(*found, old, now)
             if pod.node and (old is None or not old.node) and not moved:  # a moved one tells of its former gang
                 _take_up_release(*found, now)
-        elif moved and (binding := state.binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
-            state.claims.assume(pod, binding.node)
+        elif moved:
+            self._bindings.taken_over_alone(pod, doubt)
         if pod.node and (old is None or old.node != pod.node):
             self._revocations.give_way(pod.node, now)
         if old is None and (unseen := state.binds.stop_awaiting(pod.uid)) is not None:
             self._calls.bind(unseen, now)
         if old is None or old.hint != pod.hint:
             self._hints.see(pod, now)
+
+    def _leaves(self, pod: Pod, now: float) -> Doubt | None:
+        """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""
+        state = self._state
+        done, member, doubt = state.bound_by_us.get(pod.uid), state.member(pod.uid), self._bindings.doubt_of(pod.uid)
+        nominated = member is not None and member[1].nominated
+        self.pod_gone(PodGone(pod.uid), now)
+        state.remember_bound(pod.uid, done)
+        if nominated and pod.live and not pod.node:
+            # Nobody else takes it back: it may be yet to be written.
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+        return doubt
 
     def pod_gone(self, event: PodGone, now: float) -> None:
         state, uid = self._state, event.uid

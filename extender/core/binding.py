@@ -29,6 +29,9 @@ from policies.placement.rules import keeps
 _MOST_CALLS = 8
 """That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
 
+Doubt = tuple[str, float]
+"""The node to which a pod may have been bound, and until when that may show."""
+
 
 class Bindings:
     """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
@@ -136,17 +139,37 @@ class Bindings:
         workload.members.show(member)
         self._steering.settle(workload, member)
 
-    def taken_over(self, workload: Workload, member: Member, now: float) -> None:
+    def doubt_of(self, uid: str) -> Doubt | None:
+        """Where the pod may have been bound by a Binding that is not under way any more."""
+        claim, found = self._state.claims.get(uid), self._state.member(uid)
+        if claim is not None and (until := self._state.binds.doubted.get(uid)) is not None:
+            return claim.node, until
+        if found is not None and found[1].state is MemberState.UNKNOWN:
+            return found[1].node, found[1].doubt_ends
+        return None
+
+    def taken_over(self, workload: Workload, member: Member, now: float, doubt: Doubt | None) -> None:
         """The member was in another gang or in none when its Binding was asked for: the room stays promised."""
         binding = self._state.binds.writing.get(member.uid)
-        if binding is None or member.pod.node or not member.pod.live:
+        if member.pod.node or not member.pod.live:
             return
-        if binding.workload == workload.key:
+        if binding is not None and binding.workload == workload.key:
             workload.members.move(member, MemberState.BINDING, binding.node)
+        elif (where := doubt if binding is None else (binding.node, inf)) is not None:
+            workload.members.doubt(member, until=where[1], node=where[0])
         else:
-            workload.members.doubt(member, inf, binding.node)
-        self._state.claims.assume(member.pod, binding.node)
+            return
+        self._state.claims.assume(member.pod, member.node)
         self._revocations.extend(workload, now)
+
+    def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
+        """The same for a pod that is in no gang any more."""
+        binds, claims = self._state.binds, self._state.claims
+        if (binding := binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
+            claims.assume(pod, binding.node)
+        elif doubt is not None and not pod.node and pod.live:
+            claims.assume(pod, doubt[0])
+            binds.doubt(pod.uid, doubt[1])
 
     def deadline(self, workload: Workload) -> float:
         """The instant by which posting has to start, so that it ends before the first held request expires."""

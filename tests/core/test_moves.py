@@ -72,6 +72,21 @@ def test_a_pod_that_leaves_its_gang_while_it_is_being_bound_keeps_its_room() -> 
     assert script.planned(late[0])
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_pod_that_is_moved_while_its_binding_is_in_doubt_keeps_its_room(leaves: bool) -> None:
+    pods, other = gang("one", 1), gang("two", 1, min_member=2)
+    script = Script(*cluster("a: 1x8"), *pods, *other)
+    script.bind_all(pods)
+    script.feed_outcome(pods[0].uid, Outcome.UNKNOWN)
+    script.see(replace(script.pods[pods[0].uid], group=None if leaves else other[0].group))
+    late = gang("late", 1)
+    script.see(late)
+    script.advance(5)
+    assert not script.planned(late[0])
+    script.advance(100)
+    assert script.planned(late[0])
+
+
 def test_a_pod_that_is_moved_there_and_back_is_bound_as_ever() -> None:
     script, one, _, moved = between_two()
     script.see(replace(moved, group=one[0].group))
