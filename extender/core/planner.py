@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.claims import SlotOf
 from extender.core.demands import left_short, siblings
@@ -26,6 +26,7 @@ from policies.placement.request import Sibling
 from policies.placement.rules import keeps
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Apart
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
@@ -92,7 +93,7 @@ class Planner:
 
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it."""
-        view = self._state.claims.without((), self._state.singles.before())
+        view = self._without_those_behind(self._state.claims.without((), self._state.singles.before()))
         yield 1 + len(self._state.singles.kept) // 4
         found = yield from placing([pod], 1, view, policies=self._policies)
         return found.nodes[pod.uid] if isinstance(found, Placed) else None
@@ -138,7 +139,14 @@ class Planner:
     def _view(self, workload: Workload) -> Snapshot:
         """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
         slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
-        return self._state.claims.without(slots, self._state.singles.ahead_of(workload.priority))
+        ahead = self._state.singles.ahead_of(workload.priority)
+        return self._without_those_behind(self._state.claims.without(slots, ahead))
+
+    def _without_those_behind(self, view: Snapshot) -> Snapshot:
+        """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""
+        behind = self._state.singles.behind()
+        tenants = view.others.tenants
+        return replace(view, others=replace(view.others, tenants=Apart(tenants, behind))) if behind else view
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
         if found.unclear:

@@ -8,7 +8,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
-from policies.placement.fitting import still_accepted
+from policies.placement.fitting import accepts
 from policies.words import counted
 
 
@@ -35,7 +35,7 @@ class Upkeep:
             if (
                 admitted
                 and state.claims.fits(node, pod.requests)
-                and (needed or still_accepted(pod, node, state.claims.snapshot()))
+                and (needed or accepts(pod, node, state.claims.snapshot(), (pod,)))
             ):
                 self._seat(workload, slot, pod, node, now)
             elif admitted and self._makes_room(workload, node):

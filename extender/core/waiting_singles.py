@@ -10,7 +10,8 @@ from extender.core.backoff import pause_s
 from extender.core.claims import Claim, Claims, ClaimState
 from extender.core.shape import Role
 from policies.model import GroupKey, Pod
-from policies.placement.fitting import still_accepted
+from policies.placement.concern import concerned
+from policies.placement.fitting import accepts
 from policies.placement.request import shape_of
 
 _REST_MAX_S = 300.0
@@ -132,6 +133,11 @@ class WaitingSingles:
         behind."""
         return [claim for uid, claim in self.kept.items() if uid in self._turns]
 
+    def behind(self) -> list[Pod]:
+        """Those with room kept for them that demand something of others, and whose turn has yet to come."""
+        kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
+        return [pod for pod in kept if pod.uid not in self._turns]
+
     def ahead_of(self, priority: int) -> list[Claim]:
         """The room that is for them, and for no gang of that priority whose turn is now."""
         before = self.kept.keys() & self._turns.keys()
@@ -143,8 +149,13 @@ class WaitingSingles:
         """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they
         lack the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
         """
-        kept = ((pod, at) for at, pods in self._on.items() for pod in pods.values())
-        out = [pod.uid for pod, at in kept if not still_accepted(pod, at, claims.snapshot())]
+        kept = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
+        kept.sort(key=lambda one: self._turns.get(one[0].uid, inf))
+        out: list[str] = []
+        for number, (pod, at) in enumerate(kept):
+            if concerned((pod,), claims.tenants):
+                behind = [one for one, _ in kept[number:]]
+                out += [] if accepts(pod, at, claims.snapshot(), behind) else [pod.uid]
         for node in filter(self._on.__contains__, nodes):
             room, there = claims.room(node), self._on[node]
             for uid in sorted(there, key=lambda uid: self._turns.get(uid, inf)):

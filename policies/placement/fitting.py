@@ -54,11 +54,11 @@ def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapsh
     return True
 
 
-def still_accepted(pod: Pod, node: str, snapshot: Snapshot) -> bool:
-    """Whether kube-scheduler would let in a pod there as far as it depends on other pods than itself."""
+def accepts(pod: Pod, node: str, snapshot: Snapshot, but: Sequence[Pod]) -> bool:
+    """Whether kube-scheduler would let in a pod there as far as it depends on other pods ``but`` these."""
     if not concerned((pod,), snapshot.others.tenants):
         return True
-    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, (pod,)))
+    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, but))
     return accepted([(pod, node)], replace(snapshot, others=others))
 
 

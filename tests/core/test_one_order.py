@@ -105,6 +105,20 @@ def test_a_gang_of_higher_priority_goes_before_a_single() -> None:
     assert script.planned(pods[0])
 
 
+@pytest.mark.parametrize("is_gang", [True, False])
+def test_a_single_keeps_nobody_away_who_stands_before_it(*, is_gang: bool) -> None:
+    ports = Constraints((HostPort(80),))
+    holders = [single(f"holder-{number}", gpus=4, node="a-0") for number in range(2)]
+    alone, small = single("alone", gpus=4, priority=5, constraints=ports), gang("small", 1, gpus=4)
+    large = gang("large", 1, priority=10, constraints=ports)[0]
+    large = large if is_gang else replace(large, group=None)
+    script = Script(*cluster("a: 1x8"), *holders, alone, *small, large)
+    script.gone(holders[0])
+    assert list(script.core.state.singles.kept) == [alone.uid]
+    script.gone(holders[1])
+    assert script.planned(large) == "a-0" if is_gang else list(script.core.state.singles.kept) == [large.uid]
+
+
 @pytest.mark.parametrize("before", [{"priority": 10, "created": 2.0}, {"priority": 5, "created": 0.0}])
 def test_a_gang_gets_the_room_that_is_kept_for_a_single_behind_it_as_soon_as_it_is_enough(
     before: dict[str, Any],
