@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.claims import SlotOf
+from extender.core.claims import Owner, SlotOf
 from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
 from extender.core.state import State
@@ -87,7 +87,16 @@ class Revocations:
                 workload.unsettled[node] = None
             else:
                 why = f"the room planned on node {node} was taken by another pod"
-                self.revoke(workload, why, now, Cause.ROOM_TAKEN)
+                self._revoke_for(workload, owner, why, now, Cause.ROOM_TAKEN)
+
+    def _revoke_for(self, workload: Workload, owner: Owner, why: str, now: float, cause: Cause) -> None:
+        """That one has lost its node. Beyond the plan of its job it is planned again by itself."""
+        plan = None if workload.job is None else workload.job.plan
+        member = None if isinstance(owner, SlotOf) else workload.members[owner]
+        if plan is None or member is None or member.pod.identity in plan:
+            return self.revoke(workload, why, now, cause)
+        self._state.answer_hold(workload, member, why)
+        self.take_back(workload, member, now)
 
     def check(self, node: str, now: float) -> None:
         """A node changed: placements on it that no longer hold are taken back, and planned anew."""
@@ -106,7 +115,7 @@ class Revocations:
                 workload.unsettled[node] = None
             else:
                 why = f"node {node} is gone, not ready or closed to the gang"
-                self.revoke(workload, why, now, Cause.NODE_CHANGED)
+                self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
         self.give_way(node, now)
 
     def recheck(self, workload: Workload, member: Member) -> None:

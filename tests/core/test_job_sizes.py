@@ -215,6 +215,21 @@ def test_a_running_job_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone(in
     assert len(train.stops) == 1
 
 
+def test_a_start_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone() -> None:
+    whole = job(3)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    script.see(*cluster("b: 1x8"))
+    assert [script.planned(pod) for pod in pods] == ["a-0", "a-1", "b-0"]
+    script.drop("b-0")
+    train.wait(3)
+    assert not train.stops
+    script.run(pods[:2])
+    assert script.reason("job") == "Running"
+
+
 def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_bound() -> None:
     script = Script(*cluster("a: 2x8"))
     train, pods = with_one_beyond_its_plan(script)
