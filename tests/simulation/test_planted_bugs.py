@@ -109,6 +109,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.jobs_never_suspended, 18, "something of ours is on it|is started, and"),
     (jobs.refused_start_taken_for_done, 210, r"is to be started on .*, where"),
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
+    (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

@@ -135,3 +135,9 @@ def writes_to_a_job_at_once(patch: pytest.MonkeyPatch) -> None:
 def quorum_of_a_job_counted_as_a_total(patch: pytest.MonkeyPatch) -> None:
     """Whatever podsets its pods are of."""
     patch.setattr(PodSets, "short", lambda self, there, *, together: None)
+
+
+def later_waves_counted_on(patch: pytest.MonkeyPatch) -> None:
+    """What comes of a podset of a later wave seems to be there with the others."""
+    pods = PodSet.pods
+    patch.setattr(PodSet, "pods", lambda self: (replace(pod, wave=0) for pod in pods(self)))
