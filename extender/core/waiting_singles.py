@@ -57,11 +57,12 @@ class WaitingSingles:
 
     def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
         """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
-        kube-scheduler has taken its nomination back."""
+        kube-scheduler has nominated it for another node or for none."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
-        moved = nominated is not None and nominated.nominated_node != pod.nominated_node
-        if moved or (not waits and self.place(pod.uid)):
+        before = None if nominated is None else nominated.nominated_node
+        moved = pod.nominated_node != before
+        if (moved or not waits) and self.place(pod.uid):
             end(pod.uid)
         if known is not None and (not waits or shape_of(pod) != known):
             self._leave(pod.uid)

@@ -277,6 +277,22 @@ def beside_a_nominated_single(priority: int) -> tuple[Script, Pod, Pod]:
     return script, pod, urgent
 
 
+def test_a_nominated_single_has_room_on_that_node_and_on_no_other() -> None:
+    victim, urgent = single("victim", gpus=1, node="a-0"), single("urgent", gpus=8, priority=1000)
+    small, large = gang("small", 1, gpus=7, priority=10), gang("large", 1, priority=5)
+    script = Script(*cluster("a: 1x8", "b: 1x8"), victim, *busy("b-0", 8), urgent, *small, *large)
+    script.run(small)
+    script.gone(script.pods[next(uid for uid, pod in script.pods.items() if pod.node == "b-0")])
+    assert script.core.state.singles.kept[urgent.uid].node == "b-0"
+    script.change(urgent, nominated_node="a-0")
+    script.advance(3)
+    assert script.planned(large[0]) == "b-0"
+    script.gone(script.pods[small[0].uid], script.pods[large[0].uid])
+    again = gang("again", 1, gpus=7)
+    script.see(*busy("b-0", 8), *again)
+    assert not script.planned(again[0])
+
+
 def test_a_gang_gets_no_room_that_a_single_of_higher_priority_is_nominated_for() -> None:
     """kube-scheduler has found victims for it, and lets in nobody beside it who would leave too little room."""
     script, pod, urgent = beside_a_nominated_single(priority=10)
