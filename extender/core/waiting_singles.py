@@ -47,7 +47,8 @@ class WaitingSingles:
         self.kept: dict[str, Claim] = {}
         self.rests: dict[str, tuple[int, float]] = {}
         self.nominated: dict[str, Pod] = {}
-        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room."""
+        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room. No
+        other is kept for them."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
         self._turns: dict[str, int] = {}
@@ -124,7 +125,7 @@ class WaitingSingles:
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """What of this room on a node is for none of them."""
-        waiting = [one for uid, one in self.nominated.items() if one.nominated_node == node and uid not in self.kept]
+        waiting = [one for one in self.nominated.values() if one.nominated_node == node]
         for pod in (*self._on.get(node, {}).values(), *waiting):
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
@@ -141,8 +142,7 @@ class WaitingSingles:
 
     def ahead_of(self, priority: int) -> list[Claim]:
         """The room that is for them, and for no gang of that priority whose turn is now."""
-        before = self.kept.keys() & self._turns.keys()
-        waiting = (one for uid, one in self.nominated.items() if one.priority >= priority and uid not in before)
+        waiting = (one for one in self.nominated.values() if one.priority >= priority)
         nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
         return [*self.before(), *nominated]
 
@@ -157,14 +157,14 @@ class WaitingSingles:
             if concerned((pod,), claims.tenants):
                 behind = [one for one, _ in kept[number:]]
                 out += [] if accepts(pod, at, claims.snapshot(), behind) else [pod.uid]
-        for node in filter(self._on.__contains__, nodes):
-            room, there = claims.room(node), self._on[node]
-            for uid in sorted(there, key=lambda uid: self._turns.get(uid, inf)):
-                asked, selection = there[uid].requests, there[uid].selection
-                if claims.admits(node, selection) and all(room.get(name, 0) >= amount for name, amount in asked):
-                    room |= {name: room[name] - amount for name, amount in asked if amount}
-                else:
-                    out.append(uid)
+        rooms = {node: claims.room(node) for node in nodes if node in self._on}
+        for pod, at in kept if rooms else ():
+            if (room := rooms.get(at)) is None:
+                continue
+            if claims.admits(at, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
+                room |= {name: room[name] - amount for name, amount in pod.requests if amount}
+            else:
+                out.append(pod.uid)
         return out
 
     def late(self, now: float) -> list[str]:
