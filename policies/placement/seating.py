@@ -164,26 +164,29 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
     standings, seats = table
     found: list[list[int]] = []
     begun: _Round | None = None
-    for wave in sorted({pod.wave for pod, _ in seated}):
-        rest = [number for number, (pod, _) in enumerate(seated) if pod.wave == wave]
-        while rest:
-            refused = []
-            for number in rest:
-                if begun is not None and begun.takes(*seats[number]):
-                    found[-1].append(number)
-                elif (begun := _Round(standings)).lets_in(*seats[number]):
-                    found.append([number])
-                    if not begun.takes(*seats[number]):
-                        begun = None
-                else:
+    waves = [pod.wave for pod, _ in seated]
+    rest: Sequence[int] = sorted(range(len(seats)), key=waves.__getitem__)
+    while rest:
+        refused: list[int] = []
+        for number in rest:
+            if refused and waves[number] > waves[refused[0]]:
+                refused.append(number)  # those of the wave before are not all in yet
+                continue
+            if begun is not None and begun.takes(*seats[number]):
+                found[-1].append(number)
+            elif (begun := _Round(standings)).lets_in(*seats[number]):
+                found.append([number])
+                if not begun.takes(*seats[number]):
                     begun = None
-                    refused.append(number)
-                    continue
-                for one in standings:
-                    one.meet(*seats[number], room=True)
-            if len(refused) == len(rest):
-                return None
-            rest = refused
+            else:
+                begun = None
+                refused.append(number)
+                continue
+            for one in standings:
+                one.meet(*seats[number], room=True)
+        if len(refused) == len(rest):
+            return None
+        rest = refused
     return found
 
 
