@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.core.events import JobSeen, PodSeen
-from policies.model import UNCONSTRAINED, Constraints, HostPort, Job, Pod, PodSet, PodSets
+from policies.model import Job, PodSet, PodSets
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -173,76 +173,6 @@ def test_after_a_restart_the_pods_that_a_smaller_job_has_kept_have_their_nodes_f
     assert len(later.core.state.claims) == 3
 
 
-def with_one_beyond_its_plan(script: Script) -> tuple[Controlled, list[Pod]]:
-    """A job of three pods without indexes, two of them enough, that has run since there was room for two."""
-    whole = job(3, indexed=False)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create()
-    script.run(pods[:2])
-    script.see(*cluster("b: 1x8"))
-    script.run(pods[2:])
-    return train, pods
-
-
-def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_back() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train, pods = with_one_beyond_its_plan(script)
-    assert len(script.bound(pods)) == 3
-    train.show(podsets=job(2, indexed=False).podsets)
-    script.gone(script.pods[pods[0].uid])
-    del train.pods[pods[0].uid]
-    train.wait(3)
-    assert len(script.core.state.claims) == 2
-    assert not train.stops
-
-
-@pytest.mark.parametrize("indexed", [True, False])
-def test_a_running_job_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone(indexed: bool) -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2, indexed=indexed))
-    train.run()
-    train.show(podsets=job(3, indexed=indexed).podsets)
-    more = train.create()
-    script.see(*cluster("b: 1x8"))
-    script.run(more)
-    assert script.bound(more) == ["b-0"]
-    script.drop("b-0")
-    train.wait(3)
-    assert not train.stops
-    script.drop("a-0")
-    train.wait(3)
-    assert len(train.stops) == 1
-
-
-def test_a_start_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone() -> None:
-    whole = job(3)
-    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create()
-    script.see(*cluster("b: 1x8"))
-    assert [script.planned(pod) for pod in pods] == ["a-0", "a-1", "b-0"]
-    script.drop("b-0")
-    train.wait(3)
-    assert not train.stops
-    script.run(pods[:2])
-    assert script.reason("job") == "Running"
-
-
-def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_bound() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train, pods = with_one_beyond_its_plan(script)
-    known = [replace(script.core.state.pods[pod.uid], index=None) for pod in reversed(pods)]
-    later = Script(*cluster("a: 2x8", "b: 1x8"), *known, synced=False, now=script.now)
-    again = Controlled(later, train.seen)
-    later.feed_synced()
-    again.wait(3)
-    later.gone(later.pods[pods[2].uid])
-    again.wait(3)
-    assert not again.stops
-
-
 @pytest.mark.parametrize(("least", "starts"), [(160, False), (50, True)])
 @pytest.mark.parametrize("roles", [1, 2])
 def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_gives_all_back_or_starts(
@@ -263,78 +193,6 @@ def test_a_waiting_job_whose_room_is_taken_while_its_slots_are_promised_theirs_g
     started = [effect for effect in script.effects if isinstance(effect, StartJob)]
     assert (len(started), bool(planned)) == ((1, True) if starts else (0, False))
     assert all("" not in start.plan.get("launcher", ()) for start in started)
-
-
-def elastic(script: Script, constraints: Constraints = UNCONSTRAINED) -> tuple[Controlled, list[Pod]]:
-    """Three pods, of which two are enough and run."""
-    whole = job(3)
-    podset = whole.podsets.podsets[0]
-    made_of = replace(podset.template, constraints=constraints)
-    least = replace(whole.podsets, podsets=(replace(podset, template=made_of, minimum=2),))
-    train = Controlled(script, replace(whole, podsets=least))
-    pods = train.create(only=2)
-    script.run(pods)
-    return train, pods
-
-
-def test_a_job_that_runs_is_not_started_over_for_a_refused_pod_that_it_can_do_without() -> None:
-    script = Script(*cluster("a: 4x8"))
-    train, _ = elastic(script)
-    planned = train.starts[0].plan[""][2]
-    [third] = train.create(only=1)
-    others = [node for node in ("a-0", "a-1", "a-2", "a-3") if node != planned]
-    script.filter(third, others)
-    train.wait(3)
-    assert not train.stops
-    assert script.planned(third) not in ("", planned)
-    script.run([third])
-    assert script.reason("job") == "Running"
-
-
-def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_do_without() -> None:
-    script = Script(*cluster("a: 3x8"))
-    train, _ = elastic(script)
-    planned = train.starts[0].plan[""][2]
-    [third] = train.create(only=1)
-    script.run([third])
-    script.change(third, phase="Failed")
-    del train.pods[third.uid]
-    script.see(single("foreign", gpus=8, node=planned, scheduler="other"))
-    [again] = train.create(only=1)
-    train.wait(5)
-    assert not train.stops
-    assert not script.planned(again), "there is no room"
-
-
-def test_a_pod_that_a_job_can_do_without_gets_the_node_of_the_one_before_it_when_that_is_gone() -> None:
-    script = Script(*cluster("a: 3x8"))
-    train, _ = elastic(script)
-    planned = train.starts[0].plan[""][2]
-    [third] = train.create(only=1)
-    script.run([third])
-    script.change(third, deleting=True)
-    del train.pods[third.uid]
-    [again] = train.create(only=1)
-    assert not script.planned(again)
-    script.gone(script.pods[third.uid])
-    train.wait(1)
-    assert script.planned(again) == planned
-
-
-def test_a_pod_that_a_job_can_do_without_does_not_wait_for_a_node_where_its_port_is_taken() -> None:
-    ports = Constraints((HostPort(80),))
-    script = Script(*cluster("a: 3x8"))
-    train, _ = elastic(script, ports)
-    planned = train.starts[0].plan[""][2]
-    [third] = train.create(only=1)
-    script.run([third])
-    script.see(single("web", gpus=0, node=planned, constraints=ports))
-    script.change(third, phase="Failed")
-    del train.pods[third.uid]
-    [again] = train.create(only=1)
-    train.wait(1)
-    assert not script.planned(again)
-    assert not train.stops
 
 
 def test_room_of_pods_yet_to_come_that_is_taken_while_another_is_bound_is_not_promised_twice() -> None:

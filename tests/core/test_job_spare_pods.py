@@ -1,0 +1,146 @@
+"""Pods that a job can do without, beyond its plan or beyond its minimum: what becomes of them starts nothing over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Job, Pod
+from tests.builders import cluster, single
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+
+def two_of_three(*, indexed: bool = True, constraints: Constraints = UNCONSTRAINED) -> Job:
+    """A job of three pods, of which two are enough."""
+    whole = job(3, indexed=indexed)
+    podset = whole.podsets.podsets[0]
+    podset = replace(podset, template=replace(podset.template, constraints=constraints), minimum=2)
+    return replace(whole, podsets=replace(whole.podsets, podsets=(podset,)))
+
+
+def with_one_beyond_its_plan(script: Script) -> tuple[Controlled, list[Pod]]:
+    """A job of three pods without indexes, two of them enough, that has run since there was room for two."""
+    train = Controlled(script, two_of_three(indexed=False))
+    pods = train.create()
+    script.run(pods[:2])
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[2:])
+    return train, pods
+
+
+def test_a_job_that_is_made_smaller_and_keeps_a_pod_beyond_its_plan_gives_room_back() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train, pods = with_one_beyond_its_plan(script)
+    assert len(script.bound(pods)) == 3
+    train.show(podsets=job(2, indexed=False).podsets)
+    script.gone(script.pods[pods[0].uid])
+    del train.pods[pods[0].uid]
+    train.wait(3)
+    assert len(script.core.state.claims) == 2
+    assert not train.stops
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_running_job_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone(indexed: bool) -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2, indexed=indexed))
+    train.run()
+    train.show(podsets=job(3, indexed=indexed).podsets)
+    more = train.create()
+    script.see(*cluster("b: 1x8"))
+    script.run(more)
+    assert script.bound(more) == ["b-0"]
+    script.drop("b-0")
+    train.wait(3)
+    assert not train.stops
+    script.drop("a-0")
+    train.wait(3)
+    assert len(train.stops) == 1
+
+
+def test_a_start_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, two_of_three())
+    pods = train.create()
+    script.see(*cluster("b: 1x8"))
+    assert [script.planned(pod) for pod in pods] == ["a-0", "a-1", "b-0"]
+    script.drop("b-0")
+    train.wait(3)
+    assert not train.stops
+    script.run(pods[:2])
+    assert script.reason("job") == "Running"
+
+
+def test_after_a_restart_a_pod_beyond_the_plan_takes_no_slot_of_one_that_is_bound() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train, pods = with_one_beyond_its_plan(script)
+    known = [replace(script.core.state.pods[pod.uid], index=None) for pod in reversed(pods)]
+    later = Script(*cluster("a: 2x8", "b: 1x8"), *known, synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(3)
+    later.gone(later.pods[pods[2].uid])
+    again.wait(3)
+    assert not again.stops
+
+
+def elastic(script: Script, constraints: Constraints = UNCONSTRAINED) -> tuple[Controlled, Pod, str]:
+    """Two pods run, the third one has come: the job, that pod, and the node that was planned for it."""
+    train = Controlled(script, two_of_three(constraints=constraints))
+    script.run(train.create(only=2))
+    [third] = train.create(only=1)
+    return train, third, train.starts[0].plan[""][2]
+
+
+def test_a_job_that_runs_is_not_started_over_for_a_refused_pod_that_it_can_do_without() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train, third, planned = elastic(script)
+    others = [node for node in ("a-0", "a-1", "a-2", "a-3") if node != planned]
+    script.filter(third, others)
+    train.wait(3)
+    assert not train.stops
+    assert script.planned(third) not in ("", planned)
+    script.run([third])
+    assert script.reason("job") == "Running"
+
+
+def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_do_without() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, third, planned = elastic(script)
+    script.run([third])
+    script.change(third, phase="Failed")
+    del train.pods[third.uid]
+    script.see(single("foreign", gpus=8, node=planned, scheduler="other"))
+    [again] = train.create(only=1)
+    train.wait(5)
+    assert not train.stops
+    assert not script.planned(again), "there is no room"
+
+
+def test_a_pod_that_a_job_can_do_without_gets_the_node_of_the_one_before_it_when_that_is_gone() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, third, planned = elastic(script)
+    script.run([third])
+    script.change(third, deleting=True)
+    del train.pods[third.uid]
+    [again] = train.create(only=1)
+    assert not script.planned(again)
+    script.gone(script.pods[third.uid])
+    train.wait(1)
+    assert script.planned(again) == planned
+
+
+def test_a_pod_that_a_job_can_do_without_does_not_wait_for_a_node_where_its_port_is_taken() -> None:
+    ports = Constraints((HostPort(80),))
+    script = Script(*cluster("a: 3x8"))
+    train, third, planned = elastic(script, ports)
+    script.run([third])
+    script.see(single("web", gpus=0, node=planned, constraints=ports))
+    script.change(third, phase="Failed")
+    del train.pods[third.uid]
+    [again] = train.create(only=1)
+    train.wait(1)
+    assert not script.planned(again)
+    assert not train.stops
