@@ -223,6 +223,7 @@ class Apply:
         if workload.seen_at is None and old is None and not workload.release.complete:
             workload.begin(now)
         if pod.node and (old is None or not old.node):
+            self._revocations.note_bound(workload, member, pod.node)
             self._bindings.bound(workload, member)
         if not pod.live and (old is None or old.live):
             self._lifecycle.lost(workload, member, now)

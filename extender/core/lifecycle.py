@@ -76,8 +76,9 @@ class Lifecycle:
     def _judge(self, workload: Workload, now: float) -> None:
         """Something of it is bound, held or on its way, or was."""
         members, release = workload.members, workload.release
-        if not members.started and not workload.releasing:
+        if not workload.releasing:
             self._lapse(workload)
+            self._revocations.drop_broken(workload, now)
         whole = workload.whole and not workload.paused  # nobody knows the podsets of a job that is being suspended
         if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
@@ -85,7 +86,6 @@ class Lifecycle:
         if members.holds or release.last is not None:
             self._bindings.progress(workload, now)
         if not workload.releasing:
-            self._revocations.drop_broken(workload, now)
             self._take_stock(workload, now)
         if release.complete:
             self._steering.confirm(workload)
@@ -206,9 +206,9 @@ class Lifecycle:
         return not self._ours.issuperset(workload.members.said.schedulers)
 
     def _lapse(self, workload: Workload) -> None:
-        """Nothing of ours is known to be bound or on its way."""
-        if workload.whole and workload.members.continued:
-            return  # what has finished of it makes it whole: it goes on
+        """If nothing of ours is bound its start is over, unless what has finished of it makes it whole."""
+        if workload.members.started or (workload.whole and workload.members.continued):
+            return
         workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
         if not workload.doubtful:
             self._state.unreserve_all(workload)

@@ -10,6 +10,8 @@ from extender.core.steering import Leading
 from extender.core.telling import explain, report, turned
 from extender.core.turns import DEADLINES, Cause, Turn
 from extender.core.workload import Workload
+from policies.model import Pod
+from policies.placement.rules import keeps
 
 _ON_THE_WAY = (MemberState.BINDING, MemberState.UNKNOWN)
 
@@ -124,6 +126,12 @@ class Revocations:
             workload.unsettled[member.node] = None
             self._state.touch(workload)
 
+    def note_bound(self, workload: Workload, member: Member, node: str) -> None:
+        """If it was not promised that node, somebody else has bound it, an earlier leader say: what the others are
+        promised may not fit that."""
+        if member.node != node:
+            workload.unsettled[node] = None
+
     def drop_broken(self, workload: Workload, now: float) -> None:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:
@@ -139,15 +147,35 @@ class Revocations:
                 return self.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
-        """The nodes that have changed."""
+        """The nodes that have changed, or that members are bound on who were not promised them."""
         members = workload.members
-        promised = [(one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN]
-        promised += members.slots.promises()
-        for pod, node in promised:
-            if node in workload.unsettled and (unfit := self._state.claims.unfit(pod, node)) is not None:
-                return self.revoke(workload, unfit, now, Cause.NODE_CHANGED)
+        promised: list[tuple[Owner, Pod, str]] = [
+            (one.uid, one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN
+        ]
+        promised += [
+            (SlotOf(workload.key, slot), members.slots.templates[slot], node)
+            for slot, node in members.slots.planned.items()
+        ]
+        for owner, pod, node in promised:
+            if node not in workload.unsettled or not self._is_promised(workload, owner):
+                continue
+            if (unfit := self._state.claims.unfit(pod, node)) is not None:
+                self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
+        if (members.placed or members.slots.planned) and not self._keeps(workload):
+            why = (
+                "a member is bound on another node than planned: the others would not share the required domain with it"
+            )
+            self.revoke(workload, why, now, Cause.BOUND_ELSEWHERE)
         if not workload.doubtful:
             workload.unsettled.clear()
+
+    def _keeps(self, workload: Workload) -> bool:
+        """Whether those that are bound and those that are promised a node are together as they have to be."""
+        members = workload.members
+        there = [(pod, pod.node or "") for pod in workload.bound]
+        there += [(member.pod, member.node) for member in members.placed.values()]
+        there += members.slots.promises()
+        return keeps([(workload.asking(pod), node) for pod, node in there], self._state.claims.snapshot())
 
     def extend(self, workload: Workload, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""

@@ -33,6 +33,8 @@ class Cause(StrEnum):
     """A planned node is gone, not ready, closed or full."""
     ROOM_TAKEN = "room-taken"
     """Another pod has been bound to planned room."""
+    BOUND_ELSEWHERE = "bound-elsewhere"
+    """Somebody else, an earlier leader for one, has bound a member out of the domain that the others were promised."""
     LAST_LOOK = "last-look"
     """Something had changed when everything was looked at once more before the first Binding."""
     MEMBER_LOST = "member-lost"

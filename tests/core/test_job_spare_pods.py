@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.events import Outcome
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Job, Pod
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job
@@ -70,6 +71,22 @@ def test_a_start_goes_on_when_the_node_of_a_pod_beyond_its_plan_is_gone() -> Non
     train.wait(3)
     assert not train.stops
     script.run(pods[:2])
+    assert script.reason("job") == "Running"
+
+
+def test_a_start_that_breaks_off_is_completed_when_the_node_of_a_pod_beyond_its_plan_is_gone() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, two_of_three())
+    pods = train.create()
+    script.see(*cluster("b: 1x8"))
+    script.bind_all(pods[:2])
+    script.post(script.pods[next(iter(script.bindings))])
+    script.drop("b-0")
+    script.post(script.pods[next(iter(script.bindings))], Outcome.REFUSED)
+    train.wait(3)
+    assert not train.stops
+    assert [script.planned(pod) for pod in pods[1:]] == ["a-1", ""]
+    script.run([pods[1]])
     assert script.reason("job") == "Running"
 
 

@@ -10,6 +10,7 @@ from extender.core.effects import Nominate
 from extender.core.events import Outcome
 from policies.model import Stamp
 from tests.builders import cluster, coscheduled, gang, podgroup, reborn
+from tests.core.levels import IN_CLIQUE, asking, homes
 from tests.core.script import Script
 
 
@@ -252,3 +253,22 @@ def test_replacements_are_stamped_as_their_release_though_they_have_another_cont
     assert script.gang("train").release.complete
     script.advance(100)
     assert not script.evicted
+
+
+def test_a_binding_of_an_earlier_life_that_is_shown_late_draws_the_others_into_its_domain() -> None:
+    pods = asking(gang("train", 3, min_member=2), IN_CLIQUE)
+    script = Script(*cluster("a: 3x8", "b: 3x8"), *pods)
+    elsewhere = "b-0" if homes(script, pods) == "a a a" else "a-0"
+    script.change(pods[0], node=elsewhere)
+    assert homes(script, pods) == " ".join([elsewhere[0]] * 3)
+    script.run(pods[1:])
+    assert len(script.bound(pods)) == 3
+
+
+def test_a_member_that_is_bound_elsewhere_in_the_required_domain_changes_no_plan() -> None:
+    pods = asking(gang("train", 3), IN_CLIQUE)
+    script = Script(*cluster("a: 4x8"), *pods)
+    others = [script.planned(pod) for pod in pods[1:]]
+    free = next(name for name in ("a-0", "a-1", "a-2", "a-3") if name not in map(script.planned, pods))
+    script.change(pods[0], node=free)
+    assert [script.planned(pod) for pod in pods[1:]] == others

@@ -144,6 +144,8 @@ class Admissions:
         nodes = [node for _, node, _ in self.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         self._look_for_others(*nodes)
+        for pod in filter(self._admitted, self._pods(job.key)):
+            self._look_at_pod(self.of[job.key], pod)
         if len(nodes) < job.podsets.minimum:
             self.of[job.key].note("nobody can tell its plan from one that was never whole")
         if late:
@@ -178,12 +180,15 @@ class Admissions:
         admission.finish(pod)
         if new:
             admission.came_at = now
+        return self._look_at_pod(admission, pod)
+
+    def _look_at_pod(self, admission: Admission, pod: Pod) -> None:
+        """Whether it goes where the plan wants it: one of an earlier start, which the watch is late to show, is led
+        elsewhere."""
         open_to = [name for name, node in self.known.nodes.items() if lets_in(node, pod.selection)]
         led_away = pod.live and not pod.node and admission.refuses(pod, open_to, self._pods(admission.podsets.key), {})
         if pod.refusal is not None or led_away:
-            # One of an earlier start, which the watch is late to show, is led elsewhere.
             admission.note(f"kube-scheduler refuses {pod.uid}")
-        return None
 
     def _look_at_nodes(self, *names: str, taken: bool = False) -> None:
         """Whether those who have slots there can still have them. ``taken``: not all of what they were promised."""
