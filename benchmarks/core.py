@@ -6,7 +6,6 @@ They have three levels: 16 nodes to a clique, ten cliques to a block, ten blocks
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import time
@@ -22,6 +21,7 @@ from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, ZONE, domains_of
 from devcluster.progress import Progress
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.runtime import garbage
 from policies.api import TopologyPolicy
 from policies.chosen import OURS, Policies
 from policies.model import (
@@ -148,11 +148,12 @@ def measure(nodes: int, gangs: int, progress: Progress) -> Run:
 
 def measure_here(nodes: int, gangs: int) -> Run:
     """One size, in this process. Raises AssertionError when a gang is not decided as it has to be."""
+    garbage.collect_rarely()  # as the process that serves
     core = Core()
     before, _ = memory_mib(os.getpid())
     pods = sum(map(_taken, range(nodes)))
     read_s = core.feed(_cluster(nodes))
-    gc.collect()
+    garbage.keep()
     resident, _ = memory_mib(os.getpid())
     core.decide()
     planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in (SMALL, LARGE)}

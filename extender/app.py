@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import resource
 import signal
@@ -28,6 +27,7 @@ from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
 from extender.replica import Replica
+from extender.runtime import garbage
 from extender.runtime.election import Leadership
 from extender.runtime.runner import Runner
 
@@ -44,8 +44,7 @@ class StartError(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
-    # Nearly everything is freed by its reference count; cycles can wait, and a collection in a filter call cannot.
-    gc.set_threshold(50_000, 20, 50)
+    garbage.collect_rarely()
     listener = _listen(settings.listen_host, settings.listen_port)
     # Every address of the pod: the page has no names, and changes nothing.
     scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104

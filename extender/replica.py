@@ -21,6 +21,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
 from extender.observe.sight import Sight
 from extender.observe.topology import told, topology
+from extender.runtime import garbage
 from extender.runtime.election import LeaderElection, Leadership
 from extender.runtime.runner import Api, Runner
 
@@ -59,7 +60,7 @@ class Replica:
             self._tell_what_was_read()
             if not election.enabled:
                 self._runner.act()
-                return _keep()
+                return garbage.keep()
             self._runner.standing_by = True
             group.create_task(follow(self._kube, election, leadership.seen, self._sight))
             await self._serve_terms(leadership, group)
@@ -81,7 +82,7 @@ class Replica:
             log.warning("not leading any more; the Lease was last seen with %s", leadership.holder or "nobody")
             self._start_over()
             self._runner.standing_by = True
-            _keep()
+            garbage.keep()
 
     async def _catch_up(self) -> None:
         """A watch that lags may have yet to show the last Binding of the former leader: until it has, a gang that is
@@ -107,10 +108,3 @@ class Replica:
         levels = topology(state.claims.snapshot(), configured=state.claims.configured)
         torn = any(level.contradictions for level in levels.levels)
         log.log(logging.WARNING if torn else logging.INFO, told(levels))
-
-
-def _keep() -> None:
-    """Keep tens of thousands of long-lived objects out of further garbage collections."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

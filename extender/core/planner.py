@@ -139,14 +139,15 @@ class Planner:
     def _view(self, workload: Workload) -> Snapshot:
         """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
         slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
-        ahead = self._state.singles.ahead_of(workload.priority)
+        ahead = self._state.singles.ahead_of(workload)
         return self._without_those_behind(self._state.claims.without(slots, ahead))
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:
         """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""
-        behind = self._state.singles.behind()
-        tenants = view.others.tenants
-        return replace(view, others=replace(view.others, tenants=Apart(tenants, behind))) if behind else view
+        if not (behind := self._state.singles.behind()):
+            return view
+        tenants = Apart(view.others.tenants, behind)
+        return replace(view, others=replace(view.others, tenants=tenants))
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
         if found.unclear:
@@ -156,7 +157,7 @@ class Planner:
             holders = yield from self._holders.told(found.nearest, view.names, workload.key.namespace)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        if kept := len(self._state.singles.ahead_of(workload.priority)):
+        if kept := len(self._state.singles.ahead_of(workload)):
             text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
         return Reason("NoRoom", text)
 

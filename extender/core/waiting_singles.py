@@ -9,6 +9,7 @@ from math import inf
 from extender.core.backoff import pause_s
 from extender.core.claims import Claim, Claims, ClaimState
 from extender.core.shape import Role
+from extender.core.workload import Workload
 from policies.model import GroupKey, Pod
 from policies.placement.concern import concerned
 from policies.placement.fitting import accepts
@@ -137,12 +138,16 @@ class WaitingSingles:
 
     def behind(self) -> list[Pod]:
         """Those with room kept for them that demand something of others, and whose turn has yet to come."""
+        if not self.kept:
+            return []
         kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
         return [pod for pod in kept if pod.uid not in self._turns]
 
-    def ahead_of(self, priority: int) -> list[Claim]:
-        """The room that is for them, and for no gang of that priority whose turn is now."""
-        waiting = (one for one in self.nominated.values() if one.priority >= priority)
+    def ahead_of(self, gang: Workload) -> list[Claim]:
+        """The room that is for them, and not for that gang, whose turn is now."""
+        if not (self.kept or self.nominated):
+            return []  # it is asked for each gang
+        waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
         nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
         return [*self.before(), *nominated]
 

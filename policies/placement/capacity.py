@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest, Role
-from policies.placement.rules import Slice
+from policies.placement.rules import NONE_ASKED, Slice
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 from policies.strategies.packing import domain_sums, fullness, scarce
 
@@ -36,6 +36,8 @@ def whole(room: Counts, slices: Sequence[Slice], at: int, levels: Sequence[Level
 def reach(role: Role, snapshot: Snapshot) -> int:
     """How many members the cluster has room for at once, as their rules will have it."""
     levels, rules = snapshot.levels, role.rules
+    if rules is NONE_ASKED:
+        return int(role.room.sum())
     if rules.required is not None:
         most = int(rooms(role, rules.required, levels).max(initial=0))
     else:

@@ -110,19 +110,18 @@ def roles_of(
     """
     ranked = yield from ordered(members, lambda pod: pod.rank)
     shapes = list((yield from grouped(ranked, asked_by)).values())
-    matter = concern((pods[0] for pods in shapes), snapshot.others.tenants)
-    if matter:
+    relations, firsts = None, [pods[0] for pods in shapes]
+    if matter := concern(firsts, snapshot.others.tenants):
         shapes = list((yield from grouped(ranked, telling(ranked, snapshot))).values())
-    if matter and len(shapes) > MOST_RELATED:
-        if matter is Concern.REQUIRED:
+        if len(shapes) <= MOST_RELATED:
+            firsts = [pods[0] for pods in shapes]
+            relations = relations_of(firsts, snapshot)
+            yield len(shapes) * (20 + len(snapshot.names) // 100)
+        elif matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
-        # What they prefer is too much to look at.
-        matter, shapes = Concern.NONE, list((yield from grouped(ranked, _on_its_own)).values())
-    firsts = [pods[0] for pods in shapes] if matter else []
-    relations = None
-    if matter:
-        relations = relations_of(firsts, snapshot)
-        yield len(shapes) * (20 + len(snapshot.names) // 100)
+        else:
+            # What they prefer is too much to look at.
+            shapes = list((yield from grouped(ranked, _on_its_own)).values())
     found: list[tuple[bool, Role]] = []
     for part, pods in enumerate(shapes):
         rules = rules_of(pods, snapshot)
