@@ -62,11 +62,13 @@ class Calls:
         """
         state = self._state
         pod = state.pods.get(event.pod.uid, event.pod)
-        vetoed = self._advisory is None and pod.group_key is not None and not pod.native_group
         allowed = {
             node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
         }
-        state.out.append(AnswerPreempt(event.call, {} if vetoed else allowed))
+        if self._advisory is None and not pod.native_group:
+            is_single, may_preempt = pod.group_key is None, self._singles.may_preempt
+            allowed = {node: uids for node, uids in allowed.items() if is_single and may_preempt(pod, node, uids)}
+        state.out.append(AnswerPreempt(event.call, allowed))
         if not allowed and pod.group_key is None and self._advisory is None:
             self._clear_nomination(pod)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
 from extender.core.state import State
@@ -38,6 +40,19 @@ class Singles:
             state.singles.wake(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
+
+    def may_preempt(self, pod: Pod, node: str, victims: Iterable[str]) -> bool:
+        """Whether it fits there beside what is promised once these are gone: they would go for nothing where ``filter``
+        keeps it out. Where nothing is promised to others, room is kube-scheduler's business.
+        """
+        claims, leaving = self._state.claims, dict.fromkeys((pod.uid, *victims))
+        if claims.promised_nodes.get(node, {}).keys() <= leaving.keys():
+            return True
+        room = claims.room(node)
+        for uid in leaving:
+            if (claim := claims.get(uid)) is not None and claim.node == node:
+                room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
+        return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 
     def wake(self) -> None:
         """Touch, once, each that was kept out and that some room would take whose promise has ended."""

@@ -7,6 +7,9 @@ from extender.core.effects import Nominate
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
+Victims = dict[str, tuple[str, ...]]
+"""By node."""
+
 
 def test_a_gang_member_preempts_nobody() -> None:
     pods, victim = gang("train", 2), single("victim", node="a-0")
@@ -20,6 +23,33 @@ def test_a_single_may_preempt_singles_and_never_members() -> None:
     script = Script(*cluster("a: 3x8"), member, victim, preemptor)
     asked = {"a-0": (member.uid,), "a-1": (victim.uid,), "a-2": (victim.uid, member.uid)}
     assert script.preempt(preemptor, asked) == {"a-1": (victim.uid,)}
+
+
+def test_nobody_is_evicted_for_a_single_that_promised_room_would_keep_out() -> None:
+    victims: Victims = {node: (f"uid-busy-{node}",) for node in ("a-0", "a-1")}
+    busy, member = [single(f"busy-{node}", gpus=2, node=node) for node in victims], gang("train", 1, gpus=4)[0]
+    script = Script(*cluster("a: 2x8"), *busy, member)
+    here = script.planned(member)
+    assert here
+    for gpus, nodes in ((8, victims.keys() - {here}), (4, victims.keys())):
+        assert script.preempt(single("urgent", gpus=gpus, priority=9), victims).keys() == nodes
+
+
+def test_the_room_of_a_victim_that_is_being_bound_is_no_promise_to_others() -> None:
+    victim = single("victim", gpus=8)
+    script = Script(*cluster("a: 1x8"), victim)
+    script.bind(victim, "a-0")
+    victims: Victims = {"a-0": (victim.uid,)}
+    assert script.preempt(single("urgent", gpus=8, priority=9), victims) == victims
+
+
+def test_a_member_of_a_native_gang_is_not_kept_from_promised_room() -> None:
+    victim, member = single("victim", gpus=2, node="a-0"), gang("train", 1, gpus=4)[0]
+    script = Script(*cluster("a: 1x8"), victim, member)
+    assert script.planned(member)
+    victims: Victims = {"a-0": (victim.uid,)}
+    native = single("native", gpus=8, native_group=True)
+    assert script.preempt(native, victims) == victims
 
 
 def test_victims_that_nobody_knows_and_empty_lists_are_taken_out() -> None:
@@ -42,7 +72,7 @@ def test_a_nomination_without_a_victim_left_is_cleared() -> None:
 def test_a_nomination_stays_where_a_victim_is_allowed_and_where_muster_only_advises() -> None:
     member, victim = gang("train", 1, gpus=6, node="a-0")[0], single("victim", node="a-1")
     preemptor = single("urgent", gpus=8, priority=9, nominated_node="a-0")
-    asked: dict[Mode, dict[str, tuple[str, ...]]] = {
+    asked: dict[Mode, Victims] = {
         Mode.ENFORCE: {"a-1": (victim.uid,)},
         Mode.ADVISE: {"a-0": (member.uid,)},
     }

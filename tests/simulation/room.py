@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, StartJob, Ungate
-from extender.core.events import Event, FilterCalled
+from collections.abc import Collection, Mapping
+
+from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, StartJob, Ungate
+from extender.core.events import Event, FilterCalled, PreemptCalled
 from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.job_plans import overfull
@@ -18,19 +20,9 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             return _promised(uid, node, shown, claims)
         case AnswerFilter(passed=passed) if isinstance(event, FilterCalled):
             pod = shown.pods.get(event.pod.uid)
-            if pod is None or pod.native_group:
-                return None
-            if pod.group_key is not None:
-                # There is no room on a node that is gone. It was promised before, and kube-scheduler has yet to see it.
-                told = len(passed) == 1 and passed[0] in shown.nodes
-                return _promised(pod.uid, passed[0], shown, claims) if told else None
-            claimed = {
-                claim.node for book in (claims.promised, claims.kept, claims.doubts.minded) for claim in book.values()
-            } | claims.admissions.nodes(claims.on_their_way)
-            claimed &= shown.nodes.keys()  # what was promised elsewhere has ended, whether that is written yet or not
-            for node in passed:
-                if node in claimed and (short := _short(pod, node, shown, claims)):
-                    return f"{pod.uid} may go to {node}, where {short}"
+            return None if pod is None or pod.native_group else _let_in(pod, passed, shown, claims)
+        case AnswerPreempt(victims=victims) if isinstance(event, PreemptCalled):
+            return _for_nothing(event.pod, victims, shown, claims)
         case PostBinding(uid, node=node) if effect.group is None and uid in shown.pods:
             # Where nothing is promised, room is kube-scheduler's business: it may know of more.
             pod = shown.pods[uid]
@@ -40,6 +32,39 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             return overfull(effect, claims.left(shown.nodes, surely=True))
         case _:
             pass
+    return None
+
+
+def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> str | None:
+    if pod.group_key is not None:
+        # There is no room on a node that is gone. It was promised before, and kube-scheduler has yet to see it.
+        told = [node for node in passed if node in shown.nodes]
+        return _promised(pod.uid, told[0], shown, claims) if told and len(passed) == 1 else None
+    claimed = _claimed(shown, claims)
+    for node in passed:
+        if node in claimed and (short := _short(pod, node, shown, claims)):
+            return f"{pod.uid} may go to {node}, where {short}"
+    return None
+
+
+def _claimed(shown: Shown, claims: Claims, but: Collection[str] = ()) -> set[str]:
+    """Where room is promised, kept or in doubt, for others than these. What was promised on a node that is gone has
+    ended, whether that is written yet or not."""
+    books = (claims.promised, claims.kept, claims.doubts.minded)
+    nodes = {claim.node for book in books for uid, claim in book.items() if uid not in but}
+    return (nodes | claims.admissions.nodes(claims.on_their_way)) & shown.nodes.keys()
+
+
+def _for_nothing(pod: Pod, victims: Mapping[str, tuple[str, ...]], shown: Shown, claims: Claims) -> str | None:
+    """Who would go for a pod that filter keeps out even then."""
+    for node, uids in victims.items() if pod.group_key is None and not pod.native_group else ():
+        left = claims.left((node,), pod, surely=True).get(node, {})
+        for victim in (shown.pods[uid] for uid in uids if uid in shown.pods):
+            if victim.terminal or node not in (victim.node, claims.on_their_way.get(victim.uid)):
+                continue
+            left = {name: amount + dict(victim.requests).get(name, 0) for name, amount in left.items()}
+        if node in _claimed(shown, claims, uids) and not fits(left, pod.requests):
+            return f"{uids} may be evicted from {node} for {pod.uid}, and promised room keeps it out: {left} is left"
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import AnswerFilter, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, Turned, Ungate
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -20,6 +20,7 @@ from extender.core.events import (
     Outcome,
     PodGone,
     PodSeen,
+    PreemptCalled,
     Tick,
 )
 from extender.core.turns import Turn
@@ -154,6 +155,17 @@ def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, 
     if gone:
         life.tell(NodeGone("a-0"))
     assert bool(life.tell(FilterCalled(1, alone, ("a-0",)), AnswerFilter(1, ("a-0",), (), ""))) is not gone
+
+
+def test_nobody_may_be_evicted_for_a_single_that_promised_room_keeps_out() -> None:
+    member, low = gang("train", 1, gpus=6)[0], single("low", gpus=2, node="a-0")
+    life = Life(*cluster("a: 1x8"), member, low)
+    life.tell(Tick(), nomination(member, "a-0"))
+    victims = {"a-0": (low.uid,)}
+    for gpus, wrong in ((8, True), (2, False)):
+        urgent = single("urgent", gpus=gpus, priority=9)
+        complaints = life.tell(PreemptCalled(1, urgent, victims), AnswerPreempt(1, victims))
+        assert bool(complaints) is wrong
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.UNKNOWN, Outcome.REFUSED])

@@ -57,6 +57,15 @@ def member_of_a_gang_preempted(effect: Effect, core: Core) -> Iterable[Effect]:
 
 
 @asks
+def evicted_for_singles_that_promised_room_keeps_out(effect: Effect, core: Core) -> Iterable[Effect]:
+    if isinstance(effect, AnswerPreempt) and isinstance(core.event, PreemptCalled) and not core.event.pod.group_key:
+        members = [uid for uid, pod in core.pods.items() if pod.group_key]
+        allowed = {node: uids for node, uids in core.event.victims.items() if not {*members} & {*uids}}
+        effect = AnswerPreempt(effect.call, allowed)
+    yield effect
+
+
+@asks
 def reasons_kept_to_itself(effect: Effect, core: Core) -> Iterable[Effect]:
     if not isinstance(effect, Report):
         yield effect
