@@ -77,7 +77,7 @@ class Planner:
         if shape.related and isinstance(why, Placed):
             first = workload.members.next_turn if _depends_on_order(workload, pods) else 0
             pods, turns = yield from self._in_rounds(pods, why.nodes, view, first)
-        elif workload.retries.refusals and isinstance(why, Placed):
+        elif workload.retries.singly and isinstance(why, Placed):
             turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
             yield len(pods) // 4

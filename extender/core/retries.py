@@ -19,14 +19,15 @@ _REMEMBERED = 10
 class Retries:
     """``not_before``: the instant before which it is not planned. ``nodes``: by node and shape, how many members
     kube-scheduler would let in, and the instant from which more may be tried again. ``refusals``: in a row, until it
-    starts or fails otherwise. ``words``: what kube-scheduler said last. ``version`` grows with every change that a plan
-    depends on.
+    starts. ``singly``: the members of a node are tried one by one. ``words``: what kube-scheduler said last.
+    ``version`` grows with every change that a plan depends on.
     """
 
     not_before: float = 0.0
     failures: int = 0
     nodes: dict[tuple[str, MemberShape], tuple[int, float]] = field(default_factory=dict)
     refusals: int = 0
+    singly: bool = False
     words: str = ""
     version: int = 0
 
@@ -36,12 +37,14 @@ class Retries:
         return self.refusals > _FREE_TRIES
 
     def fail(self, now: float, most_s: float) -> None:
-        """It failed in a way that trying again at once would not mend. That was no refusal: the row of these is over.
+        """It failed in a way that trying again at once would not mend.
 
-        Members that share a node are tried one by one after a refusal, which may take longer than there is time.
+        Members that share a node are tried one by one after a refusal, which may take longer than there is time. But
+        the row of refusals goes on: what is remembered of the nodes has to last longer than this pause, or each try
+        at once would be spent on a node that refuses.
         """
         self.failures += 1
-        self.refusals = 0
+        self.singly = False
         self.pause(now + pause_s(self.failures, 1.0, most_s))
 
     def rest_long(self, now: float, most_s: float) -> None:
@@ -66,6 +69,7 @@ class Retries:
         long where it has let some in; not so long where how many it lets in may change with other pods (``related``).
         """
         self.refusals += 1
+        self.singly = True
         until = now + pause_s(self.refusals, first_s, _REMEMBERED * most_s)
         lasting = max(until, now + most_s) if related else now + _REMEMBERED * most_s
         self.nodes |= {(cap.node, cap.shape): (cap.most, lasting if cap.most else until) for cap in caps}
@@ -110,7 +114,7 @@ class Retries:
 
     def start(self) -> None:
         """It has started: the past is forgotten."""
-        self.failures, self.refusals, self.words = 0, 0, ""
+        self.failures, self.refusals, self.singly, self.words = 0, 0, False, ""
 
     def next_end(self) -> float:
         """The first instant at which something lapses."""

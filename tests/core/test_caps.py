@@ -89,6 +89,26 @@ def test_members_that_do_not_reach_bind_in_time_one_by_one_are_tried_at_once_aga
     assert len(script.bound(pods)) == 8
 
 
+def test_a_node_that_refuses_is_left_out_when_members_are_tried_at_once_after_a_try_that_took_too_long() -> None:
+    """a-0 refuses. One by one the members do not reach bind on a-1 in time, but at once they do."""
+    pods = gang("train", 8, gpus=1)
+    script = Limited(*cluster("a: 2x8"), *pods)
+    for _ in range(200):
+        members = [script.gang("train").members[pod.uid] for pod in pods]
+        in_turn = any(member.step is Step.LATER for member in members)
+        match script.planned(pods[0]):
+            case "a-0":
+                script.change(pods[0], refusal=WORDS, nominated_node=None)
+            case "a-1" if in_turn:
+                call = script.bind(pods[0], expires_s=8)
+                script.advance(6)
+                assert "only 1 of 8 members reached bind" in script.answers[call]
+            case "a-1":
+                script.run(pods)
+        script.advance(1)
+    assert script.bound(pods) == ["a-1"] * 8
+
+
 def test_a_gang_that_all_nodes_together_do_not_let_in_waits_with_the_words_of_kube_scheduler() -> None:
     pods = gang("train", 3, gpus=1)
     script = Limited(*cluster("a: 2x8"), *pods)
