@@ -13,8 +13,6 @@ from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.rules import keeps
 
-_ON_THE_WAY = (MemberState.BINDING, MemberState.UNKNOWN)
-
 
 class Revocations:
     """Takes room back."""
@@ -33,7 +31,7 @@ class Revocations:
             self._steering.sweep_later(workload, now)
             turned(state, workload, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
-            if member.state not in _ON_THE_WAY:
+            if not _is_on_its_way(member, now):
                 self._steering.stop(workload, member)
                 state.answer_hold(workload, member, why)
                 state.unassume(workload, member)
@@ -190,3 +188,9 @@ class Revocations:
         if isinstance(owner, SlotOf):
             return owner.slot in workload.members.slots.planned
         return owner in workload.members.placed
+
+
+def _is_on_its_way(member: Member, now: float) -> bool:
+    """Whether its Binding is being written, or may have been."""
+    in_doubt = member.state is MemberState.UNKNOWN and now < member.doubt_ends
+    return in_doubt or member.state is MemberState.BINDING

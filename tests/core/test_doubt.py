@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import PostBinding
-from extender.core.events import Outcome
+from extender.core.events import GroupGone, Outcome
 from extender.core.limits import Limits
 from extender.core.stamps import RELEASE_COMPLETE
-from tests.builders import cluster, gang, reborn, single
+from tests.builders import cluster, coscheduled, gang, reborn, single
 from tests.core.script import Script, stamp_of
 
 
@@ -203,3 +203,15 @@ def test_a_doubt_ends_in_time_however_often_kube_scheduler_tries_the_other_membe
         script.advance(5)
         call = script.bind(last)
     assert not script.gang("train").doubtful
+
+
+def test_who_was_in_doubt_when_the_extender_stood_still_is_forgotten_with_its_gang() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    script.bind_all(pods)
+    unsure = [script.pods[uid] for uid in script.bindings]
+    for pod in unsure:
+        script.feed_outcome(pod.uid, Outcome.UNKNOWN)
+    script.now += 60
+    script.feed(GroupGone(group.key, group.uid))
+    assert [script.planned(pod) for pod in pods] == ["", "", ""]
