@@ -132,6 +132,7 @@ class Admissions:
             admission.note("its plan was taken off it")
         if job.podsets != admission.podsets:
             admission.note("it asks for other pods")
+            admission.want(job.podsets)
         return None
 
     def _adopt(self, job: Job, now: float, *, late: bool) -> None:

@@ -25,9 +25,16 @@ class Admission:
     done: dict[str, tuple[str, str]] = field(default_factory=dict)
     nodes: PlannedNodes = field(init=False)
     """Those of the plan that slots have."""
+    wanted: Mapping[str, int] = field(init=False)
+    """How many pods the job wants by now, by series."""
 
     def __post_init__(self) -> None:
+        self.want(self.podsets)
         self.adopt(())
+
+    def want(self, podsets: PodSets) -> None:
+        """The job may be made smaller or larger while it runs."""
+        self.wanted = {one.name: one.count for one in podsets.podsets}
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """An earlier life may have planned more pods than the job wants by now. ``pods``: those of its gang.
@@ -72,17 +79,20 @@ class Admission:
         own = self._own(pods)
         there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own if not pod.terminal)
         there.update(self.done.values())
-        free = []
+        filled, free = there.copy(), []
         for slot in self.slots():
             if there[slot[:2]] > 0:
                 there[slot[:2]] -= 1
             else:
                 free.append(slot)
         elsewhere = Counter(series for series, node in there.elements() if node)
+        left = Counter(self.wanted)
+        left.subtract(series for series, node in filled.elements() if node)
         for slot in free:
             if elsewhere[slot[0]] > 0:
                 elsewhere[slot[0]] -= 1
-            else:
+            elif left[slot[0]] > 0:
+                left[slot[0]] -= 1
                 yield slot
 
     def let_go(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
