@@ -146,14 +146,14 @@ class Jobs:
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
-        if workload.job is None or len(self._names.wanted_by(workload.key)) > 1:
-            # Whoever had the name of the gang may have ended by now.
-            self._share_name(workload.key, now)
         record = workload.job
-        if record is None:
-            return
-        if record.seen.finished:
+        if record is not None and record.seen.finished:
             self._dismiss(workload, record)  # whatever becomes of a write that is under way
+        if record is None or record.seen.finished or len(self._names.wanted_by(workload.key)) > 1:
+            # Whoever had the name of the gang may have ended by now: pods that have come with it go on without the job.
+            self._share_name(workload.key, now)
+        if (record := workload.job) is None:
+            return
         if record.writing is not None:
             self._meanwhile(workload, record, now)
             if not record.written or now < record.until:

@@ -50,9 +50,11 @@ def aside(job: Job) -> GroupKey:
 
 
 def strangers(workload: Workload | None, job: Job) -> int:
-    """Pods that name the gang and that no job of that name has made, while it has none itself."""
-    if workload is None or not (job.suspended and job.stopped and not job.marked):
+    """Pods that name the gang and that no job of that name has made, while it has none itself or has ended."""
+    if workload is None or job.marked or not (job.finished or (job.suspended and job.stopped)):
         return 0
+    if workload.members.said.owners.keys() <= {job.uid}:
+        return 0  # it may have many pods
     return sum(_is_strange(member.pod, job) for member in workload.members.live.values())
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Report
+from extender.core.events import Outcome
 from policies.model import Controller, Dialect, GroupRef, Job, PodSets
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
@@ -159,3 +162,49 @@ def test_pods_that_come_while_it_waits_are_not_taken_for_its_own() -> None:
     train.settle()
     assert len(train.starts) == 1
     assert script.filter(single("other", gpus=8)) == ()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+@pytest.mark.parametrize("restart", [False, True])
+def test_pods_that_come_to_a_job_that_has_ended_while_it_was_suspended_start_without_it(
+    *, stopped: bool, restart: bool
+) -> None:
+    script = Script(*cluster("a: 4x8"), synced=not restart)
+    Controlled(script, replace(named("a", created=1), stopped=stopped, finished=True, running=True))
+    pods = gang("shared", 2, owner="")
+    script.see(pods)
+    if restart:
+        script.feed_synced()
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+    script.advance(5)
+    told = [one for one in script.effects if isinstance(one, Report)]
+    assert [(one.code, one.owner) for one in told] == [("Running", None)]
+
+
+def test_pods_that_come_before_what_is_on_a_job_that_has_ended_is_off_start_afterwards() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, named("a", created=1))
+    train.run()
+    train.obeys = False
+    train.show(suspended=True, finished=True)
+    train.delete()
+    pods = gang("shared", 2, owner="")
+    script.see(pods)
+    assert train.cleaned == 1
+    train.show(marked=False, plan=None)
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+
+
+def test_a_broken_start_of_pods_that_have_the_name_of_a_job_that_has_ended_is_evicted() -> None:
+    script = Script(*cluster("a: 4x8"))
+    pods = gang("shared", 2, owner="")
+    script.see(pods)
+    Controlled(script, replace(named("a", created=1), suspended=False, stopped=False, finished=True, running=True))
+    script.bind_all(pods)
+    script.post(pods[0])
+    script.post(pods[1], Outcome.REFUSED)
+    script.gone(pods[1])
+    script.advance(script.core.state.limits.partial_s + 1)
+    assert script.evicted == [pods[0].name]
