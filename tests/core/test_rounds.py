@@ -179,6 +179,18 @@ def test_members_that_come_while_others_are_on_their_way_are_led_after_these() -
     assert len(script.bound(pods)) == 6
 
 
+def test_a_member_that_others_count_is_led_after_them_though_it_asks_for_nothing_itself() -> None:
+    evenly = [replace(pod, created=float(pod.index or 0)) for pod in members(6, min_member=4)]
+    plain = replace(evenly[5], constraints=Constraints())
+    script = Script(*cluster("a: 1x8", "b: 1x8"), *evenly[:5])
+    last = next(pod for pod in evenly[:5] if pod not in nominated(script, evenly[:5]))
+    assert script.planned(last)
+    script.see(plain)
+    script.advance(1)
+    assert script.planned(plain)
+    assert plain not in nominated(script, [plain])
+
+
 def test_members_whose_order_does_not_matter_are_led_as_they_come() -> None:
     pods = members(4, Constraints((HostPort(80),)), min_member=2)
     script = Script(*cluster("a: 4x8"), *pods[:2])
