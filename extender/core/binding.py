@@ -219,8 +219,8 @@ class Bindings:
             held = f"{workload.share(Stage.ARRIVED)} reached bind"
             return explain(self._state, workload, Reason("Holding", held, warning=False), now)
         if now >= self.deadline(workload):
-            why = "the gang became complete too late to bind it in time"
-            return self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+            self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
+            return None
         if (spoiled := self._spoiled(workload)) is not None:
             return self._revocations.revoke(workload, spoiled, now, Cause.LAST_LOOK)
         last, since = self._last(workload), members.holds.first_arrived()

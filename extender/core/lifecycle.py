@@ -21,7 +21,7 @@ from extender.core.stamped import recover_release
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, tell, turned
-from extender.core.turns import Cause, Turn
+from extender.core.turns import Turn
 from extender.core.workload import Workload
 from policies.words import counted, many
 
@@ -150,15 +150,11 @@ class Lifecycle:
             return
         if members.binding:
             # What becomes of the Binding that hangs decides about the last one: its bind has to come again.
-            for uid in list(members.holds):
-                state.answer_hold(workload, members[uid], "another Binding of its gang has not ended in time")
-            workload.release.wait_for(None)
-            self._revocations.extend(workload, now)
+            self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             uncreated = len(members.slots.planned) if workload.admitted else 0
             why = _too_slow(workload, uncreated) if uncreated else self._too_few_held(workload, now)
-            self._revocations.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
-            if uncreated:
+            if self._revocations.run_out(workload, why, now) and uncreated:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)
 
@@ -175,7 +171,7 @@ class Lifecycle:
         Nor do members in doubt: their room is not given back before the doubt ends.
         """
         members = workload.members
-        for_others = members.holds or workload.releasing or workload.carrying_out
+        for_others = members.holds or workload.releasing or workload.carrying_out or workload.being_started
         return len(members.placed) > len(members.unknown) and not for_others
 
     def _set_timer(self, workload: Workload, now: float) -> None:

@@ -175,6 +175,22 @@ class Revocations:
         there += members.slots.promises()
         return keeps([(workload.asking(pod), node) for pod, node in there], self._state.claims.snapshot())
 
+    def run_out(self, workload: Workload, why: str, now: float) -> bool:
+        """Those that are held can wait no longer. Whether every promise is taken back: not those of a job that is being
+        started, whose pods come to bind again."""
+        if workload.being_started:
+            self.let_go(workload, why, now)
+            return False
+        self.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+        return True
+
+    def let_go(self, workload: Workload, why: str, now: float) -> None:
+        """The binds that are held fail, and have to come again: the nodes stay promised."""
+        for uid in list(workload.members.holds):
+            self._state.answer_hold(workload, workload.members[uid], why)
+        workload.release.wait_for(None)
+        self.extend(workload, now)
+
     def extend(self, workload: Workload, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""
         workload.wait_until(now + self._state.limits.plan_s)

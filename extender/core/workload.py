@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from extender.core.job import JobRecord
+from extender.core.job import JobRecord, JobWrite
 from extender.core.member import Stage, Step
 from extender.core.members import Members
 from extender.core.phase import Phase
@@ -243,6 +243,12 @@ class Workload:
     def admitted(self) -> bool:
         """Its job was started with a plan, which is in force."""
         return self.job is not None and self.job.plan is not None
+
+    @property
+    def being_started(self) -> bool:
+        """The watch has yet to show the start of its job, which is not suspended before that: no deadline takes its
+        plan back meanwhile."""
+        return self.job is not None and self.job.writing is JobWrite.START
 
     @property
     def paused(self) -> bool:

@@ -111,6 +111,43 @@ def test_a_pod_that_goes_before_the_watch_shows_the_start_of_its_job_leaves_its_
     assert not script.planned(other)
 
 
+def _written_and_not_shown(script: Script) -> Controlled:
+    """A job whose start is written; its pods are there, and the watch of jobs is late."""
+    train = Controlled(script, job(2), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    train.create()
+    return train
+
+
+def test_the_time_to_take_a_job_up_is_not_over_before_its_start_is_shown_and_it_can_be_suspended() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train, others = _written_and_not_shown(script), gang("other", 2)
+    script.see(*others)
+    train.wait(30)
+    assert not any(map(script.planned, others)), "its pods have room while it is not suspended"
+    train.show(suspended=False, stopped=False, marked=True, plan=train.starts[0].plan)
+    train.wait(5)
+    assert train.stops == ["kube-scheduler did not take up the placement in time"]
+    assert all(map(script.planned, others))
+
+
+def test_binds_that_end_before_the_start_of_the_job_is_shown_come_again() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train, others = _written_and_not_shown(script), gang("other", 2)
+    script.see(*others)
+    first, second = train.pods.values()
+    call = script.bind(first, expires_s=10)
+    train.wait(9)
+    assert "only 1 of 2 members reached bind" in script.answers[call]
+    call = script.bind(first)
+    script.bind(second, expires_s=1)
+    assert "too late to bind it in time" in script.answers[call]
+    assert not any(map(script.planned, others)), "its pods have room while it is not suspended"
+    script.run([first, second])
+    assert len(script.bound([first, second])) == 2
+    assert not train.stops
+
+
 def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_the_plan() -> None:
     """The write that takes it off is refused then."""
     script = Script(*cluster("a: 1x8"))
