@@ -22,6 +22,8 @@ class Shown:
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.jobs: dict[GroupKey, PodSets] = {}
+        self._planless: set[GroupKey] = set()
+        """Jobs that run without a plan of ours: nobody knows which of their pods had ended before."""
         self.members: dict[GroupKey, dict[str, Pod]] = {}
         self._on: dict[str, dict[str, Pod]] = {}
         self._written: dict[str, PostBinding] = {}
@@ -45,6 +47,7 @@ class Shown:
                     del self.groups[key]
             case JobSeen(job):
                 self.jobs[job.key] = job.podsets
+                (self._planless.discard if job.suspended or job.plan is not None else self._planless.add)(job.key)
             case JobGone(key):
                 self.jobs.pop(key, None)
             case _:
@@ -60,7 +63,7 @@ class Shown:
     def sight(self, key: GroupKey) -> Sight | None:
         """The gang; None when nobody belongs to it."""
         members = self.members.get(key)
-        return look(members.values(), self.groups, self.jobs) if members else None
+        return look(members.values(), self.groups, self.jobs, planless=key in self._planless) if members else None
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

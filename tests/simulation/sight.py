@@ -69,9 +69,14 @@ def slot(pod: Pod) -> Hashable:
 
 
 def look(
-    pods: Iterable[Pod], groups: Mapping[GroupKey, PodGroup], jobs: Mapping[GroupKey, PodSets] | None = None
+    pods: Iterable[Pod],
+    groups: Mapping[GroupKey, PodGroup],
+    jobs: Mapping[GroupKey, PodSets] | None = None,
+    *,
+    planless: bool = False,
 ) -> Sight:
-    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from."""
+    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from. ``planless``: its
+    job runs without a plan of ours, so that what is left out may have been done since its pods started."""
     members = list(pods)
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in members)
@@ -96,7 +101,7 @@ def look(
         pod
         for pod, stamp in done
         if (stamp.release in going_on or (stamp.release == over and pod.series in indexed))
-        and pod.index not in indexed.get(pod.series, ())
+        and (planless or pod.index not in indexed.get(pod.series, ()))
     ]
     needed = group.min_member if group else _stated(live)
     if job is None:
