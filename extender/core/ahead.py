@@ -58,7 +58,7 @@ class Ahead:
             return
         state.singles.take_turn(uid)
         role = shape_of(pod)
-        if state.singles.place(uid) or role in self._short:
+        if uid in state.singles.kept or role in self._short:
             yield _LOOK
             return
         try:

@@ -92,9 +92,12 @@ class Planner:
         return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
 
     def seat(self, pod: Pod) -> Steps[str | None]:
-        """A node for a pod of no gang, beside what is kept for those before it."""
+        """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
+        if there is room by now, for it looks there first."""
         view = self._without_those_behind(self._state.claims.without((), self._state.singles.before()))
         yield 1 + len(self._state.singles.kept) // 4
+        if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
+            return pod.nominated_node
         found = yield from placing([pod], 1, view, policies=self._policies)
         return found.nodes[pod.uid] if isinstance(found, Placed) else None
 
@@ -140,7 +143,7 @@ class Planner:
         """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
         slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
         ahead = self._state.singles.ahead_of(workload)
-        return self._without_those_behind(self._state.claims.without(slots, ahead))
+        return self._without_those_behind(self._state.claims.without(slots, ahead.values()))
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:
         """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""
@@ -157,7 +160,7 @@ class Planner:
             holders = yield from self._holders.told(found.nearest, view.names, workload.key.namespace)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        if kept := len(self._state.singles.ahead_of(workload)):
+        if kept := len(dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))):
             text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
         return Reason("NoRoom", text)
 

@@ -235,8 +235,9 @@ class State:
 
     def end_kept(self, uid: str) -> None:
         """No room is for this pod of no gang alone any more."""
-        if node := self.singles.place(uid):
+        for node in self.singles.places(uid):
             self.news.will_free(node, self.left(node))
+        if uid in self.singles.kept:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 

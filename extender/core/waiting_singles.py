@@ -48,8 +48,8 @@ class WaitingSingles:
         self.kept: dict[str, Claim] = {}
         self.rests: dict[str, tuple[int, float]] = {}
         self.nominated: dict[str, Pod] = {}
-        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room. No
-        other is kept for them."""
+        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room.
+        They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
         self._turns: dict[str, int] = {}
@@ -59,12 +59,11 @@ class WaitingSingles:
 
     def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
         """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
-        kube-scheduler has nominated it for another node or for none."""
+        kube-scheduler has taken its nomination back or moved it."""
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
-        before = None if nominated is None else nominated.nominated_node
-        moved = pod.nominated_node != before
-        if (moved or not waits) and self.place(pod.uid):
+        moved = nominated is not None and nominated.nominated_node != pod.nominated_node
+        if moved or not waits:
             end(pod.uid)
         if known is not None and (not waits or shape_of(pod) != known):
             self._leave(pod.uid)
@@ -119,15 +118,16 @@ class WaitingSingles:
             if not self._on[kept.node]:
                 del self._on[kept.node]
 
-    def place(self, uid: str) -> str:
-        """The node where room is kept for it, or for which it is nominated; empty if there is none."""
+    def places(self, uid: str) -> list[str]:
+        """The node where room is kept for it, and the one for which it is nominated."""
         kept, nominated = self.kept.get(uid), self.nominated.get(uid)
-        return kept.node if kept is not None else (nominated.nominated_node or "") if nominated is not None else ""
+        nodes = (kept.node if kept is not None else None, nominated.nominated_node if nominated is not None else None)
+        return list(dict.fromkeys(node for node in nodes if node))
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """What of this room on a node is for none of them."""
-        waiting = [one for one in self.nominated.values() if one.nominated_node == node]
-        for pod in (*self._on.get(node, {}).values(), *waiting):
+        waiting = {uid: one for uid, one in self.nominated.items() if one.nominated_node == node}
+        for pod in (waiting | self._on.get(node, {})).values():
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
 
@@ -143,13 +143,15 @@ class WaitingSingles:
         kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
         return [pod for pod in kept if pod.uid not in self._turns]
 
-    def ahead_of(self, gang: Workload) -> list[Claim]:
-        """The room that is for them, and not for that gang, whose turn is now."""
+    def ahead_of(self, gang: Workload) -> dict[tuple[str, str], Claim]:
+        """The room that is for them, by UID and node, and not for that gang, whose turn is now."""
         if not (self.kept or self.nominated):
-            return []  # it is asked for each gang
-        waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
-        nominated = (Claim(one.nominated_node or "", one.requests, ClaimState.RESERVED) for one in waiting)
-        return [*self.before(), *nominated]
+            return {}  # it is asked for each gang
+        ahead = {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
+        for uid, one in self.nominated.items():
+            if one.nominated_node and one.priority >= gang.priority:
+                ahead[uid, one.nominated_node] = Claim(one.nominated_node, one.requests, ClaimState.RESERVED)
+        return ahead
 
     def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
         """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they

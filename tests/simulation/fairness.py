@@ -152,6 +152,8 @@ class Fairness:
         if mine.partial and not self._claims.began(planned):
             return None  # an earlier life has left it half-released, as its stamps say
         priority = max(pod.priority for pod in mine.live)
+        if (crowded := self._crowded(planned, priority)) is not None:
+            return crowded
         ahead = [
             (key, wanted)
             for key, wanted in self._all_wanted(now)
@@ -178,6 +180,19 @@ class Fairness:
             if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
+        return None
+
+    def _crowded(self, planned: GroupKey, priority: int) -> str | None:
+        """kube-scheduler lets in no member beside a pod of no lower priority that waits for its victims there, and
+        would have too little room."""
+        waiting = [pod for pod in self._singles() if pod.nominated_node and pod.priority >= priority]
+        room = beside(self._claims.left(self._shown.nodes, surely=True), waiting, priority) if waiting else {}
+        for claim in self._claims.new() if waiting else ():
+            there = [pod for pod in waiting if pod.nominated_node == claim.node]
+            short = {name for name, amount in claim.requests if amount and room.get(claim.node, {}).get(name, 0) < 0}
+            for pod in there if claim.gang == planned else ():
+                if any(name in short and amount for name, amount in pod.requests):
+                    return f"{planned} is planned on {claim.node}, where {pod.namespace}/{pod.name} is nominated"
         return None
 
     def _singles(self) -> list[Pod]:

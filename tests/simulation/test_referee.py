@@ -297,6 +297,19 @@ def test_a_single_has_the_room_that_it_is_nominated_for() -> None:
     assert not Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
 
 
+def test_a_gang_is_not_planned_beside_a_nominated_single_that_needs_the_rest_when_its_victims_are_gone() -> None:
+    victim, urgent = (
+        single("victim", gpus=4, node="a-0"),
+        single("urgent", gpus=8, priority=10, nominated_node="a-0"),
+    )
+    train = gang("train", 1, gpus=4)[0]
+    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    (said,) = Life(*cluster("a: 1x8"), victim, urgent, train).tell(Tick(), *planned)
+    assert "planned on a-0, where default/urgent is nominated" in said
+    for nobody in (replace(urgent, priority=-1), replace(urgent, nominated_node="a-1")):
+        assert not Life(*cluster("a: 2x8"), victim, nobody, train).tell(Tick(), *planned)
+
+
 def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_all_of_it() -> None:
     urgent, small, train = (
         single("urgent", gpus=8, priority=5),
