@@ -35,7 +35,10 @@ class Upkeep:
             if (
                 admitted
                 and state.claims.fits(node, pod.requests)
-                and (needed or accepts(pod, node, state.claims.snapshot(), (pod,)))
+                and (
+                    accepts(pod, node, state.claims.snapshot(), (pod,))
+                    or (needed and not self._makes_room(workload, node))
+                )
             ):
                 self._seat(workload, slot, pod, node, now)
             elif admitted and self._makes_room(workload, node):

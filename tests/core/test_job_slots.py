@@ -10,7 +10,7 @@ import pytest
 from extender.core.effects import Report
 from extender.core.events import Outcome
 from extender.core.limits import Limits
-from policies.model import Pod, PodSet
+from policies.model import Constraints, HostPort, Pod, PodSet
 from tests.builders import cluster, gang
 from tests.core.jobs import Controlled, job, template, wakes_later
 from tests.core.script import Script
@@ -291,3 +291,23 @@ def test_a_job_none_of_whose_bindings_is_accepted_is_started_over() -> None:
     script.gone(script.pods[pods[1].uid])
     train.settle()
     assert train.stops == ["none of the gang's Bindings was accepted"]
+
+
+def test_a_replacement_waits_until_the_pod_before_it_has_left_its_port() -> None:
+    whole = job(1, gpus=1)
+    podset = whole.podsets.podsets[0]
+    template = replace(podset.template, constraints=Constraints((HostPort(80),)))
+    script = Script(*cluster("a: 1x8"))
+    podsets = replace(whole.podsets, podsets=(replace(podset, template=template),))
+    train = Controlled(script, replace(whole, podsets=podsets))
+    [first] = train.run()
+    script.change(first, deleting=True)
+    del train.pods[first.uid]
+    [again] = train.create()
+    train.wait(3)
+    assert not train.stops
+    assert not script.planned(again)
+    script.gone(script.pods[first.uid])
+    train.wait(1)
+    assert script.planned(again)
+    assert not train.stops
