@@ -16,7 +16,10 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
         return None
     said = RELEASE_COMPLETE in effect.annotations
     reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
-    if said and not whole and claims.began(key) and key not in claims.whole:
+    start = claims.admissions.of.get(key)
+    # Its job was made larger since it was started: the quorum is that of the start.
+    grown = start is not None and start.podsets != shown.jobs.get(key) and reached >= start.podsets.first_wave
+    if said and not (whole or grown) and claims.began(key) and key not in claims.whole:
         return f"{effect.uid} is stamped as the end of a whole release, and is number {reached} of {sight.needed}"
     others = any(one.group == key for one in claims.posting.values()) or any(
         uid != effect.uid and uid in shown.pods and shown.pods[uid].group_key == key for uid in claims.calls.values()
