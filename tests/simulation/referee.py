@@ -303,7 +303,8 @@ class Referee:
     def _recount(self, key: GroupKey) -> None:
         members = self._members[key]
         sight = look(members.values(), self._world.api.groups, self._world.api.podsets) if members else None
-        if sight is None or not sight.bound:
+        # Whoever was being bound for another gang when it was moved to this one starts nothing of it.
+        if sight is None or all(self._asked_for.get(pod.uid, key) != key for pod in sight.bound):
             self._whole.pop(key, None)
             self._no_longer_partial(key)
             return
