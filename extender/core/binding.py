@@ -11,6 +11,7 @@ from math import inf
 
 from extender.core.bind_calls import Binding
 from extender.core.events import BindArrived, BindingPosted, Outcome
+from extender.core.expected import uncreated
 from extender.core.holds import Hold
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
@@ -180,7 +181,7 @@ class Bindings:
     def patience(self, workload: Workload) -> float:
         """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
         limits, holds, group = self._state.limits, workload.members.holds, workload.group
-        if workload.members.slots.planned and workload.job is not None:
+        if workload.job is not None and uncreated(workload):
             return inf  # its pods are still being created: whether they come in time is looked at by itself
         began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
         hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)

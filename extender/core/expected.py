@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeVar
 
 from extender.core.job import JobRecord
@@ -45,6 +46,14 @@ def _at_home_first(workload: Workload) -> list[Pod]:
 def await_pods(state: State, record: JobRecord, now: float) -> None:
     """The next pod has to come by then."""
     record.expect(now + state.limits.creation_s + state.creation.takes_s())
+
+
+def uncreated(workload: Workload) -> int:
+    """How many pods that have a node may be created by now, and are not: those of later waves are when the first one
+    runs."""
+    started = workload.release.complete or (workload.job is not None and workload.job.ran)
+    first = inf if started or workload.podsets is None else workload.podsets.first
+    return workload.members.slots.uncreated(first)
 
 
 def close_up(state: State, workload: Workload, record: JobRecord) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
-from extender.core.expected import await_pods, close_up, expect, there_first
+from extender.core.expected import await_pods, close_up, expect, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
@@ -231,7 +231,7 @@ class Jobs:
             return
         close_up(self._state, workload, record)
         self._upkeep.keep(workload, record, now)
-        if workload.release.complete or not workload.members.slots.planned:
+        if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
         elif not record.coming_until:
             await_pods(self._state, record, now)

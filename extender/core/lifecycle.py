@@ -10,6 +10,7 @@ from math import inf
 from extender.core.binding import Bindings
 from extender.core.claims import SlotOf
 from extender.core.effects import Evict
+from extender.core.expected import uncreated
 from extender.core.jobs import Jobs
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.phase import Phase
@@ -152,9 +153,9 @@ class Lifecycle:
             # What becomes of the Binding that hangs decides about the last one: its bind has to come again.
             self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
-            uncreated = len(members.slots.planned) if workload.admitted else 0
-            why = _too_slow(workload, uncreated) if uncreated else self._too_few_held(workload, now)
-            if self._revocations.run_out(workload, why, now) and uncreated:
+            lacking = uncreated(workload) if workload.admitted else 0
+            why = _too_slow(workload, lacking) if lacking else self._too_few_held(workload, now)
+            if self._revocations.run_out(workload, why, now) and lacking:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)
 
@@ -288,9 +289,9 @@ def _is_declared_whole(workload: Workload) -> bool:
     return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
 
 
-def _too_slow(workload: Workload, uncreated: int) -> str:
+def _too_slow(workload: Workload, lacking: int) -> str:
     total = len(workload.members.slots.templates)
     return (
-        f"{uncreated} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: "
+        f"{lacking} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: "
         f"{_LONGER} (muster doctor says to what), or --kube-api-qps of kube-controller-manager"
     )

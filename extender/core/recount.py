@@ -25,6 +25,8 @@ def differences(workload: Workload) -> Iterator[str]:
     live = [member for member in members if _counts(workload, member.pod) and member.pod.live]
     pods = [member.pod for member in live]
     held = [member for member in members if member.hold is not None]
+    slots, waves = members.slots, sorted({pod.wave for pod in members.slots.templates.values()})
+    planned = [slots.templates[slot].wave for slot in slots.planned]
     indexes: dict[str, tuple[object, object]] = {
         "live": (set(members.live), {pod.uid for pod in pods}),
         "bound": (set(members.bound), {pod.uid for pod in pods if pod.node}),
@@ -40,6 +42,10 @@ def differences(workload: Workload) -> Iterator[str]:
         "lacking": (set(members.slots.lacking), {slot for slot, stage in stages.items() if stage is Stage.THERE}),
         "placed": (set(members.placed), {member.uid for member in members if member.state in PLACED}),
         "steps": (+Counter(members.steps), Counter(member.step for member in members)),
+        "uncreated": (
+            [slots.uncreated(wave) for wave in waves],
+            [sum(one <= wave for one in planned) for wave in waves],
+        ),
         "holds": (dict(members.holds), {member.uid: member.hold for member in held}),
     }
     for state, index in ((MemberState.BINDING, members.binding), (MemberState.UNKNOWN, members.unknown)):

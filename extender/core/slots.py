@@ -6,6 +6,7 @@ says which pods to expect: such a slot is planned by its template, and keeps its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
@@ -35,6 +36,8 @@ class Slots:
         """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
         self._vacant: dict[SlotKey, None] = {}
         """Expected slots that no pod has come to."""
+        self._by_wave: Counter[int] = Counter()
+        """How many slots of each wave are planned."""
 
     def reached(self, stage: Stage, podset: str = "") -> int:
         """How many have come at least so far. ``podset``: of those that begin with it."""
@@ -49,6 +52,10 @@ class Slots:
     def promises(self) -> list[tuple[Pod, str]]:
         """What will ask for the room of each expected slot that no pod has come to, and its node."""
         return [(self.templates[slot], node) for slot, node in self.planned.items()]
+
+    def uncreated(self, wave: float) -> int:
+        """How many planned slots no pod has come to, of waves up to this one."""
+        return sum(count for one, count in self._by_wave.items() if one <= wave)
 
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
@@ -103,6 +110,7 @@ class Slots:
         for slot in before.keys() - self.templates.keys():
             self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)
+        self._by_wave = Counter(self.templates[slot].wave for slot in self.planned if slot in self.templates)
         for slot in self.templates:
             if slot not in self._stages:
                 self._vacant[slot] = None
@@ -113,6 +121,8 @@ class Slots:
         self.turns.pop(slot, None)
         if turn:
             self.turns[slot] = turn
+        if (template := self.templates.get(slot)) is not None:
+            self._by_wave[template.wave] += bool(node) - (slot in self.planned)
         if node:
             self.planned[slot] = node
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -88,13 +89,13 @@ class Steering:
         if workload.filling or len(members.holds) + len(members.binding) < ahead:
             return
         later = [one for one in members.placed.values() if one.step is Step.LATER]
-        turn, slots = min(one.turn for one in later), members.slots
-        if any(slots.turns.get(slot, 0) < turn for slot in slots.planned):
-            return  # their pods have yet to be created
+        turn = min(one.turn for one in later)
+        told = [one for one in later if one.turn == turn]
+        if _uncreated_before(workload, told, turn):
+            return
         members.holds.wait_from(now)
-        for member in later:
-            if member.turn == turn:
-                self.tell(workload, member)
+        for member in told:
+            self.tell(workload, member)
 
     def tell(self, workload: Workload, member: Member) -> None:
         """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
@@ -279,6 +280,16 @@ class Steering:
             if 0 < len(rows) <= _LARGEST_PIN:
                 return tuple(sorted(view.names[one] for one in rows))
         return ()
+
+
+def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:
+    """Whether pods whose turn comes before this one have yet to be created. Those of a later wave may come only when
+    the members that are to be told run."""
+    podsets, slots = workload.podsets, workload.members.slots
+    if podsets is None or not slots.planned:
+        return False
+    wave = max(podsets.wave_of(member.pod.identity) for member in told)
+    return any(slots.turns.get(slot, 0) < turn and slots.templates[slot].wave <= wave for slot in slots.planned)
 
 
 def _is_parked(pod: Pod) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.core.claims import ClaimState, SlotOf
+from extender.core.expected import uncreated
 from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.steering import Leading
@@ -68,7 +69,7 @@ class Upkeep:
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
-        limits, vacant = self._state.limits, len(workload.members.slots.planned)
+        limits, lacking = self._state.limits, uncreated(workload)
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
@@ -80,10 +81,10 @@ class Upkeep:
             # Who is being bound there is looked at when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
-        if vacant and not workload.release.complete and 0.0 < record.coming_until <= now:
+        if lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
             total = len(workload.members.slots.templates)
             return (
-                f"{vacant} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
+                f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"
             )
         return None

@@ -75,7 +75,7 @@ class PodSets:
     """How many pods have to have a node before any may start."""
     first_wave: int = field(init=False, repr=False, compare=False)
     """How many pods have to start together; those of later waves follow one by one, into room that they have."""
-    _first: int = field(init=False, repr=False, compare=False)
+    first: int = field(init=False, repr=False, compare=False)
     """The first wave of which pods are to come."""
 
     def __post_init__(self) -> None:
@@ -83,16 +83,20 @@ class PodSets:
         first = min((one.wave for one in self.podsets if one.size), default=0)
         object.__setattr__(self, "minimum", sum(one.least for one in self.podsets))
         object.__setattr__(self, "first_wave", sum(one.least for one in self.podsets if one.wave == first))
-        object.__setattr__(self, "_first", first)
+        object.__setattr__(self, "first", first)
 
     def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
         """The first that has fewer pods there than it needs. ``together``: of those alone that start together; when
         pods of a later wave are there, they have started."""
-        first = self._first
+        first = self.first
         if together and any(one.wave > first and there(one) for one in self.podsets):
             return None
         asked = (one for one in self.podsets if one.wave == first or not together)
         return next((one for one in asked if there(one) < one.least), None)
+
+    def wave_of(self, slot: SlotKey) -> int:
+        """Which of the starts it belongs to."""
+        return next((one.wave for one in self.podsets if one.prefix == slot[0]), 0)
 
     def by_slot(self, plan: PlannedNodes) -> dict[SlotKey, str]:
         """The nodes of those slots that the plan has one for."""
