@@ -209,6 +209,18 @@ class Claims:
         sight = self._shown.sight(key)
         if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
             self._untold[key] = None
+        self._end_taken(key)
+
+    def _end_taken(self, key: GroupKey) -> None:
+        """Kept room that others have taken ends when the gang is planned anew: no replacement can have it any more.
+
+        What else is kept on that node stays kept, if the others leave enough for it.
+        """
+        for uid, claim in list(self.kept.items()):
+            if claim.gang == key and claim.node in self._shown.nodes:
+                left = self.left((claim.node,), surely=True)[claim.node]
+                if any(left.get(name, 0) < 0 for name, amount in claim.requests if amount):
+                    self._end(self.kept, uid)
 
     def _forgotten(self, key: GroupKey) -> None:
         self.unsure = {uid: binding for uid, binding in self.unsure.items() if binding.group != key}

@@ -204,6 +204,23 @@ def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken
     assert [life.gpus(f"a-{at}") for at in range(5)] == ([0, 8, 8, 8, 8] if told == 1 else [0, 0, 0, 8, 8])
 
 
+@pytest.mark.parametrize(("gpus", "left"), [(2, 0), (3, 1), (4, 0), (5, 1)])
+def test_kept_room_that_others_have_taken_is_free_once_the_gang_is_planned_anew(gpus: int, left: int) -> None:
+    """Two rooms of 2 GPUs are kept. As many end as it takes for the others to be there."""
+    pods = gang("train", 4, gpus=2)
+    life = Life(*cluster("a: 1x8", "b: 1x8"), *pods)
+    life.tell(Tick(), *(nomination(pod, "a-0") for pod in pods[:3]), nomination(pods[3], "b-0"))
+    for pod, where in zip(pods, ("a-0", "a-0", "a-0", "b-0"), strict=True):
+        life.bind(pod, where)
+    life.end(pods[0], Outcome.DONE)
+    for pod in pods[1:]:
+        life.end(pod, Outcome.REFUSED)
+    life.see(single("foreign", gpus=gpus, node="a-0", scheduler="other"))
+    assert life.gpus("a-0") == 2 - gpus, "nothing ends before that"
+    life.tell(Tick(), *(nomination(pod, "b-0") for pod in pods[1:]), turned(pods[0], Turn.PLANNED))
+    assert life.gpus("a-0") == left
+
+
 def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
     lost, other = pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
