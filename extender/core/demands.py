@@ -26,11 +26,12 @@ class Demands:
     def review(self) -> None:
         """To be called before a pass: who waits in a namespace whose pods others keep away by now has to ask anew."""
         state = self._state
-        if (repelled := state.claims.tenants.take_repelled()) is None:
-            return
-        for key in filter(lambda key: repelled(key.namespace), state.waiting.keys):
-            state.nudge(state.workloads[key])
-            state.waiting.look_again(key)
+        for tenants in (state.claims.tenants, state.singles.coming):
+            if (repelled := tenants.take_repelled()) is None:
+                continue
+            for key in [key for key in state.waiting.keys if repelled(key.namespace)]:
+                state.nudge(state.workloads[key])
+                state.waiting.look_again(key)
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
@@ -61,7 +62,10 @@ class Demands:
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
-        related = concerned((some[0] for some in roles.values()), self._state.claims.tenants)
+        related = any(
+            concerned((some[0] for some in roles.values()), tenants)
+            for tenants in (self._state.claims.tenants, self._state.singles.coming)
+        )
         tied = (*tied, *_ties(workload, asked if related else ()))
         if workload.version != version:
             return

@@ -19,6 +19,7 @@ from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import Placement, Pod, SlotKey
+from policies.placement.beside import Apart, BesideNominated
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
@@ -26,7 +27,6 @@ from policies.placement.request import Sibling
 from policies.placement.rules import keeps
 from policies.placement.seating import rounds
 from policies.placement.snapshot import Snapshot
-from policies.placement.tenants import Apart
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
@@ -66,7 +66,7 @@ class Planner:
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
-        view, as_of = self._view(workload), self._state.claims.changes
+        view, as_of = self._view(workload), self._as_of(workload)
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.caps, beside, self._policies)
         if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
@@ -89,7 +89,7 @@ class Planner:
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
         if self._breaks(plan, view, accepted=shape.related):
             raise PolicyError(self._policies.topology, _BROKEN)
-        return plan if self._state.claims.changes == as_of or self.holds(workload, plan) else Changed()
+        return plan if self._as_of(workload) == as_of or self.holds(workload, plan) else Changed()
 
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
@@ -140,10 +140,19 @@ class Planner:
         return tuple(some[number] for those in found for number in those), later
 
     def _view(self, workload: Workload) -> Snapshot:
-        """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps."""
+        """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps. Those that
+        kube-scheduler has nominated are in its way as if they were there."""
         slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
         ahead = self._state.singles.ahead_of(workload)
-        return self._without_those_behind(self._state.claims.without(slots, ahead.values()))
+        view = self._without_those_behind(self._state.claims.without(slots, ahead.values()))
+        if not (nominated := self._state.singles.nominated_before(workload)):
+            return view
+        tenants = BesideNominated(view.others.tenants, nominated)
+        return replace(view, others=replace(view.others, tenants=tenants))
+
+    def _as_of(self, workload: Workload) -> tuple[object, ...]:
+        """What tells whether its view has changed."""
+        return self._state.claims.changes, self._state.singles.nominated_before(workload)
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:
         """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""

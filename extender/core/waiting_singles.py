@@ -14,6 +14,7 @@ from policies.model import GroupKey, Pod
 from policies.placement.concern import concerned
 from policies.placement.fitting import accepts
 from policies.placement.request import shape_of
+from policies.placement.tenants import Tenants
 
 _REST_MAX_S = 300.0
 """One that never takes its room up gets another chance at least so often."""
@@ -50,6 +51,8 @@ class WaitingSingles:
         self.nominated: dict[str, Pod] = {}
         """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room.
         They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
+        self.coming = Tenants()
+        """The same, by what they demand of others."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
         self._turns: dict[str, int] = {}
@@ -72,15 +75,17 @@ class WaitingSingles:
             self._by_role.setdefault(role, {})[pod.uid] = pod
         elif pod.node or not pod.live:
             self.rests.pop(pod.uid, None)
-        self.nominated.pop(pod.uid, None)
         if waits and pod.nominated_node:
             self.nominated[pod.uid] = pod
+            self.coming.put(pod.uid, pod, pod.nominated_node)
+        else:
+            self._forget_nomination(pod.uid)
 
     def gone(self, uid: str) -> None:
         """It stands in no line any more. What was kept for it has ended."""
         self._leave(uid)
         self.rests.pop(uid, None)
-        self.nominated.pop(uid, None)
+        self._forget_nomination(uid)
 
     def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
         """Those that ask for the same."""
@@ -148,10 +153,14 @@ class WaitingSingles:
         if not (self.kept or self.nominated):
             return {}  # it is asked for each gang
         ahead = {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
-        for uid, one in self.nominated.items():
-            if one.nominated_node and one.priority >= gang.priority:
-                ahead[uid, one.nominated_node] = Claim(one.nominated_node, one.requests, ClaimState.RESERVED)
+        for one, node in self.nominated_before(gang):
+            ahead[one.uid, node] = Claim(node, one.requests, ClaimState.RESERVED)
         return ahead
+
+    def nominated_before(self, gang: Workload) -> list[tuple[Pod, str]]:
+        """Those, and where, that kube-scheduler counts as if they were there when it looks at a member of the gang."""
+        waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
+        return [(one, one.nominated_node) for one in waiting if one.nominated_node]
 
     def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
         """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they
@@ -188,6 +197,10 @@ class WaitingSingles:
     def next_end(self) -> float | None:
         """When the first of them is late: each is given as long as the others."""
         return next((claim.until for claim in self.kept.values()), None) if self.kept else None
+
+    def _forget_nomination(self, uid: str) -> None:
+        if self.nominated.pop(uid, None) is not None:
+            self.coming.drop(uid)
 
     def _leave(self, uid: str) -> None:
         role = self._roles.pop(uid, None)

@@ -9,6 +9,7 @@ import numpy as np
 
 from policies.chosen import OURS, Policies
 from policies.model import Pod
+from policies.placement.beside import Beside
 from policies.placement.concern import concerned
 from policies.placement.matching import cost, pinned_to
 from policies.placement.place import Placed, Shortfall, placing
@@ -16,7 +17,6 @@ from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
-from policies.placement.tenants import Beside
 from policies.steps import Steps
 
 _AT_ONCE, _COST = 16, 20

@@ -191,7 +191,8 @@ def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes)
 
 
 def hindrances_of(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
-    """By ports that are taken, by the anti-affinity of the pod and towards it, and by labels that nodes lack."""
+    """By ports that are taken, by the anti-affinity of the pod and towards it, by pods that are nominated and count for
+    its spread, and by labels that nodes lack."""
     others, asked = snapshot.others, pod.constraints
     for port in asked.ports:
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
@@ -202,6 +203,11 @@ def hindrances_of(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
         yield Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot))
     for term, there in others.tenants.repelling(pod):
         yield Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot))
+    for spread in asked.spread:
+        # How many members it leaves room for depends on where the others go: none is planned there before it has come.
+        rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.kept_for(spread, pod.namespace)
+        rows[rows_with(there, snapshot)] = True
+        yield Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows)
     for key in dict.fromkeys((*(one.key for one in asked.affinity), *(one.key for one in asked.spread))):
         yield Hindrance(f"no label {key}", others.column(key) < 0)
 

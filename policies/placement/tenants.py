@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -18,8 +18,8 @@ _ELSEWHERE = ""
 
 
 class Tenant(NamedTuple):
-    """A pod on a node. ``leaving``: it is being deleted. ``coming``: it will be made when others of its job run. It may
-    be in somebody's way, and nobody can count on it."""
+    """A pod on a node. ``leaving``: it is being deleted. ``coming``: it will be made when others of its job run, or
+    kube-scheduler keeps the node for it. It may be in somebody's way, and nobody can count on it."""
 
     node: str
     namespace: str
@@ -132,6 +132,10 @@ class Tenants:
         selected = self._labelled(namespace, spread.selector) if spread.selector else []
         return [tenant for tenant in selected if not (tenant.leaving or tenant.coming)]
 
+    def kept_for(self, spread: Spread, namespace: str) -> list[Tenant]:  # noqa: ARG002
+        """Those that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
+        return []
+
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         """The anti-affinity terms that mean the pod, and whose they are."""
         labels, about = dict(pod.labels), self._labels_of(pod.namespace)
@@ -226,60 +230,6 @@ class Tenants:
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
         return {NAMESPACE_NAME: namespace, **self._about.get(namespace, {})}
-
-
-class Beside(Tenants):
-    """Some tenants, and pods that are planned to be there with them."""
-
-    def __init__(self, there: Tenants, planned: Iterable[tuple[Pod, str]]) -> None:
-        super().__init__()
-        self._there = there
-        self._about = there._about
-        for pod, node in planned:
-            self.put(pod.uid, pod, node)
-
-    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
-        return self._there.meant(terms) + super().meant(terms)
-
-    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
-        return self._there.counted(spread, namespace) + super().counted(spread, namespace)
-
-    def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
-        yield from self._there.repelling(pod)
-        yield from super().repelling(pod)
-
-    def repels(self, namespace: str) -> bool:
-        return self._there.repels(namespace) or super().repels(namespace)
-
-    def averse_to(self, namespace: str) -> list[Selector]:
-        return self._there.averse_to(namespace) + super().averse_to(namespace)
-
-    def taking(self, port: HostPort) -> list[Tenant]:
-        return self._there.taking(port) + super().taking(port)
-
-
-class Apart(Beside):
-    """Some tenants, but for these pods."""
-
-    def __init__(self, there: Tenants, pods: Iterable[Pod]) -> None:
-        super().__init__(there, ())
-        self._names = {(pod.namespace, pod.name) for pod in pods}
-
-    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
-        return self._strangers(super().meant(terms))
-
-    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
-        return self._strangers(super().counted(spread, namespace))
-
-    def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
-        for term, those in super().repelling(pod):
-            yield term, self._strangers(those)
-
-    def taking(self, port: HostPort) -> list[Tenant]:
-        return self._strangers(super().taking(port))
-
-    def _strangers(self, those: Iterable[Tenant]) -> list[Tenant]:
-        return [tenant for tenant in those if (tenant.namespace, tenant.name) not in self._names]
 
 
 @lru_cache(maxsize=1024)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import PodGone, PodSeen
-from policies.model import Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
+from extender.core.events import PodGone, PodSeen, Tick
+from extender.core.limits import Limits
+from policies.model import CLIQUE, Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -213,3 +214,89 @@ def test_a_waiting_gang_whose_own_labels_change_is_looked_at_again() -> None:
     assert script.reason("train") == "NoRoom"
     script.change(pod, labels=())
     assert script.planned(pod) == "a-0"
+
+
+EVENLY = Constraints(spread=(Spread(HOST, 1, TRAIN),))
+NOBODY = Constraints()
+
+
+def beside_a_nominated_single(keeps: Constraints, asked: Constraints, priority: int = 0) -> tuple[Script, Pod, Pod]:
+    """A gang of one with room on a node where a pod of no gang waits for its victim, and that pod."""
+    victim, (pod,) = single("victim", gpus=6, node="a-0"), asking("train", 1, asked)
+    urgent = single(
+        "urgent", gpus=4, priority=1000, nominated_node="a-0", labels=(("app", "train"),), constraints=keeps
+    )
+    script = Script(*cluster("a: 1x12"), victim, urgent)
+    script.see(replace(pod, priority=priority))
+    return script, pod, urgent
+
+
+@pytest.mark.parametrize(
+    ("keeps", "asked", "why"),
+    [
+        (PORT, PORT, "port 29500 in use by default/urgent"),
+        (APART, NOBODY, "anti-affinity of default/urgent"),
+        (NOBODY, APART, "anti-affinity with default/urgent"),
+        (NOBODY, EVENLY, "kept for default/urgent, for which its spread has to leave room"),
+    ],
+    ids=["port", "its anti-affinity", "anti-affinity to it", "spread"],
+)
+def test_a_gang_is_not_planned_where_a_nominated_pod_before_it_is_in_its_way(
+    keeps: Constraints, asked: Constraints, why: str
+) -> None:
+    """kube-scheduler looks at the node as if that pod were there."""
+    script, pod, urgent = beside_a_nominated_single(keeps, asked)
+    assert not script.planned(pod)
+    assert f"1 node: {why}" in script.message("train")
+    script.change(urgent, nominated_node=None)
+    script.gone(urgent)
+    assert script.planned(pod) == "a-0"
+    assert beside_a_nominated_single(keeps, asked, priority=2000)[0].planned(pod) == "a-0"
+    assert beside_a_nominated_single(NOBODY, NOBODY)[0].planned(pod) == "a-0"
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_gang_leaves_a_nominated_pod_before_it_the_clique_that_it_wants_for_itself(*, own: bool) -> None:
+    apart = Constraints(anti_affinity=(Term(CLIQUE, TRAIN, ("default",)),))
+    urgent = single("urgent", gpus=4, priority=1000, nominated_node="a-0", constraints=NOBODY if own else apart)
+    (pod,) = asking("train", 1, apart if own else NOBODY)
+    script = Script(*cluster("a: 2x8"), replace(urgent, labels=pod.labels), pod)
+    assert not script.planned(pod)
+    script.see(*cluster("b: 1x8"))
+    assert script.planned(pod) == "b-0"
+
+
+def test_nobody_counts_on_a_nominated_pod() -> None:
+    near = Constraints(affinity=(Term(HOST, (Requirement("app", "In", ("data",)),), ("default",)),))
+    data = single("data", gpus=4, priority=1000, nominated_node="a-0", labels=(("app", "data"),))
+    script, (pod,) = Script(*cluster("a: 1x8"), data), asking("train", 1, near)
+    script.see(pod)
+    assert not script.planned(pod)
+    script.change(data, nominated_node=None, node="a-0")
+    assert script.planned(pod) == "a-0"
+
+
+def test_a_gang_that_a_nominated_pod_keeps_away_holds_up_none_with_other_labels() -> None:
+    """Both have waited for the same, and been refused for the same, before that pod was nominated."""
+    holder, urgent = single("holder", gpus=8, node="a-0"), single("urgent", gpus=1, priority=1000, constraints=APART)
+    (pod,), (other,) = asking("train", 1, NOBODY), gang("later", 1, gpus=1, created=9.0)
+    script = Script(*cluster("a: 1x8"), holder, urgent, pod, other)
+    script.change(urgent, nominated_node="a-0")
+    script.gone(holder)
+    script.advance(1.0)
+    assert not script.planned(pod)
+    assert script.planned(other) == "a-0"
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_a_plan_is_looked_at_again_if_a_pod_is_nominated_while_it_is_made(steps: int) -> None:
+    (pod,), urgent = asking("train", 1, PORT), single("urgent", gpus=1, priority=1000, constraints=PORT)
+    script = Script(*cluster("a: 1x8"), limits=Limits(slice_units=1))
+    script.feed(PodSeen(pod))
+    script.now += 0.01
+    for _ in range(steps):
+        script.feed(Tick())
+    planned = script.planned(pod)
+    script.feed(PodSeen(replace(urgent, nominated_node="a-0")))
+    script.advance(1.0)
+    assert script.planned(pod) == planned

@@ -12,7 +12,7 @@ from tests.simulation import relations
 from tests.simulation.claims import Claims
 from tests.simulation.relations import Seats
 from tests.simulation.shown import Shown
-from tests.simulation.sight import nominated, on_nodes
+from tests.simulation.sight import kept_nodes, nominated, on_nodes
 
 
 class Company:
@@ -80,6 +80,13 @@ class Company:
             self._others[key] = self._beside(key)
         first = sure and len(mine) == len(seats)
         self._planned[key] = ([*self.bound(), *others], nodes) if first else None
+        for pod, node in seats:
+            if node in nodes and (
+                way := relations.in_each_others_way(
+                    pod, node, nodes, kept_nodes(self._shown.pods.values(), pod.priority)
+                )
+            ):
+                return f"{pod.uid} is planned on {node}, in the way of {', '.join(way)}, for which a node is kept"
         earlier = [one for one in mine if one[0].uid not in new]
         if not sure or relations.in_some_order(seats, nodes, [*self.bound(), *others, *earlier]):
             return None

@@ -16,7 +16,7 @@ from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, Sight, beside, nominated
+from tests.simulation.sight import Room, Sight, beside, kept_nodes, nominated
 from tests.simulation.terms import Terms
 from tests.simulation.untold import Untold
 
@@ -262,9 +262,13 @@ class Fairness:
             _give(left, claim)
         bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]
         in_the_end = [*bound, *self._company.promised()]
-        if relations.related(wanted.waiting, in_the_end):
-            # Those that are being bound, or are promised a node, may count already, or not yet.
-            sides = [self._company.on_nodes(), bound, in_the_end]
+        kept = kept_nodes(others, wanted.priority)
+        if relations.related(wanted.waiting, [*in_the_end, *kept]):
+            # Those that are being bound, or are promised or nominated for a node, may count already, or not yet.
+            sides = [self._company.on_nodes(), bound, in_the_end, [*in_the_end, *kept]]
+        for pod, node in kept:
+            if any(relations.counts_for(one, (pod,)) for one in wanted.waiting):
+                left.pop(node, None)  # how many members it leaves room for depends on where the others go
         return all(
             seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
             for there in sides

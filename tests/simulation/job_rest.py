@@ -11,7 +11,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
-from tests.simulation.sight import Room, beside, nominated, on_nodes
+from tests.simulation.sight import Room, beside, kept_nodes, nominated, on_nodes
 
 _PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "Starting", "Creating")
 
@@ -52,7 +52,8 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
     pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     there = on_nodes(world.api.pods.values())
-    if not job.held and seats(world.api.nodes, free, pods, (), there=there) >= len(pods):
+    sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
+    if not job.held and all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
         yield f"{key} waits, and there is room for {len(pods)} of its pods"
 
 

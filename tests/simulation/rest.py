@@ -16,7 +16,7 @@ from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes
-from tests.simulation.sight import Room, Sight, beside, by_gang, left_over, look, nominated, on_nodes
+from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
@@ -147,4 +147,6 @@ def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Po
     """How many members find room at once. What is barred to one member is left out for all."""
     free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     open_room = {node: left for node, left in free.items() if not any(plan.bars(pod, node) for pod in pods)}
-    return seats(world.api.nodes, open_room, pods, bound, there=on_nodes(world.api.pods.values()))
+    there = on_nodes(world.api.pods.values())
+    sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
+    return min(seats(world.api.nodes, open_room, pods, bound, there=side) for side in sides)

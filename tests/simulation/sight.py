@@ -166,6 +166,11 @@ def nominated(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.nominated_node and pod.group_key is None and pod.live and not pod.node]
 
 
+def kept_nodes(pods: Iterable[Pod], priority: int) -> list[tuple[Pod, str]]:
+    """Those of them that are in the way of pods of that priority, and where kube-scheduler keeps room for them."""
+    return [(pod, pod.nominated_node) for pod in nominated(pods) if pod.nominated_node and pod.priority >= priority]
+
+
 def beside(room: Room, keepers: Iterable[Pod], priority: int) -> Room:
     """What is left for pods of that priority."""
     left = {name: dict(amounts) for name, amounts in room.items()}

@@ -93,7 +93,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     (relations.anti_affinity_of_pods_that_are_there_ignored, 141, "lets in no order of"),
     (relations.spread_counted_without_the_pods_that_are_there, 1769, "lets in no order of"),
     (relations.no_look_at_who_has_come_before_a_release, 41000100, "in the way of"),
-    (relations.nominations_of_singles_ignored, 31001069, "is planned on .*, where default/single.* is nominated"),
+    (
+        relations.nominations_of_singles_ignored,
+        31001069,
+        "is planned on .*, (where default/single|in the way of single)",
+    ),
     (relations.rounds_let_in_at_once, 187, "waits, and there is room for|is given up, and nothing has changed"),
     (relations.related_pods_that_come_are_no_news, 11, "could have been planned for"),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),

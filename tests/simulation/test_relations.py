@@ -209,6 +209,40 @@ def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
     assert life.late(), "it is there"
 
 
+@pytest.mark.parametrize(("priority", "wrong"), [(0, True), (-1, False)])
+@pytest.mark.parametrize(("asked", "keeps"), [(APART, Constraints()), (Constraints(), APART)])
+def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wrong(
+    asked: Constraints, keeps: Constraints, priority: int, *, wrong: bool
+) -> None:
+    (pod,) = members(1, asked)
+    waits = single("waits", gpus=1, priority=priority, nominated_node="a-0", labels=pod.labels, constraints=keeps)
+    plan = Turned(key("train"), Turn.PLANNED, 1, 0.0)
+    said = Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-0"), plan)
+    assert any("in the way of uid-waits" in one for one in said) is wrong
+    assert not Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-1"), plan)
+
+
+@pytest.mark.parametrize(
+    ("asked", "keeps", "late"),
+    [
+        (Constraints(), Constraints(), True),
+        (APART, Constraints(), False),
+        (Constraints(), APART, False),
+        (EVENLY, Constraints(), False),
+    ],
+)
+def test_a_gang_may_wait_for_a_nominated_pod_that_is_in_its_way(
+    asked: Constraints, keeps: Constraints, *, late: bool
+) -> None:
+    (pod,) = gang("train", 1, gpus=0, labels=(("app", "train"),), constraints=asked)
+    waits = single("waits", gpus=4, priority=1, nominated_node="a-0", labels=pod.labels, constraints=keeps)
+    victim = single("victim", gpus=8, node="a-0")
+    life = Life(*cluster("a: 1x8"), pod, victim, waits)
+    assert life.late() is late
+    life.see(replace(waits, priority=-1))
+    assert life.late()
+
+
 def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() -> None:
     pods = members(2, EVENLY)
     life = Life(*cluster("a: 2x8"), pods)

@@ -63,11 +63,7 @@ def no_look_at_who_has_come_before_a_release(patch: pytest.MonkeyPatch) -> None:
 
 
 def nominations_of_singles_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        WaitingSingles,
-        "ahead_of",
-        lambda self, gang: {(str(at), one.node): one for at, one in enumerate(self.before())},
-    )
+    patch.setattr(WaitingSingles, "nominated_before", lambda self, gang: [])
 
 
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
