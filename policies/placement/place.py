@@ -122,6 +122,8 @@ def _placing(
             if len(nodes) == _count(roles):
                 return Placed(nodes)
             sure = yield from _surely(roles, needed, snapshot, policies.scoring)
+            if sure is None and len(nodes) >= needed:
+                sure = nodes
         if sure is not None and len(sure) >= needed:
             roles = _only(roles, sure)
         else:

@@ -296,6 +296,16 @@ def test_an_elastic_gang_gets_as_many_as_its_constraints_let_in() -> None:
     assert len(placed(members(9, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(zones("ab", 3)), needed=2)) == 6
 
 
+def test_what_the_first_choice_holds_is_enough_where_nobody_finds_out_in_time_whether_all_fit() -> None:
+    room = "example.com/room"
+    pods = members(10, gpus=4, spread=(Spread(room, 1, TRAIN),))
+    pods[8:] = [replace(pod, requests=requests(0), constraints=Constraints()) for pod in pods[8:]]
+    homes = {"n01": "bc", "n02": "ac", "r01": "ad", "r02": "be", "r03": "ae"}
+    nodes = [node(name, 8, labels={room: at[0], CLIQUE: at[1]}) for name, at in homes.items()]
+    busy = [single(f"busy-{number}", gpus=1, node="n01") for number in range(6)]
+    assert len(placed(pods, snapshot(nodes, *busy), needed=9)) == 9
+
+
 def test_a_plan_that_another_pod_has_overtaken_fits_no_more() -> None:
     pods = members(2, ports=(HostPort(80),))
     plan = {pods[0].uid: "a-0", pods[1].uid: "a-1"}
