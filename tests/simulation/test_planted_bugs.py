@@ -25,6 +25,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.lost_member_keeps_its_gang_placed, 49, "is to be bound, and is gone"),
     (hearing.old_watch_event_unbinds_a_pod, 21, "makes its gang whole, .* and is not stamped so"),
     (hearing.required_level_ignored, 19, "its gang would be in cliques"),
+    (hearing.members_bound_elsewhere_not_noticed, 68007623, "its gang would be in cliques"),
     (hearing.deadline_ignored, 3, "was held until kube-scheduler gave it up"),
     (hearing.holds_wait_for_a_later_deadline, 21, "was held until kube-scheduler gave it up"),
     (hearing.calls_that_were_given_up_still_held, 129, "is to be bound, and nobody waits for it"),
@@ -115,6 +116,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.refused_start_taken_for_done, 210, r"is to be started on .*, where"),
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
     (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),
+    (jobs.started_jobs_lose_their_room_before_their_start_is_shown, 71004410, r"is to be started on .*, where"),
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

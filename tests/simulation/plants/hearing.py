@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Effect, Nominate, PostBinding, Turned
 from extender.core.events import (
     BindArrived,
@@ -17,6 +19,7 @@ from extender.core.events import (
     PodGone,
     PodSeen,
 )
+from extender.core.revocations import Revocations
 from extender.core.turns import Turn
 from policies.model import Pod, Topology
 from tests.simulation.plants.mutants import Core, core_bug, hears
@@ -94,6 +97,10 @@ def required_level_ignored(event: Event, core: Core) -> Iterable[Event]:
             yield GroupSeen(replace(group, topology=Topology()))
         case _:
             yield event
+
+
+def members_bound_elsewhere_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Revocations, "note_bound", lambda self, workload, member, node: None)
 
 
 # Holding and binding.

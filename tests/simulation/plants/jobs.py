@@ -10,6 +10,7 @@ import pytest
 
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.requests import OK, Asked, Response
@@ -141,3 +142,7 @@ def later_waves_counted_on(patch: pytest.MonkeyPatch) -> None:
     """What comes of a podset of a later wave seems to be there with the others."""
     pods = PodSet.pods
     patch.setattr(PodSet, "pods", lambda self: (replace(pod, wave=0) for pod in pods(self)))
+
+
+def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Workload, "being_started", property(lambda self: False))
