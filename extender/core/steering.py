@@ -91,8 +91,8 @@ class Steering:
         later = [one for one in members.placed.values() if one.step is Step.LATER]
         turn = min(one.turn for one in later)
         told = [one for one in later if one.turn == turn]
-        if _uncreated_before(workload, told, turn):
-            return
+        if _uncreated_before(workload, told, turn) or any(one.node in workload.unsettled for one in told):
+            return  # a node that has changed is looked at when the release has ended
         members.holds.wait_from(now)
         for member in told:
             self.tell(workload, member)

@@ -164,6 +164,25 @@ def test_members_beyond_the_quorum_are_led_after_the_release() -> None:
     assert len(script.bound(pods)) == 8
 
 
+def test_a_member_is_not_led_to_a_node_that_has_gone_during_the_release() -> None:
+    pods = members(12, min_member=4)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    script.bind_all(first)
+    *second, last = [pod for pod in nominated(script, pods) if pod not in first]
+    script.bind_all(second)
+    assert script.bindings
+    gone = script.bindings[second[0].uid].node
+    script.drop(gone)
+    script.bind(last)
+    third = [pod for pod in pods if pod not in (*first, *second, last)]
+    told = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate) and effect.node}
+    assert gone not in [told.get(pod.uid) for pod in third]
+    script.post_all()
+    script.advance(1)
+    assert gone not in [script.planned(pod) for pod in third]
+
+
 def test_members_that_come_while_others_are_on_their_way_are_led_after_these() -> None:
     pods = members(6, min_member=4)
     first, later = pods[:4], pods[4:]
