@@ -169,8 +169,9 @@ class ApiServer:
 
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
-        """What the jobs ask for."""
-        return {key: job.shown().podsets for key, job in self.jobs.items()}
+        """What the jobs that have not ended ask for."""
+        shown = [(key, job.shown()) for key, job in self.jobs.items()]
+        return {key: job.podsets for key, job in shown if not job.finished}
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""
