@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Nominated, Outcome, PodSeen, Ungated
+from extender.core.events import Outcome, Ungated
 from extender.core.steering import SteeringMode
 from extender.core.verdicts import GANG_WAITS
-from policies.model import GANG_GATE, Constraints, HostPort, Job, Pod, Requirement, Spread, Term
-from tests.builders import cluster, gang, single
-from tests.core.jobs import Controlled, job
+from policies.model import Constraints, HostPort, Pod
+from tests.builders import cluster
+from tests.core.rounds import GATED, NEAR, members, nominated
 from tests.core.script import Script
-
-HOST, CLIQUE = "kubernetes.io/hostname", "nvidia.com/gpu.clique"
-TRAIN = (Requirement("app", "In", ("train",)),)
-EVENLY = Constraints(spread=(Spread(HOST, 1, TRAIN),))
-NEAR = Constraints(affinity=(Term(CLIQUE, TRAIN, ("default",)),))
-GATED: dict[str, Any] = {"gates": (GANG_GATE,)}
-
-
-def members(size: int, constraints: Constraints = EVENLY, **facts: Any) -> list[Pod]:
-    return gang("train", size, gpus=1, labels=(("app", "train"),), constraints=constraints, **facts)
-
-
-def nominated(script: Script, pods: list[Pod]) -> list[Pod]:
-    """Those that are nominated for the node that they are planned on, by what was asked for last."""
-    last = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate)}
-    return [pod for pod in pods if last.get(pod.uid) and last[pod.uid] == script.planned(pod)]
 
 
 def ungated(script: Script) -> list[str]:
@@ -257,146 +240,3 @@ def test_a_binding_that_fails_takes_up_its_round_again() -> None:
     script.bind(failing)
     script.post_all()
     assert len(script.bound(pods)) == 8
-
-
-@pytest.mark.parametrize(
-    ("words", "parked"), [("0/4 nodes: didn't match pod topology spread", True), (GANG_WAITS, False)]
-)
-def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: str, parked: bool) -> None:
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
-    script.change(late, refusal=words)
-    script.bind_all(first)
-    asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
-    assert asked.parked is parked
-
-
-@pytest.mark.parametrize("answered", [True, False])
-def test_whoever_plugins_had_refused_before_they_knew_of_the_nomination_is_woken_when_that_is_seen(
-    *, answered: bool
-) -> None:
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = script.pods.pop(next(pod for pod in pods if pod not in first).uid)  # its nomination is written later
-    script.bind_all(first)
-    node = script.planned(late)
-    if answered:
-        script.feed(Nominated(late.uid, node))
-    words = "0/4 nodes: didn't match pod topology spread"
-    script.feed(PodSeen(replace(late, refusal=words)))
-    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
-    assert [(one.node, one.parked) for one in asked] == [(node, False), (node, True)]
-    script.feed(PodSeen(replace(late, refusal=words, nominated_node=node)))
-    script.feed(Nominated(late.uid, node))
-    for seen in (None, node):  # the watch is behind the answer
-        script.feed(PodSeen(replace(late, refusal=words, nominated_node=seen)))
-    assert script.planned(late) == node, "nothing is taken back for words that are older than the nomination"
-    script.feed(PodSeen(replace(late, refusal="0/4 nodes: something else", nominated_node=node)))
-    assert not any(map(script.planned, pods)), "these words are about the node"
-
-
-def test_whoever_is_about_to_be_woken_is_not_woken_twice_for_words_that_come_to_light_meanwhile() -> None:
-    """Each waking clears its nomination once: a second one would be taken for kube-scheduler's."""
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
-    script.change(late, refusal="0/4 nodes: no room")
-    late = script.pods.pop(late.uid)  # its nomination is written later
-    script.bind_all(first)
-    node, words = script.planned(late), "0/4 nodes: didn't match pod topology spread"
-    script.feed(PodSeen(replace(late, refusal=words)))
-    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
-    assert [(one.node, one.parked) for one in asked] == [(node, True)]
-    script.feed(Nominated(late.uid, node))
-    for seen in (node, None, node):  # the watch is behind the answer
-        script.feed(PodSeen(replace(late, refusal=words, nominated_node=seen)))
-    assert script.planned(late) == node
-    script.feed(PodSeen(replace(late, refusal=words)))
-    assert not any(map(script.planned, pods)), "kube-scheduler has cleared it"
-
-
-def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_before() -> None:
-    """Nobody can be preempted for the member: the words are the same, and the nomination goes."""
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
-    script.change(late, refusal="0/4 nodes: didn't match pod topology spread")
-    script.bind_all(first)
-    node = script.planned(late)
-    for seen in (None, node):
-        script.change(late, nominated_node=seen)
-    assert script.planned(late) == node
-    script.change(late, nominated_node=None)
-    assert not any(map(script.planned, pods))
-
-
-def spread_job(count: int) -> Job:
-    made = job(count, gpus=1)
-    (podset,) = made.podsets.podsets
-    asking = replace(podset, template=replace(podset.template, labels=(("app", "train"),), constraints=EVENLY))
-    return replace(made, podsets=replace(made.podsets, podsets=(asking,)))
-
-
-def pods_of(train: Controlled) -> list[Pod]:
-    """As its controller makes them, in the order of their indexes."""
-    (podset,) = train.seen.podsets.podsets
-    return [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}") for pod in podset.pods()]
-
-
-def test_pods_of_a_job_are_asked_about_in_rounds_whatever_the_order_in_which_they_come() -> None:
-    script = Script(*cluster("a: 4x8"))
-    train = Controlled(script, spread_job(8))
-    nodes = train.starts[0].plan[""]
-    pods = pods_of(train)
-    script.see(*reversed(pods))
-    led = [pod for pod in pods if script.filter(pod)]
-    assert sorted(map(script.planned, led)) == sorted(nodes[:4]) == ["a-0", "a-1", "a-2", "a-3"]
-    assert nominated(script, pods) == [], "nothing is written on those that are led by what they are made of"
-    script.bind_all(led[:3])
-    assert nominated(script, pods) == []
-    script.bind(led[3])
-    others = [pod for pod in pods if pod not in led]
-    assert nominated(script, pods) == others, "kube-scheduler has tried them, and has to be told"
-    script.bind_all(others)
-    script.post_all()
-    assert len(script.bound(pods)) == 8
-    assert not train.stops
-
-
-def test_pods_of_a_job_wait_for_those_before_them_that_are_yet_to_be_created() -> None:
-    script = Script(*cluster("a: 4x8"))
-    train = Controlled(script, spread_job(8))
-    pods = pods_of(train)
-    missing, *first = pods[:4]
-    assert script.filter(missing), "kube-scheduler may have seen it already"
-    assert not script.filter(pods[4])
-    script.see(*first, *pods[4:])
-    script.bind_all(first)
-    assert nominated(script, pods) == []
-    script.see(missing)
-    script.bind(missing)
-    assert nominated(script, pods) == pods[4:]
-
-
-@pytest.mark.parametrize("seen", ["before", "afterwards"])
-def test_what_a_node_let_in_before_others_went_is_soon_forgotten(seen: str) -> None:
-    """The pod that counted in the other domain has gone, and the plan is refused for that. No limit of the node is."""
-    pods, other = members(4), single("other", gpus=1, node="a-1", labels=(("app", "train"),))
-    script = Script(*cluster("a: 2x8"), other, *pods)
-    (first, *_) = nominated(script, pods)
-    assert script.planned(first) == "a-0"
-    script.bind_all(nominated(script, pods))
-    second = next(pod for pod in nominated(script, pods) if pod != first and script.planned(pod) == "a-0")
-    if seen == "before":
-        script.gone(other)
-    script.filter(second, ["a-1"])
-    if seen == "afterwards":
-        script.gone(other)
-    assert not any(script.planned(pod) for pod in pods)
-    script.advance(31)
-    assert all(script.planned(pod) for pod in pods)

@@ -1,0 +1,26 @@
+"""Members with a spread as the tests of rounds make them, and which of them kube-scheduler is told of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender.core.effects import Nominate
+from policies.model import GANG_GATE, Constraints, Pod, Requirement, Spread, Term
+from tests.builders import gang
+from tests.core.script import Script
+
+HOST, CLIQUE = "kubernetes.io/hostname", "nvidia.com/gpu.clique"
+TRAIN = (Requirement("app", "In", ("train",)),)
+EVENLY = Constraints(spread=(Spread(HOST, 1, TRAIN),))
+NEAR = Constraints(affinity=(Term(CLIQUE, TRAIN, ("default",)),))
+GATED: dict[str, Any] = {"gates": (GANG_GATE,)}
+
+
+def members(size: int, constraints: Constraints = EVENLY, **facts: Any) -> list[Pod]:
+    return gang("train", size, gpus=1, labels=(("app", "train"),), constraints=constraints, **facts)
+
+
+def nominated(script: Script, pods: list[Pod]) -> list[Pod]:
+    """Those that are nominated for the node that they are planned on, by what was asked for last."""
+    last = {effect.uid: effect.node for effect in script.effects if isinstance(effect, Nominate)}
+    return [pod for pod in pods if last.get(pod.uid) and last[pod.uid] == script.planned(pod)]

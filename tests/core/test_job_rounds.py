@@ -1,0 +1,80 @@
+"""Pods of jobs that are let in one after the other: in the rounds of the plan, however they are created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.model import Job, Pod
+from tests.builders import cluster, single
+from tests.core.jobs import Controlled, job
+from tests.core.rounds import EVENLY, members, nominated
+from tests.core.script import Script
+
+
+def spread_job(count: int) -> Job:
+    made = job(count, gpus=1)
+    (podset,) = made.podsets.podsets
+    asking = replace(podset, template=replace(podset.template, labels=(("app", "train"),), constraints=EVENLY))
+    return replace(made, podsets=replace(made.podsets, podsets=(asking,)))
+
+
+def pods_of(train: Controlled) -> list[Pod]:
+    """As its controller makes them, in the order of their indexes."""
+    (podset,) = train.seen.podsets.podsets
+    return [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}") for pod in podset.pods()]
+
+
+def test_pods_of_a_job_are_asked_about_in_rounds_whatever_the_order_in_which_they_come() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, spread_job(8))
+    nodes = train.starts[0].plan[""]
+    pods = pods_of(train)
+    script.see(*reversed(pods))
+    led = [pod for pod in pods if script.filter(pod)]
+    assert sorted(map(script.planned, led)) == sorted(nodes[:4]) == ["a-0", "a-1", "a-2", "a-3"]
+    assert nominated(script, pods) == [], "nothing is written on those that are led by what they are made of"
+    script.bind_all(led[:3])
+    assert nominated(script, pods) == []
+    script.bind(led[3])
+    others = [pod for pod in pods if pod not in led]
+    assert nominated(script, pods) == others, "kube-scheduler has tried them, and has to be told"
+    script.bind_all(others)
+    script.post_all()
+    assert len(script.bound(pods)) == 8
+    assert not train.stops
+
+
+def test_pods_of_a_job_wait_for_those_before_them_that_are_yet_to_be_created() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, spread_job(8))
+    pods = pods_of(train)
+    missing, *first = pods[:4]
+    assert script.filter(missing), "kube-scheduler may have seen it already"
+    assert not script.filter(pods[4])
+    script.see(*first, *pods[4:])
+    script.bind_all(first)
+    assert nominated(script, pods) == []
+    script.see(missing)
+    script.bind(missing)
+    assert nominated(script, pods) == pods[4:]
+
+
+@pytest.mark.parametrize("seen", ["before", "afterwards"])
+def test_what_a_node_let_in_before_others_went_is_soon_forgotten(seen: str) -> None:
+    """The pod that counted in the other domain has gone, and the plan is refused for that. No limit of the node is."""
+    pods, other = members(4), single("other", gpus=1, node="a-1", labels=(("app", "train"),))
+    script = Script(*cluster("a: 2x8"), other, *pods)
+    (first, *_) = nominated(script, pods)
+    assert script.planned(first) == "a-0"
+    script.bind_all(nominated(script, pods))
+    second = next(pod for pod in nominated(script, pods) if pod != first and script.planned(pod) == "a-0")
+    if seen == "before":
+        script.gone(other)
+    script.filter(second, ["a-1"])
+    if seen == "afterwards":
+        script.gone(other)
+    assert not any(script.planned(pod) for pod in pods)
+    script.advance(31)
+    assert all(script.planned(pod) for pod in pods)
