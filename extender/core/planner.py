@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from extender.core.claims import SlotOf
 from extender.core.demands import left_short, siblings
@@ -94,7 +94,7 @@ class Planner:
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
         if there is room by now, for it looks there first."""
-        view = self._without_those_behind(self._state.claims.without((), self._state.singles.before()))
+        view = self._without_those_behind(self._state.claims.without((), self._state.singles.before().values()))
         yield 1 + len(self._state.singles.kept) // 4
         if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
             return pod.nominated_node
@@ -147,8 +147,7 @@ class Planner:
         view = self._without_those_behind(self._state.claims.without(slots, ahead.values()))
         if not (nominated := self._state.singles.nominated_before(workload)):
             return view
-        tenants = BesideNominated(view.others.tenants, nominated)
-        return replace(view, others=replace(view.others, tenants=tenants))
+        return view.among(BesideNominated(view.others.tenants, nominated))
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """What tells whether its view has changed."""
@@ -156,10 +155,8 @@ class Planner:
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:
         """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""
-        if not (behind := self._state.singles.behind()):
-            return view
-        tenants = Apart(view.others.tenants, behind)
-        return replace(view, others=replace(view.others, tenants=tenants))
+        behind = self._state.singles.behind()
+        return view.among(Apart(view.others.tenants, behind)) if behind else view
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
         if found.unclear:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.core.claims import Owner, SlotOf
+from extender.core.demands import siblings
 from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
 from extender.core.state import State
@@ -12,6 +13,7 @@ from extender.core.turns import DEADLINES, Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.rules import keeps
+from policies.steps import finish
 
 
 class Revocations:
@@ -105,11 +107,7 @@ class Revocations:
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is None or not self._is_promised(workload, owner):
                 continue
-            if isinstance(owner, SlotOf):
-                pod = workload.members.slots.templates[owner.slot]
-            else:
-                pod = workload.members[owner].pod
-            if state.claims.admits(node, pod.selection):
+            if state.claims.admits(node, self._pod_of(workload, owner).selection):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
@@ -146,34 +144,22 @@ class Revocations:
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
         """The nodes that have changed, or that members are bound on who were not promised them."""
-        members = workload.members
-        promised: list[tuple[Owner, Pod, str]] = [
-            (one.uid, one.pod, one.node) for one in members.placed.values() if one.state is not MemberState.UNKNOWN
-        ]
-        promised += [
-            (SlotOf(workload.key, slot), members.slots.templates[slot], node)
-            for slot, node in members.slots.planned.items()
-        ]
-        for owner, pod, node in promised:
-            if node not in workload.unsettled or not self._is_promised(workload, owner):
-                continue
-            if (unfit := self._state.claims.unfit(pod, node)) is not None:
-                self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
-        if (members.placed or members.slots.planned) and not self._keeps(workload):
+        members, claims = workload.members, self._state.claims
+        for node in list(workload.unsettled):
+            for owner, claim in list(claims.promised_on(node)):
+                if claim.workload != workload.key or not self._is_promised(workload, owner):
+                    continue
+                if (unfit := claims.unfit(self._pod_of(workload, owner), node)) is None:
+                    continue
+                if not self._in_doubt(workload, owner):
+                    self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
+        if (members.placed or members.slots.planned) and not keeps(finish(siblings(workload)), claims.snapshot()):
             why = (
                 "a member is bound on another node than planned: the others would not share the required domain with it"
             )
             self.revoke(workload, why, now, Cause.BOUND_ELSEWHERE)
         if not workload.doubtful:
             workload.unsettled.clear()
-
-    def _keeps(self, workload: Workload) -> bool:
-        """Whether those that are bound and those that are promised a node are together as they have to be."""
-        members = workload.members
-        there = [(pod, pod.node or "") for pod in workload.bound]
-        there += [(member.pod, member.node) for member in members.placed.values()]
-        there += members.slots.promises()
-        return keeps([(workload.asking(pod), node) for pod, node in there], self._state.claims.snapshot())
 
     def run_out(self, workload: Workload, why: str, now: float) -> bool:
         """Those that are held can wait no longer. Whether every promise is taken back: not those of a job that is being
@@ -196,11 +182,17 @@ class Revocations:
         workload.wait_until(now + self._state.limits.plan_s)
 
     @staticmethod
-    def _in_doubt(workload: Workload, owner: str | SlotOf) -> bool:
+    def _pod_of(workload: Workload, owner: Owner) -> Pod:
+        """Who is promised the room, or what will ask for it."""
+        members = workload.members
+        return members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod
+
+    @staticmethod
+    def _in_doubt(workload: Workload, owner: Owner) -> bool:
         return not isinstance(owner, SlotOf) and workload.members[owner].state is MemberState.UNKNOWN
 
     @staticmethod
-    def _is_promised(workload: Workload, owner: str | SlotOf) -> bool:
+    def _is_promised(workload: Workload, owner: Owner) -> bool:
         if isinstance(owner, SlotOf):
             return owner.slot in workload.members.slots.planned
         return owner in workload.members.placed

@@ -136,10 +136,10 @@ class WaitingSingles:
             room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
         return room
 
-    def before(self) -> list[Claim]:
-        """The room that is kept for those whose turn has come. What an earlier walk has kept for others is for those
-        behind."""
-        return [claim for uid, claim in self.kept.items() if uid in self._turns]
+    def before(self) -> dict[tuple[str, str], Claim]:
+        """The room that is kept for those whose turn has come, by UID and node. What an earlier walk has kept for
+        others is for those behind."""
+        return {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
 
     def behind(self) -> list[Pod]:
         """Those with room kept for them that demand something of others, and whose turn has yet to come."""
@@ -152,7 +152,7 @@ class WaitingSingles:
         """The room that is for them, by UID and node, and not for that gang, whose turn is now."""
         if not (self.kept or self.nominated):
             return {}  # it is asked for each gang
-        ahead = {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
+        ahead = self.before()
         for one, node in self.nominated_before(gang):
             ahead[one.uid, node] = Claim(node, one.requests, ClaimState.RESERVED)
         return ahead

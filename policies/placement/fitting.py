@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from policies.model import Pod, Requests, Selection
 from policies.placement.beside import Apart
@@ -58,8 +57,7 @@ def accepts(pod: Pod, node: str, snapshot: Snapshot, but: Sequence[Pod]) -> bool
     """Whether kube-scheduler would let in a pod there as far as it depends on other pods ``but`` these."""
     if not concerned((pod,), snapshot.others.tenants):
         return True
-    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, but))
-    return accepted([(pod, node)], replace(snapshot, others=others))
+    return accepted([(pod, node)], snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
 def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
@@ -68,8 +66,8 @@ def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterabl
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None
-    others = replace(snapshot.others, tenants=Apart(snapshot.others.tenants, (*pods, *gone)))
-    view, tell = replace(snapshot, others=others), telling(pods, snapshot, by_node=False)
+    view = snapshot.among(Apart(snapshot.others.tenants, (*pods, *gone)))
+    tell = telling(pods, snapshot, by_node=False)
     known: dict[tuple[object, ...], list[Hindrance]] = {}
     for pod, node in seated:
         if (told := tell(pod)) not in known:

@@ -36,10 +36,9 @@ def placing_pinned(
     nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
     if rest := [pod for pod in members if pod.uid not in homes]:
-        others = snapshot.others
-        if concerned(members, others.tenants):
-            others = replace(others, tenants=Beside(others.tenants, seated))
-        lacking, view = max(1, needed - len(nodes)), replace(snapshot, free=left, others=others)
+        lacking, view, tenants = max(1, needed - len(nodes)), replace(snapshot, free=left), snapshot.others.tenants
+        if concerned(members, tenants):
+            view = view.among(Beside(tenants, seated))
         found = yield from placing(rest, lacking, view, caps, [*beside, *seated], policies)
         if isinstance(found, Placed):
             nodes |= found.nodes

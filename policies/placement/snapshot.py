@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,10 @@ class Snapshot:
     levels: tuple[Level, ...]
     eligible: Callable[[Selection], Mask]
     others: Others
+
+    def among(self, tenants: Tenants) -> Snapshot:
+        """The same nodes, with these pods there."""
+        return replace(self, others=replace(self.others, tenants=tenants))
 
     def level_called(self, name: str) -> int | None:
         """The index of the level with that short name or label key; None when there is none."""
