@@ -7,6 +7,7 @@ ExternalName and leads to this machine: the API server checks the certificate fo
 import base64
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from devcluster.controllers.catalogue import CATALOGUE, Controller, Place, Webho
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.progress import Progress, silent
+from devcluster.watch import ApiError
 
 PATIENCE_S = 120.0
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -76,11 +78,40 @@ def _install_crds(cluster: Cluster, source: Path, pattern: str) -> None:
         cluster.api.create(path, crd)
     for crd in found:
         cluster.api.wait_for(f"{path}/{crd['metadata']['name']}", _established)
+    for crd in found:
+        _until_admitted(cluster, crd["spec"])
 
 
 def _established(crd: Object | None) -> bool:
     conditions = ((crd or {}).get("status") or {}).get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
+def _until_admitted(cluster: Cluster, spec: Object) -> None:
+    """Of an established kind the API server may still lack the schema by which mutating admission policies change it.
+
+    It looks for new schemas every 5 s and answers 503 until then, where such a policy matches (typeConverterManager of
+    its package mutating).
+    """
+    scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
+    kind = spec["names"]["kind"]
+    for version in (f"{spec['group']}/{one['name']}" for one in spec["versions"] if one["served"]):
+        probe = {"apiVersion": version, "kind": kind, "metadata": {"name": "muster-probe"}, "spec": {}}
+        path = f"/apis/{version}/{scope}{spec['names']['plural']}?dryRun=All"
+        deadline = time.monotonic() + PATIENCE_S
+        while not _answers(cluster, path, probe):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{kind} of {version} was not admitted after {PATIENCE_S:.0f} s")
+            time.sleep(0.1)
+
+
+def _answers(cluster: Cluster, path: str, probe: Object) -> bool:
+    """Other refusals than "not yet" are about the object, which is as good as empty."""
+    try:
+        cluster.api.create(path, probe)
+    except ApiError as refusal:
+        return refusal.code not in (httpx.codes.NOT_FOUND, httpx.codes.SERVICE_UNAVAILABLE)
+    return True
 
 
 def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, webhooks: Webhooks, place: Place) -> None:
