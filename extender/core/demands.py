@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
+from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import UNCONSTRAINED, Pod
+from policies.model import UNCONSTRAINED, Pod, SlotKey
 from policies.placement.concern import concerned
 from policies.placement.request import Sibling, asked_by, shape_of
 from policies.placement.rules import is_bound_by_rules
@@ -36,12 +37,12 @@ class Demands:
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
         members, version = workload.members, workload.version
-        demand = Demand(version, problem(workload, self._state))
+        lacking, trouble = to_be_planned(workload, self._state)
+        demand = Demand(version, trouble)
         workload.demand = demand
         if demand.trouble is not None:
             return
         found: list[Pod] = []
-        lacking = list(members.slots.lacking)
         for at in range(0, len(lacking), AT_ONCE):
             if at:
                 yield AT_ONCE
@@ -76,6 +77,16 @@ class Demands:
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+
+
+def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reason | None]:
+    """The slots that need a node, and what keeps them from being planned. Pods that others have brought into the gang
+    of a started job may wait for something, or contradict its own: then those go on alone."""
+    lacking, trouble = list(workload.members.slots.lacking), problem(workload, state)
+    if trouble is None or not (maker := workload.maker):
+        return lacking, trouble
+    own = [slot for slot in lacking if workload.members.stands_for(slot).owner == maker]
+    return (own, problem(workload, state, maker)) if own else (lacking, trouble)
 
 
 def _ties(workload: Workload, related: Sequence[Pod]) -> tuple[object, ...]:

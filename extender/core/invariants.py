@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from extender.core.claims import ClaimState, Expected, SlotOf
+from extender.core.demands import to_be_planned
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.problems import problem as trouble_of
 from extender.core.problems import too_many_shapes
 from extender.core.recount import differences
 from extender.core.state import State
@@ -101,10 +102,12 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
     if demand is None:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in workload.members.said.schedulers):
-        lacking = [workload.asking(pod) for pod in workload.members.unplaced() if not pod.foreign_gates]
+        slots, why = to_be_planned(workload, state)
+        pods = sorted(map(workload.members.stands_for, slots), key=attrgetter("rank"))
+        lacking = [workload.asking(pod) for pod in pods if not pod.foreign_gates]
         shapes = [shape_of(pod) for pod in lacking]
         enough = len(lacking) >= workload.lacking
-        trouble = trouble_of(workload, state) or (too_many_shapes(shapes, state) if enough else None)
+        trouble = why or (too_many_shapes(shapes, state) if enough else None)
         if demand.trouble != trouble:
             yield f"its trouble is taken for {demand.trouble}, and is {trouble}"
         wanted, free = (tuple(pod.identity for pod in pods) for pods in (demand.pods, lacking))

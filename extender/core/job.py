@@ -127,6 +127,11 @@ class JobRecord:
             ),
         )
 
+    def maker(self, owners: Collection[str]) -> str:
+        """While it is admitted and its gang has pods of other owners, too: the owner of its own. Else empty."""
+        mixed = self.plan is not None and any(owner != self.seen.uid for owner in owners)
+        return self.seen.uid if mixed else ""
+
     def leads(self, pod: Pod) -> bool:
         """Whether it was created led to its node, by the plan on the job, and nobody has refused it since."""
         return self.plan is not None and pod.identity in self.plan and not pod.gates and pod.refusal is None

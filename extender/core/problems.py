@@ -14,16 +14,19 @@ from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
 
-def problem(workload: Workload, state: State) -> Reason | None:
-    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned."""
+def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
+    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
+
+    ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
+    """
     return (
         _stopping(workload)
         or foreign(workload, state.schedulers)
-        or _contradiction(workload, state.schedulers)
+        or _contradiction(workload, state.schedulers, owner)
         or _no_quorum_stated(workload)
         or _too_many(workload, state)
-        or _unsupported(workload, state.volumes.unbound)
-        or _gated(workload)
+        or _unsupported(workload, state.volumes.unbound, owner)
+        or _gated(workload, owner)
         or too_few(workload)
     )
 
@@ -71,27 +74,27 @@ def running(workload: Workload) -> Reason:
     return Reason("Running", text, warning=False)
 
 
-def _contradiction(workload: Workload, schedulers: Collection[str]) -> Reason | None:
+def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
     """Among the members that have no node. What those say that run, a rolling update may have changed since."""
-    members, wanted = workload.members, workload.members.wanted
-    for pod in _odd(workload):
+    members, wanted = workload.members, workload.members.wanted.of(owner)
+    for pod in _odd(workload, owner):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
             return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
     if any(name not in schedulers for name in members.said.schedulers):
         return _disagreement("schedulers", members.said.schedulers)
-    if workload.group is None and len(wanted.sizes) > 1:
+    if workload.group is None and workload.podsets is None and len(wanted.sizes) > 1:
         return _disagreement("minMembers", wanted.sizes)
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
     if len(wanted.dialects) > 1:
         return _disagreement("dialects", wanted.dialects)
-    return _topologies(workload) if len(wanted.topologies) > 1 else None
+    return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
 
 
-def _topologies(workload: Workload) -> Reason | None:
+def _topologies(workload: Workload, owner: str) -> Reason | None:
     """Members of one shape and one series are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
-    for pod in workload.live:
+    for pod in _of(workload.live, owner):
         if pod.node:
             continue
         wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
@@ -149,9 +152,9 @@ def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
     return Reason("TooManyShapes", text)
 
 
-def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None]) -> Reason | None:
+def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None], owner: str) -> Reason | None:
     """``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None."""
-    for pod in _odd(workload):
+    for pod in _odd(workload, owner):
         if pod.node:
             continue
         if pod.device_claims:
@@ -163,13 +166,14 @@ def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None]) -
     return None
 
 
-def _gated(workload: Workload) -> Reason | None:
+def _gated(workload: Workload, owner: str) -> Reason | None:
     """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
-    found = [pod for pod in _odd(workload) if pod.foreign_gates]
-    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in workload.members.unplaced())):
+    found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
+    waiting = _of(workload.members.unplaced(), owner) if found else []
+    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
         return None
     gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
-    return Reason("Gated", f"{_of(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
+    return Reason("Gated", f"{_share(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
 
 
 def too_few(workload: Workload) -> Reason | None:
@@ -177,7 +181,7 @@ def too_few(workload: Workload) -> Reason | None:
     needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
     if workload.release.complete or there >= needed:
         return None
-    return Reason("MembersMissing", f"{_of(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
+    return Reason("MembersMissing", f"{_share(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
 
 
 def _in_order(workload: Workload) -> str:
@@ -189,7 +193,7 @@ def _in_order(workload: Workload) -> str:
     return f"; StatefulSet {maker.name} {order}"
 
 
-def _of(count: int, total: int, one: str, several: str) -> str:
+def _share(count: int, total: int, one: str, several: str) -> str:
     """``"2 of 4 members exist"``."""
     return f"{count} of {counted(total, 'member', one, several)}"
 
@@ -199,5 +203,10 @@ def _disagreement(what: str, values: Iterable[object]) -> Reason:
     return Reason("Contradiction", f"its members have different {what}: {named}")
 
 
-def _odd(workload: Workload) -> list[Pod]:
-    return [member.pod for member in workload.members.odd.values()]
+def _odd(workload: Workload, owner: str) -> list[Pod]:
+    return _of([member.pod for member in workload.members.odd.values()], owner)
+
+
+def _of(pods: list[Pod], owner: str) -> list[Pod]:
+    """Those of that owner; all if it is empty."""
+    return [pod for pod in pods if pod.owner == owner] if owner else pods

@@ -35,6 +35,16 @@ class Said:
             pods[owner] += count
         return max(pods, key=pods.__getitem__, default="")
 
+    def of(self, owner: str) -> Said:
+        """What is said by those of one owner, each of it once; what all say if it is empty."""
+        if not owner:
+            return self
+        found = Said()
+        for words in self.words:
+            if words[1] == owner:
+                found.replace((), words)
+        return found
+
     def replace(self, before: Words, after: Words) -> bool:
         """Count what one says in place of what it said. Returns whether anything is new or gone."""
         if before == after:

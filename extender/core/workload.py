@@ -164,10 +164,9 @@ class Workload:
 
     @property
     def priority(self) -> int:
-        if priorities := self.members.said.priorities:
-            return max(priorities)
         first = self.members.slots.first
-        return 0 if first is None else first.priority
+        said = self.members.said.of(self.maker).priorities
+        return max(said, default=0 if first is None else first.priority)
 
     @property
     def created(self) -> float:
@@ -245,6 +244,11 @@ class Workload:
         return self.job is not None and self.job.plan is not None
 
     @property
+    def maker(self) -> str:
+        """As in JobRecord."""
+        return "" if self.job is None else self.job.maker(self.members.said.owners)
+
+    @property
     def being_started(self) -> bool:
         """The watch has yet to show the start of its job, which is not suspended before that: no deadline takes its
         plan back meanwhile."""
@@ -278,10 +282,8 @@ class Workload:
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:
         """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
-        if job is None:
-            self.job = None
-        elif self.job is None or self.job.seen.uid != job.uid:
-            self.job = JobRecord(job)
+        if job is None or self.job is None or self.job.seen.uid != job.uid:
+            self.job = None if job is None else JobRecord(job)
         else:
             self.job.see(job)
         if self.job is not None:

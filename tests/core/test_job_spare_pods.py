@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import Outcome
-from policies.model import UNCONSTRAINED, Constraints, HostPort, Job, Pod
+from extender.observe.explain.inquiry import inquiry
+from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from tests.builders import cluster, single
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
 
@@ -161,3 +162,67 @@ def test_a_pod_that_a_job_can_do_without_does_not_wait_for_a_node_where_its_port
     train.wait(1)
     assert not script.planned(again)
     assert not train.stops
+
+
+STRANGERS: list[tuple[str, dict[str, object]]] = [
+    ("of another priority", {"priority": 5}),
+    ("of another dialect", {"group": GroupRef("job", Dialect.COSCHEDULING)}),
+    ("with an unreadable annotation", {"group": GroupRef("job", Dialect.ANNOTATION, None, "not a number")}),
+    ("with resource claims", {"device_claims": True}),
+    ("with an unbound volume", {"claims": ("data",)}),
+]
+
+
+@pytest.mark.parametrize("facts", [facts for _, facts in STRANGERS], ids=[what for what, _ in STRANGERS])
+def test_a_pod_that_others_bring_into_the_gang_of_a_job_that_runs_keeps_no_pod_of_it_back(
+    facts: dict[str, object],
+) -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, third, planned = elastic(script)
+    foreign = single("foreign", gpus=8, node=planned, scheduler="other")
+    script.see(foreign)
+    script.change(third, refusal="no room")
+    assert not script.planned(third)
+    stranger = replace(template(uid="stranger", owner="uid-other"), **facts)  # type: ignore[arg-type]
+    script.see(stranger)
+    script.gone(foreign)
+    train.wait(1)
+    assert script.planned(third) == planned
+    assert not script.planned(stranger)
+    assert script.gang("job").priority == 0
+    script.run([third])
+    assert script.reason("job") == "Running"
+    assert not train.stops
+
+
+def test_a_pod_that_others_bring_into_the_gang_of_a_job_says_why_it_waits() -> None:
+    script = Script(*cluster("a: 4x8"))
+    train = Controlled(script, two_of_three())
+    script.run(train.create())
+    script.see(template(uid="stranger", owner="uid-other", device_claims=True))
+    train.wait(1)
+    assert "1 more member waits: pod job uses resource claims" in script.message("job")
+
+
+def test_pods_of_a_job_that_say_different_minimums_do_not_wait_for_that() -> None:
+    """Its podsets say what it needs."""
+    script = Script(*cluster("a: 2x8"))
+    train, _ = with_one_beyond_its_plan(script)
+    train.show(podsets=job(5, indexed=False).podsets)
+    more = train.create()
+    script.change(more[0], group=GroupRef("job", Dialect.ANNOTATION, 2))
+    script.see(*cluster("c: 2x8"))
+    train.wait(1)
+    assert sorted(map(script.planned, more)) == ["c-0", "c-1"]
+
+
+def test_only_what_pods_of_a_job_need_is_explained_while_one_that_others_bring_keeps_none_of_them_back() -> None:
+    script = Script(*cluster("a: 3x8"))
+    _, third, planned = elastic(script)
+    script.see(single("foreign", gpus=8, node=planned, scheduler="other"))
+    script.change(third, refusal="no room")
+    script.see(template(uid="stranger", owner="uid-other", priority=5))
+    script.advance(1)
+    asked = inquiry(script.core.state, script.gang("job"))
+    assert asked is not None
+    assert [pod.uid for pod in asked.members] == [third.uid]

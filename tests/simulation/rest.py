@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, Synced
@@ -114,9 +115,19 @@ def _gang_complaints(
         return
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
-    needed = _wanted(sight, whole=whole)
-    if needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
+    judged = _undisturbed(world, key, sight)
+    waiting = [pod for pod in judged.waiting if pod in waiting]
+    needed = _wanted(judged, whole=whole)
+    if waiting and needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
         yield f"{key} waits, and there is room for {needed} of its members\n{told(gang)}"
+
+
+def _undisturbed(world: World, key: GroupKey, sight: Sight) -> Sight:
+    """Where others have brought pods into the gang of a started job that contradict its own: its own alone."""
+    job = world.api.jobs.get(key)
+    if job is None or job.plan is None or agree(_unbound(sight)):
+        return sight
+    return replace(sight, live=tuple(pod for pod in sight.live if pod.owner == job.uid))
 
 
 def _unbound(sight: Sight) -> list[Pod]:

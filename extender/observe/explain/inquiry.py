@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
-from extender.core.demands import siblings
+from extender.core.demands import siblings, to_be_planned
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import NO_LEVEL, Pod, Selection, Toleration
@@ -116,7 +117,9 @@ class Inquiry:
 
 def inquiry(state: State, gang: Workload) -> Inquiry | None:
     """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
-    members = [gang.asking(pod) for pod in gang.members.unplaced() if not pod.foreign_gates]
+    slots, _ = to_be_planned(gang, state)
+    waiting = sorted(map(gang.members.stands_for, slots), key=attrgetter("rank"))
+    members = [gang.asking(pod) for pod in waiting if not pod.foreign_gates]
     if not members or gang.min_member is None:
         return None
     view = state.claims.snapshot()
