@@ -45,6 +45,8 @@ def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
 
 def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
     """``sorted``, some items at a time. Costs little for what is in order already."""
+    if len(items) <= AT_ONCE:
+        return sorted(items, key=key)
     runs: list[list[T]] = []
     for at in range(0, len(items), AT_ONCE):
         run = sorted(items[at : at + AT_ONCE], key=key)
@@ -52,10 +54,9 @@ def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:
             runs[-1] += run
         else:
             runs.append(run)
-        if len(items) > AT_ONCE:
-            yield AT_ONCE // 2
-    if len(runs) < 2:
-        return runs[0] if runs else []
+        yield AT_ONCE // 2
+    if len(runs) == 1:
+        return runs[0]
     merged, found = merge(*runs, key=key), []
     while some := list(islice(merged, AT_ONCE)):
         found += some

@@ -261,7 +261,7 @@ class Claims:
     def _put(self, owner: Owner, claim: Claim) -> None:
         """In place of whatever it had."""
         known = self._claims.get(owner)
-        if known == claim:
+        if known is not None and known == claim:
             return
         if known is None or (known.node, known.requests) != (claim.node, claim.requests):
             if known is not None:

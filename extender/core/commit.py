@@ -101,7 +101,7 @@ class Commit:
                 self._steering.lead(workload, member, node, now, turns.get(pod.identity, 0))
             else:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
-        state.crowd_out(*dict.fromkeys(node for _, node in seats))
+        state.crowd_out(node for _, node in seats)
         for slot in list(workload.reserved):
             claim = state.claims.get(SlotOf(workload.key, slot))
             if claim is not None and state.claims.overcommitted(claim.node, claim.requests):

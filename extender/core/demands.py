@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
@@ -52,21 +53,19 @@ class Demands:
         found = [pod for pod in found if not pod.gates or not pod.foreign_gates]
         if workload.version != version or len(found) < workload.lacking:
             return
-        asked = yield from ordered(found, _rank)
+        asked = yield from ordered(found, attrgetter("rank"))
         roles = yield from grouped(asked, asked_by)
-        if any(constraints is not UNCONSTRAINED for *_, constraints in roles):
+        if any(some[0].constraints is not UNCONSTRAINED for some in roles.values()):
             roles = yield from grouped(asked, shape_of)
+        firsts = [some[0] for some in roles.values()]
         tied: tuple[object, ...] = ()
-        if any(map(is_bound_by_rules, (some[0] for some in roles.values()))):
+        if any(map(is_bound_by_rules, firsts)):
             beside = yield from ordered((yield from siblings(workload)), lambda one: (one[0].rank, one[1]))
             # The reason names others as they are called in its namespace.
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
-        related = any(
-            concerned((some[0] for some in roles.values()), tenants)
-            for tenants in (self._state.claims.tenants, self._state.singles.coming)
-        )
+        related = concerned(firsts, self._state.claims.tenants) or concerned(firsts, self._state.singles.coming)
         tied = (*tied, *_ties(workload, asked if related else ()))
         if workload.version != version:
             return
@@ -116,10 +115,6 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         least += ours[: podset.minimum]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
     return least if short else []
-
-
-def _rank(pod: Pod) -> tuple[str, int, str, str]:
-    return pod.rank
 
 
 def asking(workload: Workload, pods: Sequence[Pod]) -> Steps[list[Pod]]:

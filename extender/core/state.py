@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from extender.core.bind_calls import BindCalls, Binding
@@ -163,7 +164,7 @@ class State:
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
         self._forget_refusals(node)
-        self.crowd_out(node)
+        self.crowd_out((node,))
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
@@ -241,7 +242,7 @@ class State:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 
-    def crowd_out(self, *nodes: str) -> None:
+    def crowd_out(self, nodes: Iterable[str]) -> None:
         """Others have room there: pods of no gang lose what was kept for them and is not left."""
         for uid in self.singles.crowded_out(nodes, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
@@ -249,7 +250,7 @@ class State:
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str], *, again: bool = False) -> None:
         """Ask for a Binding with these annotations. ``again``: as in PostBinding."""
         self.binds.write(pod.uid, binding)
-        self.crowd_out(binding.node)
+        self.crowd_out((binding.node,))
         where = pod.uid, pod.namespace, pod.name, binding.node
         self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks, binding.workload, again))
 
@@ -296,4 +297,4 @@ class State:
                 self.use_kept(workload, pod.node)
             self.news.taken |= claim is None
             self.claims.confirm(pod)
-            self.crowd_out(pod.node)
+            self.crowd_out((pod.node,))

@@ -159,6 +159,8 @@ class WaitingSingles:
 
     def nominated_before(self, gang: Workload) -> list[tuple[Pod, str]]:
         """Those, and where, that kube-scheduler counts as if they were there when it looks at a member of the gang."""
+        if not self.nominated:
+            return []
         waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
         return [(one, one.nominated_node) for one in waiting if one.nominated_node]
 

@@ -11,7 +11,7 @@ from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest, Role
 from policies.placement.rules import NONE_ASKED, Slice
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
-from policies.strategies.packing import domain_sums, fullness, scarce
+from policies.strategies.packing import fullness, scarce
 
 
 def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:
@@ -73,7 +73,7 @@ class DomainCapacity:
         found = self._preference.get(at)
         if found is None:
             level = self.levels[at]
-            used = fullness(*domain_sums(level, *scarce(self.roles[0].requests, self._snapshot)))
+            used = fullness(level.sums(scarce(self.roles[0].requests, self._snapshot)))[1:]
             around = [_downwards(self._near_room(at, steps), level, steps) for steps in range(1, len(level.above) + 1)]
             first = self.roles[0]
             spare = level.tally(first.room)[0] if first.rules.slice_size else self.rooms(0, at)

@@ -108,7 +108,7 @@ def roles_of(
     them. ``room`` is 0 where a requirement, or what the
     siblings have made of it, forbids a member to go.
     """
-    ranked = yield from ordered(members, lambda pod: pod.rank)
+    ranked = yield from ordered(members, attrgetter("rank"))
     shapes = list((yield from grouped(ranked, asked_by)).values())
     relations, firsts = None, [pods[0] for pods in shapes]
     if matter := concern(firsts, snapshot.others.tenants):

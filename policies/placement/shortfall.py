@@ -12,6 +12,7 @@ from policies.placement.capacity import rooms
 from policies.placement.columns import Mask
 from policies.placement.relations import Relation
 from policies.placement.request import Cap, Role, rows_of, shape_of
+from policies.placement.rules import NONE_ASKED
 from policies.placement.snapshot import Domain, Level, Snapshot, slots
 from policies.placement.spreading import Evenly
 from policies.strategies.packing import kinds
@@ -30,14 +31,18 @@ class NearestDomain:
     kinds: tuple[str, ...]
 
 
-def explain(pod: Pod, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
+def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
     """What the cluster has for one such member, in numbers a person can check with kubectl."""
+    pod = role.pods[0]
     eligible = snapshot.eligible(pod.selection)
-    roomy = eligible & (snapshot.slots(pod.requests) > 0)
-    parts = [f"{int(roomy.sum())} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
-    if not roomy.any() and (small := _too_small(pod, snapshot, eligible)):
+    # The room of the role is less where more is asked of the nodes than room.
+    as_is = role.rules is NONE_ASKED and role.relations is None and not caps
+    roomy = (role.room if as_is else snapshot.room(pod.requests, pod.selection)) > 0
+    count = np.count_nonzero(roomy)
+    parts = [f"{count} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
+    if not count and (small := _too_small(pod, snapshot, eligible)):
         parts.append(small)
-    barred = len(eligible) - int(eligible.sum())
+    barred = len(eligible) - int(np.count_nonzero(eligible))
     if pod.selection.volumes:
         near = snapshot.eligible(replace(pod.selection, volumes=()))
         if far := int((near & ~eligible).sum()):

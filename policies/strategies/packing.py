@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from policies.api import NOBODY
 from policies.model import Pod, Requests
-from policies.placement.snapshot import Amounts, Counts, Level, Rows, Snapshot
+from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot
 
 BROKEN, BROKEN_AROUND, NODE_BROKEN, FULL, NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
 """What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
@@ -26,17 +26,17 @@ class Packing:
     """
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:  # noqa: ARG002
-        used, offered = scarce(pod.requests, snapshot)
-        if not len(used):
+        amounts = scarce(pod.requests, snapshot)
+        if not len(amounts):
             return np.zeros(len(rows), dtype=np.int64)
-        node = fullness(used[:, rows], offered[:, rows])
+        node = fullness(amounts.take(rows, 1))
         if not snapshot.levels:
             return np.ceil(50 * (node > 0) + 50 * node).astype(np.int64)
         total = NODE_BROKEN * (node > 0) + NODE_FULL * node
         for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
-            # The code -1 finds the last one.
-            domains = np.concatenate((fullness(*domain_sums(level, used, offered)), (1.0,)))
-            total += (broken * (domains > 0) + full * domains)[level.codes[rows]]
+            domains = fullness(level.sums(amounts))
+            domains[0] = 1.0  # outside all of them
+            total += (broken * (domains > 0) + full * domains)[level.codes.take(rows) + 1]
         # Rounding errors must not lift what is in no use above 0.
         return np.ceil(total.round(6)).astype(np.int64)
 
@@ -56,21 +56,18 @@ def kinds(requests: Requests) -> tuple[str, ...]:
     return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
 
 
-def scarce(requests: Requests, snapshot: Snapshot) -> tuple[Amounts, Amounts]:
-    """Used and offered, shape ``(kinds, nodes)``, of what is scarce among what is asked for."""
+def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
+    """Of what is asked for and scarce: how much is used, then how much is offered. Shape ``(2 * kinds, nodes)``."""
     lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
-    offered = snapshot.allocatable[lines]
-    return offered - snapshot.free[lines], offered
+    if not lines:
+        return snapshot.free[:0]
+    offered = snapshot.allocatable.take(lines, 0)
+    return np.concatenate((offered - snapshot.free.take(lines, 0), offered))
 
 
-def domain_sums(level: Level, used: Amounts, offered: Amounts) -> tuple[Amounts, Amounts]:
-    """The same for the domains of a level: shape ``(kinds, domains)``."""
-    sums = level.sums(np.concatenate((used, offered)))[:, 1:]
-    return sums[: len(used)], sums[len(used) :]
-
-
-def fullness(used: Amounts, offered: Amounts) -> NDArray[np.float64]:
-    """0..1 for each place: the largest share in use of any kind."""
+def fullness(amounts: Amounts) -> NDArray[np.float64]:
+    """0..1 for each place: the largest share in use of any kind. ``amounts``: as ``scarce`` gives them, for places."""
+    used, offered = amounts[: len(amounts) // 2], amounts[len(amounts) // 2 :]
     shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
     highest: NDArray[np.float64] = shares[0] if len(shares) == 1 else shares.max(axis=0, initial=0.0)
     return np.minimum(highest, 1.0)
