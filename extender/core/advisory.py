@@ -65,7 +65,10 @@ class Advisory:
         self._revocations.give_way(event.node, now)
         state.post(pod, binding, event.expires, marks)
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None:  # noqa: ARG002
+    def await_uptake(self, workload: Workload, now: float) -> None:
+        """Nothing is to be taken up."""
+
+    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:  # noqa: ARG002
         """Only remember the node. Those who have one by now keep what they were advised, for the comparison."""
         workload.advise(member.uid, node)
         self.shown(workload, member)

@@ -214,7 +214,8 @@ class Apply:
         self._state.assume_slot(workload, slot, "")
         same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
         if member.state is MemberState.WAITING and same and self._state.claims.admits(node, member.pod.selection):
-            self._steering.lead(workload, member, node, now, turn)
+            self._steering.await_uptake(workload, now)
+            self._steering.lead(workload, member, node, turn)
             self._jobs.came(workload, now)
 
     def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:

@@ -96,9 +96,10 @@ class Commit:
         state, members = self._state, workload.members
         for _, node in seats if workload.reserved else ():
             state.use_kept(workload, node)
+        self._steering.await_uptake(workload, now)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
-                self._steering.lead(workload, member, node, now, turns.get(pod.identity, 0))
+                self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
             else:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
         state.crowd_out(node for _, node in seats)

@@ -43,7 +43,8 @@ class Leading(Protocol):
         """What becomes of a placement, for the reason of its gang."""
         ...
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None: ...
+    def await_uptake(self, workload: Workload, now: float) -> None: ...
+    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None: ...
     def lead_next(self, workload: Workload, now: float) -> None: ...
     def tell(self, workload: Workload, member: Member) -> None: ...
     def nominated(self, event: Nominated, now: float) -> Workload | None: ...
@@ -67,11 +68,10 @@ class Steering:
         self._state = state
         self._mode = mode
 
-    def lead(self, workload: Workload, member: Member, node: str, now: float, turn: int = 0) -> None:
+    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
         state, pod = self._state, member.pod
         state.assume(workload, member, node)
-        self._await(workload, now)
         if not turn:
             if workload.job is not None and workload.job.leads(pod):
                 return workload.members.step(member, Step.LED, "")
@@ -120,7 +120,7 @@ class Steering:
         if event.detail:
             return workload
         # Only now can kube-scheduler take it up, however long the write was in the queue.
-        self._await(workload, now)
+        self.await_uptake(workload, now)
         gated = bool(member.pod.gates)
         shown = member.pod.nominated_node == event.node
         workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
@@ -149,11 +149,11 @@ class Steering:
         if event.detail:
             return workload
         workload.members.step(member, Step.LED)
-        self._await(workload, now)
+        self.await_uptake(workload, now)
         self._go_on(workload)
         return None
 
-    def _await(self, workload: Workload, now: float) -> None:
+    def await_uptake(self, workload: Workload, now: float) -> None:
         """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
         nothing, as the words would be the same: that is not waited for as long.
         """

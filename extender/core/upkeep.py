@@ -65,7 +65,8 @@ class Upkeep:
         if member is None:
             self._state.assume_slot(workload, slot, node)
         else:
-            self._steering.lead(workload, member, node, now)
+            self._steering.await_uptake(workload, now)
+            self._steering.lead(workload, member, node)
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
