@@ -13,6 +13,8 @@ from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.apiserver import as_read
+from tests.simulation.model.kubescheduler import KubeScheduler
+from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.referee import BrokenPromiseError, Referee
@@ -46,10 +48,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     if truth != known:
         yield f"the extender knows {known}, but the pods are {truth}"
     room = left_over(world.api.nodes, world.api.pods.values())
-    for pod in world.api.pods.values():
-        idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
-        if pod.group_key is None and idle and (nodes := open_to(pod, world.api.nodes, world.api.pods.values())):
-            yield f"pod {pod.name} waits, and has room on {nodes[0]}"
+    yield from _single_complaints(world)
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
     # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
     if not restless and not nominated(world.api.pods.values()) and _crowd(world) <= plan.limits.waiting:
@@ -59,6 +58,16 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     yield from judge_jobs(world, referee, room, plan)
 
 
+def _single_complaints(world: World) -> Iterator[str]:
+    assert world.scheduler is not None
+    for pod in world.api.pods.values():
+        idle = pod.scheduler == OURS and pod.live and not pod.node and not pod.gates
+        if pod.group_key is not None or not idle or overlooked(pod, world.scheduler):
+            continue
+        if nodes := open_to(pod, world.api.nodes, world.api.pods.values()):
+            yield f"pod {pod.name} waits, and has room on {nodes[0]}"
+
+
 def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[str]:
     """Where a pod of no gang has room: kube-scheduler keeps some for others that it has nominated."""
     others = [other for other in nominated(pods) if other.uid != pod.uid]
@@ -66,6 +75,15 @@ def open_to(pod: Pod, nodes: Mapping[str, Node], pods: Collection[Pod]) -> list[
     bound = on_nodes(pods)
     sides = (bound, [*bound, *((other, other.nominated_node) for other in others if other.nominated_node)])
     return [node for node in room if all(takes(nodes, room, pod, node, there) for there in sides)]
+
+
+def overlooked(pod: Pod, scheduler: KubeScheduler) -> bool:
+    """Whether kube-scheduler does not try the pod on a new node: InterPodAffinity alone has refused all others to it.
+
+    That plugin wakes it when a pod that keeps it away goes, and for a new node only if it has terms of its own.
+    """
+    asks = pod.constraints.affinity or pod.constraints.anti_affinity
+    return not asks and scheduler.refused_by(pod.uid) == (NEAR,)
 
 
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:

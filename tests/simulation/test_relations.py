@@ -17,6 +17,7 @@ from tests.simulation.model.plugins import PreFilter
 from tests.simulation.plan import draw
 from tests.simulation.relation_plan import DATA, HOST, MEMBERS, PORT, has_relations
 from tests.simulation.relations import in_some_order, lets_in
+from tests.simulation.rest import overlooked
 from tests.simulation.seating import seats
 from tests.simulation.sight import left_over
 from tests.simulation.test_models import bound, let, world
@@ -91,6 +92,45 @@ def test_a_pod_that_plugins_have_refused_is_woken_by_the_end_of_the_one_in_its_w
     it.api.remove_pod(blocker.uid)
     let(it, 30)
     assert it.api.pods[pod.uid].node == "a-0"
+
+
+@pytest.mark.parametrize("muster", [False, True])
+@pytest.mark.parametrize(("asks", "woken"), [(Constraints(), False), (APART, True)])
+def test_a_pod_that_affinity_has_refused_is_tried_on_a_new_node_only_if_it_has_some_itself(
+    asks: Constraints, *, woken: bool, muster: bool
+) -> None:
+    """As kube-scheduler does without Muster, which is not asked; so nobody is blamed at rest."""
+    it = world("a: 1x8", muster=muster)
+    labels = (("app", "train"),)
+    keeper = single("keeper", gpus=0, node="a-0", labels=labels, constraints=APART)
+    pod = single("waits", gpus=0, labels=labels, constraints=asks)
+    it.api.create_pod(keeper)
+    it.api.create_pod(pod)
+    let(it, 10)
+    assert it.scheduler is not None
+    assert it.scheduler.refused_by(pod.uid) == ("InterPodAffinity",)
+    it.api.set_node(node("b"))
+    let(it, 60)
+    assert bool(it.api.pods[pod.uid].node) is woken
+    assert overlooked(it.api.pods[pod.uid], it.scheduler) is not woken
+    it.api.remove_pod(keeper.uid)
+    let(it, 10)
+    assert it.api.pods[pod.uid].node, "the end of those that keep it away wakes it"
+    assert not overlooked(it.api.pods[pod.uid], it.scheduler)
+
+
+def test_a_pod_is_not_overlooked_that_others_than_its_neighbours_have_refused() -> None:
+    it = world("a: 2x8")
+    it.api.create_pod(single("keeper", gpus=0, node="a-0", labels=(("app", "train"),), constraints=APART))
+    it.api.create_pod(single("full", gpus=8, node="a-1"))
+    pod = single("waits", gpus=1, labels=(("app", "train"),))
+    it.api.create_pod(pod)
+    let(it, 10)
+    assert it.scheduler is not None
+    assert not overlooked(it.api.pods[pod.uid], it.scheduler)
+    it.api.set_node(node("b"))
+    let(it, 60)
+    assert it.api.pods[pod.uid].node == "b"
 
 
 def test_gangs_with_relations_start_in_the_model_and_stay_apart() -> None:

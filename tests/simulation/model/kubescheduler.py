@@ -85,6 +85,11 @@ class KubeScheduler:
         self._thaw = max(self._thaw, self._clock.now + seconds)
         self.picture.interrupt(seconds, relist=False)
 
+    def refused_by(self, uid: str) -> tuple[str, ...]:
+        """Who refused the pod when it was tried last; empty if nobody has, or it does not wait."""
+        queued = self._backlog.pods.get(uid)
+        return () if queued is None else queued.rejectors
+
     def _go_on(self) -> None:
         """Somebody may be there to be scheduled."""
         if self._loop is None:
