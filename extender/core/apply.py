@@ -66,7 +66,13 @@ class Apply:
         self._recovery = recovery
 
     def pod_seen(self, event: PodSeen, now: float) -> None:
-        state, pod = self._state, event.pod
+        if event.pod.node:
+            self._state.confirm_bound(event.pod.uid)
+        self._see(event.pod, now)
+
+    def _see(self, pod: Pod, now: float) -> None:
+        """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
+        state = self._state
         self._recovery.find_out(pod.group_key, now)
         known = state.pods.get(pod.uid)
         moved = known is not None and known.group_key != pod.group_key
@@ -92,24 +98,28 @@ class Apply:
     def _leaves(self, pod: Pod, now: float) -> Doubt | None:
         """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""
         state = self._state
-        done, member, doubt = state.bound_by_us.get(pod.uid), state.member(pod.uid), self._bindings.doubt_of(pod.uid)
+        member, doubt = state.member(pod.uid), self._bindings.doubt_of(pod.uid)
         nominated = member is not None and member[1].nominated
-        self.pod_gone(PodGone(pod.uid), now)
-        state.remember_bound(pod.uid, done)
+        self._drop(pod.uid, now)
         if nominated and pod.live and not pod.node:
             # Nobody else takes it back: it may be yet to be written.
             state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
         return doubt
 
     def pod_gone(self, event: PodGone, now: float) -> None:
-        state, uid = self._state, event.uid
+        self._drop(event.uid, now)
+        self._state.confirm_bound(event.uid)
+
+    def _drop(self, uid: str, now: float) -> None:
+        """Forget the pod; but whether it was bound by us stays known."""
+        state = self._state
         pod = state.pods.get(uid)
         if pod is None:
             return
         self._recovery.find_out(pod.group_key, now)
         unseen = state.binds.unseen.get(uid)
         if pod.live:
-            self.pod_seen(PodSeen(replace(pod, deleting=True)), now)
+            self._see(replace(pod, deleting=True), now)
         state.drop_pod(uid)
         if unseen is not None:
             state.binds.await_pod(unseen[0], now)
@@ -120,9 +130,7 @@ class Apply:
         if (claim := state.volumes.note(event)) is None:
             return
         for uid in list(state.volumes.users.get(claim, ())):
-            done = state.bound_by_us.get(uid)
-            self.pod_seen(PodSeen(state.pods[uid]), now)
-            state.remember_bound(uid, done)  # the watch has not confirmed it
+            self._see(state.pods[uid], now)
             found = state.member(uid)
             if found is not None and found[0].key in state.waiting.keys:
                 state.nudge(found[0])

@@ -109,9 +109,7 @@ class State:
     def put_pod(self, pod: Pod) -> Pod | None:
         """Take over a pod's new facts. Returns the facts before, or None when it is new."""
         old = self.pods.get(pod.uid)
-        if pod.node:
-            self.bound_by_us.pop(pod.uid, None)
-        elif done := self.bound_by_us.get(pod.uid):
+        if not pod.node and (done := self.bound_by_us.get(pod.uid)):
             # A watch event from before our own Binding must not unbind it.
             pod = replace(pod, node=done.node, stamp=done.stamp)
         if pod.claims:
@@ -137,7 +135,6 @@ class State:
 
     def drop_pod(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
-        self.bound_by_us.pop(uid, None)
         self.binds.forget(uid)
         self.kept_out.drop(uid)
         self.end_kept(uid)
@@ -150,10 +147,9 @@ class State:
             workload.members.drop(uid)
             self.touch(workload)
 
-    def remember_bound(self, uid: str, binding: Binding | None) -> None:
-        """The pod is seen in another way, and its own Binding is not confirmed yet."""
-        if binding is not None:
-            self.bound_by_us[uid] = binding
+    def confirm_bound(self, uid: str) -> None:
+        """The watch shows that the pod is bound, or gone: no event from before our own Binding can follow."""
+        self.bound_by_us.pop(uid, None)
 
     def mark_bound(self, uid: str, binding: Binding) -> None:
         """Our Binding succeeded: the pod is bound before the watch says so."""

@@ -10,7 +10,7 @@ from extender.core.events import Outcome
 from extender.observe.explain.inquiry import inquiry
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from tests.builders import cluster, single
-from tests.core.jobs import Controlled, job, template
+from tests.core.jobs import Controlled, job, show_again, template
 from tests.core.script import Script
 
 
@@ -226,3 +226,22 @@ def test_only_what_pods_of_a_job_need_is_explained_while_one_that_others_bring_k
     asked = inquiry(script.core.state, script.gang("job"))
     assert asked is not None
     assert [pod.uid for pod in asked.members] == [third.uid]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_pod_beyond_the_plan_that_was_bound_by_us_stays_bound_when_the_job_changes(ends: bool) -> None:
+    """The job ends, or is made smaller. An old event of the watch comes after it."""
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, two_of_three(indexed=False))
+    pods = train.create()
+    script.run(pods[:2])
+    script.see(*cluster("b: 1x8"))
+    script.bind(pods[2])
+    script.post(pods[2], seen=False)
+    if ends:
+        train.show(finished=True)
+    else:
+        train.show(podsets=job(2, indexed=False).podsets)
+        script.gone(script.pods[pods[0].uid])
+    show_again(script, pods[2])
+    assert script.bound(pods[2:]) == ["b-0"]
