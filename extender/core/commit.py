@@ -96,12 +96,14 @@ class Commit:
         state, members = self._state, workload.members
         for _, node in seats if workload.reserved else ():
             state.use_kept(workload, node)
-        self._steering.await_uptake(workload, now)
+        placed = len(members.placed)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
                 self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
             else:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
+        if len(members.placed) > placed:
+            self._steering.await_uptake(workload, now)
         state.crowd_out(node for _, node in seats)
         for slot in list(workload.reserved):
             claim = state.claims.get(SlotOf(workload.key, slot))
