@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from extender.core.events import BindArrived
 from policies.model import GroupKey, Stamp
 
+_MOST_CALLS = 8
+"""That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
+
 
 @dataclass(slots=True)
 class Binding:
@@ -16,6 +19,12 @@ class Binding:
     calls: list[int]
     workload: GroupKey | None = None
     stamp: Stamp | None = None
+
+    def await_by(self, call: int) -> int | None:
+        """One more call waits for it. Returns the one that is superseded by it, if there are too many."""
+        self.calls.append(call)
+        # Not the first: while somebody waits for that one, the Binding is sent.
+        return self.calls.pop(1) if len(self.calls) > _MOST_CALLS else None
 
 
 @dataclass(slots=True)

@@ -27,9 +27,6 @@ from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded
 from policies.placement.rules import keeps
 
-_MOST_CALLS = 8
-"""That wait for one Binding: kube-scheduler asks again only when it has given the request before up."""
-
 Doubt = tuple[str, float]
 """The node to which a pod may have been bound, and until when that may show."""
 
@@ -62,10 +59,8 @@ class Bindings:
         """Its Binding is being written: this call waits for the same answer, or asks for another node."""
         if binding.node != event.node:
             return self._state.answer(event.call, f"a Binding to {binding.node} is being posted")
-        binding.calls.append(event.call)
-        if len(binding.calls) > _MOST_CALLS:
-            # Not the first: while somebody waits for that one, the Binding is sent.
-            self._state.answer(binding.calls.pop(1), "superseded by a newer bind request")
+        if (superseded := binding.await_by(event.call)) is not None:
+            self._state.answer(superseded, "superseded by a newer bind request")
         return None
 
     def disconnected(self, call: int, now: float) -> None:
@@ -79,8 +74,7 @@ class Bindings:
         if not workload.members.holds:
             # Nobody is at the gate any more whose deadline would end it.
             self._revocations.extend(workload, now)
-        if workload.release.last == member.uid:
-            workload.release.wait_for(None)
+        workload.release.wait_no_more_for(member.uid)
         self._state.touch(workload)
 
     def posted(self, event: BindingPosted, now: float) -> None:
@@ -135,8 +129,7 @@ class Bindings:
         if hold is not None:
             said = "" if hold.node == node else f"the pod is already on {node}"
             self._state.answer_hold(workload, member, said)
-        if workload.release.last == member.uid:
-            workload.release.wait_for(None)
+        workload.release.wait_no_more_for(member.uid)
         workload.members.show(member)
         self._steering.settle(workload, member)
 
@@ -252,6 +245,8 @@ class Bindings:
 
     def _post_last(self, workload: Workload, uid: str, now: float) -> None:
         workload.release.wait_for(None)
+        if self._revocations.shuts_out(workload, workload.members[uid]):
+            return self._revocations.drop_broken(workload, now)
         if not workload.members.started:
             if not (workload.release.failed or workload.doubtful):
                 self._revocations.miss(workload, now)
@@ -262,7 +257,8 @@ class Bindings:
         return self._post(workload, uid, self._marks(workload, [uid])[uid], complete=whole)
 
     def _post_held(self, workload: Workload, *, complete: bool) -> None:
-        uids = [uid for uid in workload.members.holds if uid != workload.release.last]
+        members, last, shut_out = workload.members, workload.release.last, self._revocations.shuts_out
+        uids = [uid for uid in members.holds if uid != last and not shut_out(workload, members[uid])]
         marks = self._marks(workload, uids) if uids else {}
         for uid in uids:
             self._post(workload, uid, marks[uid], complete=complete)

@@ -111,8 +111,7 @@ class Lifecycle:
         if member.state is MemberState.BINDING:
             return
         placed = member.placed
-        if release.last == member.uid:
-            release.wait_for(None)
+        release.wait_no_more_for(member.uid)
         if placed:
             self._revocations.lose(workload, member, now)
         members.show(member)

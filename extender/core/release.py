@@ -37,6 +37,11 @@ class Release:
         """That member's Binding is posted last; None: there is none to wait for any more."""
         self.last = last
 
+    def wait_no_more_for(self, uid: str) -> None:
+        """If that member was the last one, there is none."""
+        if self.last == uid:
+            self.last = None
+
     def recover(self, name: str, began: float | None, *, complete: bool) -> None:
         """What the stamps on its members tell after a restart."""
         self.name, self.began, self.complete = name, began, complete

@@ -128,6 +128,18 @@ class Revocations:
         if member.node != node:
             workload.unsettled[node] = None
 
+    def shuts_out(self, workload: Workload, member: Member) -> bool:
+        """Whether a release that is under way has to go on without a member at bind: its room was taken meanwhile, or
+        others were bound out of the domain that it requires. That a node has closed or is gone does not stop a release.
+        """
+        if not workload.unsettled or member.state is MemberState.UNKNOWN:
+            return False
+        claims = self._state.claims
+        if member.node in workload.unsettled and claims.overcommitted(member.node, member.pod.requests):
+            return True
+        there = [(pod, node) for pod, node in finish(siblings(workload)) if node in claims.nodes]
+        return not keeps(there, claims.snapshot())
+
     def drop_broken(self, workload: Workload, now: float) -> None:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:

@@ -34,7 +34,6 @@ def lose_gpu(trouble: Trouble) -> None:
     if one is not None:
         healthy = dict(one.allocatable)
         allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
-        trouble.referee.disturbed[one.name] = None
         trouble.world.api.set_node(replace(one, allocatable=allocatable))
 
 
@@ -210,7 +209,6 @@ def bind_foreign(trouble: Trouble, *, gpus: int = 0, **facts: Any) -> None:
     room = left_over(api.nodes, api.pods.values())
     where = trouble.some([name for name in room if fits(room[name], pod.requests)])
     if where is not None:
-        trouble.referee.disturbed[where] = None
         api.create_pod(replace(pod, node=where))
         trouble.later(lambda: _discard(trouble, pod), 60.0)
 

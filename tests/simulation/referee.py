@@ -70,8 +70,6 @@ class Referee:
         self._asked_for: dict[str, GroupKey | None] = {}
         """Pod UID -> the gang for which its last Binding was asked for, by whichever life."""
         self._calls: dict[int, BindArrived] = {}
-        self.disturbed: dict[str, None] = {}
-        """Nodes that have lost room to somebody else: a release that is under way does not look at them again."""
         self.orphans: dict[str, None] = {}
         """Pods whose node was removed: what is planned while it is gone reckons without them."""
         self._begin_life()
@@ -228,8 +226,8 @@ class Referee:
         node = shown.nodes.get(effect.node)
         if not started and (node is None or not lets_in(node, asking.selection)):
             raise BrokenPromiseError(f"{effect.uid} is the first to be bound, to {effect.node}, which is closed to it")
-        if node is None or (started and effect.node in self.disturbed):
-            return  # nobody looks at the nodes again while a release is under way
+        if node is None or (started and self._claims.doubts.get(effect.uid) is not None):
+            return  # it may be bound there by now
         room = shown.free(effect.node)
         beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
         for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
@@ -282,9 +280,6 @@ class Referee:
         if pod.node:
             # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
             self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod.series
-            shown, claims = self._shown.pods.get(uid), self._claims
-            if uid not in claims.posting and claims.doubts.get(uid) is None and (shown is None or not shown.node):
-                self.disturbed[pod.node] = None  # by a Binding that an earlier life had sent, and this one had to miss
         if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
             self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
         if before is not None and before != key:

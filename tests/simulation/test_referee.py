@@ -274,16 +274,17 @@ def test_a_member_in_doubt_may_go_elsewhere_when_kube_scheduler_has_written_that
         assert bool(judge_room(nomination(pod, "a-1"), Tick(), referee._shown, referee._claims)) is not waived
 
 
-def test_a_release_goes_on_where_a_binding_of_an_earlier_life_has_taken_the_room_meanwhile() -> None:
+def test_a_release_binds_nobody_where_the_room_is_known_to_be_taken_unless_it_may_be_bound_there() -> None:
     referee, (own, late), world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
     referee.attach(world)
-    for pod in (own, late):
-        world.api.create_pod(pod)
+    referee._shown.nodes |= world.api.nodes
+    for pod in (own, late, single("thief", gpus=1, scheduler="other", node="a-1")):
         referee._shown.watch(PodSeen(pod))
     referee._claims.posting[own.uid] = posting(own, "a-0")
-    world.api.touch_pod(own.uid, node="a-0")
-    world.api.touch_pod(late.uid, node="a-1")
-    assert [*referee.disturbed] == ["a-1"]
+    with pytest.raises(BrokenPromiseError, match="is short"):
+        referee._judge_node(posting(late, "a-1"), started=True)
+    referee._claims.doubts.begin(late.uid, Claim(late.group_key, "a-1", late.requests), 100.0)
+    referee._judge_node(posting(late, "a-1"), started=True)
 
 
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
