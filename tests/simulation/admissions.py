@@ -176,12 +176,14 @@ class Admissions:
         for key, one in self.of.items():
             if one.uid == pod.owner and pod.group_key != key:
                 one.note(f"{pod.uid} was given to another gang")
-        if admission is None:
-            return self._look_at_nodes(pod.node, taken=pod.scheduler != OURS) if pod.node else None
-        admission.finish(pod)
-        if new:
-            admission.came_at = now
-        return self._look_at_pod(admission, pod)
+        if admission is not None:
+            admission.finish(pod)
+            if new:
+                admission.came_at = now
+            self._look_at_pod(admission, pod)
+        if pod.node:
+            # One of a job, too: when nobody knew any more whether it was bound, its room was free for others.
+            self._look_at_nodes(pod.node, taken=pod.scheduler != OURS)
 
     def _look_at_pod(self, admission: Admission, pod: Pod) -> None:
         """Whether it goes where the plan wants it: one of an earlier start, which the watch is late to show, is led

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import StartJob, SuspendJob
+from extender.core.effects import StartJob, SuspendJob, Turned
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -20,12 +20,15 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     Synced,
+    Tick,
 )
+from extender.core.turns import Turn
 from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, PodSets, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
+from tests.simulation.doubts import DOUBT_S
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.world import World
@@ -205,6 +208,31 @@ def test_a_job_may_be_suspended_if_a_pod_of_an_earlier_start_is_in_its_slot() ->
         life.pod(0)
         life.show(led=before.led)
         assert (life.suspend() is None) is cause
+
+
+@pytest.mark.parametrize("shows_up", [True, False])
+def test_a_job_may_be_suspended_if_a_binding_that_was_in_doubt_shows_up_in_its_room(*, shows_up: bool) -> None:
+    """It was of a job that can do without that pod, and has given its node up when the doubt was over."""
+    whole = batch(2)
+    life = Life(replace(whole, podsets=(replace(whole.podsets[0], minimum=1),)), "a-0", "a-1")
+    life.show()
+    life.pod(0, node="a-0")
+    doubtful = life.pod(1)
+    life.claims._promise(doubtful.uid, "a-1")
+    life.claims.apply(posting(doubtful, "a-1"), BindArrived(1, doubtful.uid, "default", doubtful.name, "a-1", 900.0))
+    life.tell(BindingPosted(doubtful.uid, Outcome.UNKNOWN))
+    life.now += DOUBT_S
+    life.tell(Tick())
+    assert life.gpus("a-1") == 0
+    life.claims.apply(Turned(life.job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+    assert life.gpus("a-1") == 8
+    life.job = replace(batch(1), key=key("another"), uid="another")
+    life.show()
+    assert not life.ask(StartJob(life.job.shown(), {"": ("a-1",)}, 1))
+    life.show()
+    if shows_up:
+        life.tell(PodSeen(replace(doubtful, node="a-1")))
+    assert (life.suspend() is None) is shows_up
 
 
 def test_an_earlier_plan_with_fewer_nodes_than_the_job_wants_by_now_may_be_given_up() -> None:
