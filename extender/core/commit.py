@@ -12,6 +12,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
+from extender.core.uptake import awaits_uptake
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.request import shape_of
@@ -97,12 +98,14 @@ class Commit:
         for _, node in seats if workload.reserved else ():
             state.use_kept(workload, node)
         placed = len(members.placed)
+        # Whoever is told later gives those who are told by now no more time: they may have been refused.
+        goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
         for pod, node in seats:
             if (member := members.get(pod.uid)) is not None:
                 self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
             else:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
-        if len(members.placed) > placed:
+        if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
         state.crowd_out(node for _, node in seats)
         for slot in list(workload.reserved):

@@ -23,6 +23,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, tell, turned
 from extender.core.turns import Turn
+from extender.core.uptake import awaits_uptake
 from extender.core.workload import Workload
 from policies.words import counted, many
 
@@ -132,7 +133,7 @@ class Lifecycle:
         self._evict_partial(workload, now)
         workload.retries.expire(now)
         self._expire_holds(workload, now)
-        if self._awaits_plan(workload) and now >= workload.plan_deadline:
+        if awaits_uptake(workload) and now >= workload.plan_deadline:
             self._refusals.plan_failed(workload, now)
         state.touch(workload)
 
@@ -165,22 +166,13 @@ class Lifecycle:
         in_rounds = members.steps[Step.LATER] and now < self._bindings.patience(workload)
         return why + (f"; they are let in one after the other: {_LONGER}" if in_rounds else "")
 
-    def _awaits_plan(self, workload: Workload) -> bool:
-        """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
-
-        Nor do members in doubt: their room is not given back before the doubt ends.
-        """
-        members = workload.members
-        for_others = members.holds or workload.releasing or workload.carrying_out or workload.being_started
-        return len(members.placed) > len(members.unknown) and not for_others
-
     def _set_timer(self, workload: Workload, now: float) -> None:
         """Have it looked at again at the first of its deadlines."""
         state, members, release = self._state, workload.members, workload.release
         at = [workload.telling.when(state.limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
         at += workload.job.deadlines(state.limits.node_loss_s, now) if workload.job is not None else ()
         if members.placed:
-            awaited = self._awaits_plan(workload)
+            awaited = awaits_uptake(workload)
             if not awaited:
                 # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
                 workload.wait_until(max(workload.plan_deadline, now + state.limits.report_s))

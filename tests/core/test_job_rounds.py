@@ -9,7 +9,7 @@ import pytest
 from policies.model import Job, Pod
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job
-from tests.core.rounds import EVENLY, members, nominated
+from tests.core.rounds import EVENLY, NEAR, members, nominated
 from tests.core.script import Script
 
 
@@ -78,3 +78,21 @@ def test_what_a_node_let_in_before_others_went_is_soon_forgotten(seen: str) -> N
     assert not any(script.planned(pod) for pod in pods)
     script.advance(31)
     assert all(script.planned(pod) for pod in pods)
+
+
+def test_members_that_are_told_later_give_kube_scheduler_no_more_time_to_take_up_those_before_them() -> None:
+    script = Script(*cluster("a: 2x8"))
+    made = job(3)
+    (podset,) = made.podsets.podsets
+    asking = replace(podset.template, labels=(("app", "train"),), constraints=NEAR)
+    podsets = replace(made.podsets, podsets=(replace(podset, template=asking, minimum=2),))
+    train = Controlled(script, replace(made, podsets=podsets))
+    pods = train.create()
+    script.change(pods[0], refusal="0/2 nodes are available: 1 InterPodAffinity")
+    script.advance(15)
+    script.see(*cluster("a: 3x8"))
+    assert [script.planned(pod) for pod in pods] == ["a-0", "a-1", "a-2"]
+    assert nominated(script, pods) == []
+    script.advance(5)
+    train.settle()
+    assert train.stops == ["kube-scheduler did not take up the placement in time"]

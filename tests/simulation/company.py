@@ -24,7 +24,7 @@ class Company:
         self._planned: dict[GroupKey, tuple[Seats, dict[str, Node]] | None] = {}
         """What a gang was planned beside; None where nobody can tell."""
         self._others: dict[GroupKey, dict[str, Pod]] = {}
-        """Who else had a node, or was promised one, when a gang was planned."""
+        """Who else had a node, or was promised one, when a gang was planned: the first of the plans that stand."""
         self._refused: set[GroupKey] = set()
         """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
 
@@ -75,8 +75,9 @@ class Company:
         seats = [(self._shown.pods[uid], self._claims.promised[uid].node) for uid in new if uid in self._shown.pods]
         mine = [one for one in self.promised() if one[0].group_key == key]
         others, nodes = self.promised(but=key), dict(self._shown.nodes)
+        earlier = [one for one in mine if one[0].uid not in new]
         sure = not self._counts_others(pod for pod, _ in seats)
-        if sure:
+        if sure and not (earlier and key in self._others):
             self._others[key] = self._beside(key)
         first = sure and len(mine) == len(seats)
         self._planned[key] = ([*self.bound(), *others], nodes) if first else None
@@ -87,7 +88,6 @@ class Company:
                 )
             ):
                 return f"{pod.uid} is planned on {node}, in the way of {', '.join(way)}, for which a node is kept"
-        earlier = [one for one in mine if one[0].uid not in new]
         if not sure or relations.in_some_order(seats, nodes, [*self.bound(), *others, *earlier]):
             return None
         return f"{key} is planned where kube-scheduler lets in no order of {_told(seats)}"
@@ -117,6 +117,7 @@ class Company:
         """What is wrong with the nodes that a job is to be started with."""
         if not isinstance(effect, StartJob):
             return None
+        self._others.pop(effect.job.key, None)  # what is left of an earlier start is of the past
         seats = [
             (replace(podset.template, wave=podset.wave), node)
             for podset in effect.job.podsets.podsets

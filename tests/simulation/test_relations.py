@@ -224,6 +224,23 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
+@pytest.mark.parametrize(("came", "is_there", "wrong"), [(0, False, True), (1, False, False), (1, True, True)])
+def test_a_plan_for_more_members_may_be_given_up_for_who_came_since_the_plan_that_it_is_beside(
+    came: int, *, is_there: bool, wrong: bool
+) -> None:
+    pods = members(2, APART)
+    life = Life(*cluster("a: 2x8"), node("b"), pods)
+    for number, pod in enumerate(pods):
+        if number == came:
+            life.see(single("other", gpus=0, node="b", labels=pod.labels))
+        plan = Nominate(pod.uid, "default", pod.name, f"a-{number}")
+        life.tell(Tick(), plan, Turned(key("train"), Turn.PLANNED, 1, 0.0))
+        if number == 0 and is_there:
+            life.see(replace(pod, node="a-0"))
+    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.PLAN_DEADLINE, "it was not taken up in time")
+    assert bool(life.company.given_up(end, calm=True)) is wrong
+
+
 @pytest.mark.parametrize(("priority", "wrong"), [(1, False), (-1, True)])
 def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_has_nominated_since(
     *, priority: int, wrong: bool

@@ -1,0 +1,15 @@
+"""Whether the time runs in which kube-scheduler has to take a placement up."""
+
+from __future__ import annotations
+
+from extender.core.workload import Workload
+
+
+def awaits_uptake(workload: Workload) -> bool:
+    """Whether it is for kube-scheduler to take its placement up; what its gang waits for does not count.
+
+    Nor do members in doubt: their room is not given back before the doubt ends.
+    """
+    members = workload.members
+    for_others = members.holds or workload.releasing or workload.carrying_out or workload.being_started
+    return len(members.placed) > len(members.unknown) and not for_others
