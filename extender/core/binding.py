@@ -245,7 +245,7 @@ class Bindings:
 
     def _post_last(self, workload: Workload, uid: str, now: float) -> None:
         workload.release.wait_for(None)
-        if self._revocations.shuts_out(workload, workload.members[uid]):
+        if self._revocations.shut_out(workload, [uid]):
             return self._revocations.drop_broken(workload, now)
         if not workload.members.started:
             if not (workload.release.failed or workload.doubtful):
@@ -257,8 +257,9 @@ class Bindings:
         return self._post(workload, uid, self._marks(workload, [uid])[uid], complete=whole)
 
     def _post_held(self, workload: Workload, *, complete: bool) -> None:
-        members, last, shut_out = workload.members, workload.release.last, self._revocations.shuts_out
-        uids = [uid for uid in members.holds if uid != last and not shut_out(workload, members[uid])]
+        uids = [uid for uid in workload.members.holds if uid != workload.release.last]
+        if shut_out := self._revocations.shut_out(workload, uids):
+            uids = [uid for uid in uids if uid not in shut_out]
         marks = self._marks(workload, uids) if uids else {}
         for uid in uids:
             self._post(workload, uid, marks[uid], complete=complete)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extender.core.claims import Owner, SlotOf
 from extender.core.demands import siblings
 from extender.core.member import Member, MemberState, Step
@@ -128,17 +130,22 @@ class Revocations:
         if member.node != node:
             workload.unsettled[node] = None
 
-    def shuts_out(self, workload: Workload, member: Member) -> bool:
-        """Whether a release that is under way has to go on without a member at bind: its room was taken meanwhile, or
-        others were bound out of the domain that it requires. That a node has closed or is gone does not stop a release.
+    def shut_out(self, workload: Workload, uids: Sequence[str]) -> set[str]:
+        """Which of these members at bind a release that is under way has to go on without: their room was taken
+        meanwhile, or others were bound out of the domain that they require. That a node has closed or is gone does not
+        stop a release.
         """
-        if not workload.unsettled or member.state is MemberState.UNKNOWN:
-            return False
-        claims = self._state.claims
-        if member.node in workload.unsettled and claims.overcommitted(member.node, member.pod.requests):
-            return True
+        if not workload.unsettled or not uids:
+            return set()
+        claims, looked_at = self._state.claims, workload.unsettled
         there = [(pod, node) for pod, node in finish(siblings(workload)) if node in claims.nodes]
-        return not keeps(there, claims.snapshot())
+        apart = not keeps(there, claims.snapshot())
+        sure = [one for one in map(workload.members.__getitem__, uids) if one.state is not MemberState.UNKNOWN]
+        return {
+            one.uid
+            for one in sure
+            if apart or (one.node in looked_at and claims.overcommitted(one.node, one.pod.requests))
+        }
 
     def drop_broken(self, workload: Workload, now: float) -> None:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
