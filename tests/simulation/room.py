@@ -40,7 +40,8 @@ def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> 
         # There is no room on a node that is gone. It was promised before, and kube-scheduler has yet to see it.
         told = [node for node in passed if node in shown.nodes]
         return _promised(pod.uid, told[0], shown, claims) if told and len(passed) == 1 else None
-    claimed = _claimed(shown, claims)
+    # On a node where others are promised nothing, room is kube-scheduler's business: it may know of more.
+    claimed = _claimed(shown, claims, (pod.uid,))
     for node in passed:
         if node in claimed and (short := _short(pod, node, shown, claims)):
             return f"{pod.uid} may go to {node}, where {short}"

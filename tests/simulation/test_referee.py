@@ -157,6 +157,19 @@ def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, 
     assert bool(life.tell(FilterCalled(1, alone, ("a-0",)), AnswerFilter(1, ("a-0",), (), ""))) is not gone
 
 
+@pytest.mark.parametrize("promised", [False, True])
+def test_a_single_that_may_be_bound_there_may_go_there_again_though_kube_scheduler_alone_sees_the_room(
+    *, promised: bool
+) -> None:
+    (member,), alone, gone = gang("train", 1), single("alone", gpus=8), single("gone", gpus=4, node="a-0")
+    life = Life(*cluster("a: 1x8"), member, gone, alone)
+    life.bind(alone, "a-0")
+    life.end(alone, Outcome.UNKNOWN)
+    if promised:
+        life.tell(Tick(), nomination(member, "a-0"))
+    assert bool(life.tell(FilterCalled(2, alone, ("a-0",)), AnswerFilter(2, ("a-0",), (), ""))) is promised
+
+
 def test_nobody_may_be_evicted_for_a_single_that_promised_room_keeps_out() -> None:
     member, low = gang("train", 1, gpus=6)[0], single("low", gpus=2, node="a-0")
     life = Life(*cluster("a: 1x8"), member, low)
