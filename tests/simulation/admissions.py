@@ -118,8 +118,10 @@ class Admissions:
         if job.suspended or self.stopping.get(key) != job.uid:
             self.stopping.pop(key, None)
         if job.suspended:
-            # A start that somebody has taken back before the watch showed it leaves its mark on the templates.
-            return self._end(key) if admission is not None and (admission.shown or job.marked) else None
+            # A start that somebody has taken back before the watch showed it leaves its mark on the templates. Without
+            # one its room is held until the write is answered.
+            over = job.marked or (admission is not None and admission.shown and key not in self.writing)
+            return self._end(key) if over else None
         if admission is None:
             return self._adopt(job, now, late=before is not None and before.plan is None)
         if not admission.shown and job.plan not in (None, admission.plan):

@@ -427,3 +427,12 @@ def test_a_start_that_is_taken_back_before_the_watch_has_shown_it_keeps_no_room(
     assert life.gpus("a-0") == 0, "an older version of the job"
     life.show(led={"": ("a-0",)})
     assert life.gpus("a-0") == 8
+
+
+def test_a_start_holds_its_room_until_it_is_answered_though_others_have_started_and_suspended_the_job() -> None:
+    life = Life(batch(1), "a-0")
+    for suspended in (False, True):
+        life.show(suspended=suspended, plan=None, led=None)
+    assert life.gpus("a-0") == 0
+    life.end(Outcome.REFUSED)
+    assert life.gpus("a-0") == 8
