@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
-from devcluster.api import ApiError, Object
+from devcluster.api import Object
 from devcluster.controllers import install_crds, start_controller
 from devcluster.muster import install_gate, install_job_admission
 from tests.integration.team import GANG, NODES, PLAN, QUEUE, REQUIRED, WORKLOAD, Team, node_names, ours
@@ -83,14 +83,7 @@ def collection(team: Team, kind: str) -> str:
 
 
 def create(team: Team, manifest: Object) -> Object:
-    """A policy takes a new kind up a moment after the API server: until then it answers 503."""
-    path = collection(team, manifest["kind"])
-    while True:
-        try:
-            return team.api.create(path, manifest)
-        except ApiError as refused:
-            if refused.code != 503:
-                raise
+    return team.api.create(collection(team, manifest["kind"]), manifest)
 
 
 def schedulers(one: Object) -> list[str]:

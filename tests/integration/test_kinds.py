@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from devcluster import Cluster
-from devcluster.api import ApiError, Object
+from devcluster.api import Object
 from devcluster.controllers import start_controller
 from devcluster.muster import install_gate, install_job_admission
 from extender.core.effects import CleanJob, StartJob, SuspendJob
@@ -70,20 +69,7 @@ class Stage:
             # Both are the API server's.
             obj["spec"]["template"]["metadata"] = {}
         self._path = self.kind.path_of(self.team.name, obj["metadata"]["name"])
-        self._create(obj)
-
-    def _create(self, obj: Object) -> None:
-        """Admission in the API server learns of a kind some time after its CRD is established; nothing tells when."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                self._api.create(self._path.rpartition("/")[0], obj)
-            except ApiError as error:
-                if error.code != 503 or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-            else:
-                return
+        self._api.create(self._path.rpartition("/")[0], obj)
 
     def until(self, holds: Callable[[Job], bool]) -> Job:
         """Wait until the job, as Muster reads it, is so."""
