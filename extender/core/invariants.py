@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 
 from extender.core.claims import ClaimState, Expected, SlotOf
 from extender.core.demands import to_be_planned
@@ -103,8 +102,7 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in workload.members.said.schedulers):
         slots, why = to_be_planned(workload, state)
-        pods = sorted(map(workload.members.stands_for, slots), key=attrgetter("rank"))
-        lacking = [workload.asking(pod) for pod in pods if not pod.foreign_gates]
+        lacking = [workload.asking(pod) for pod in workload.members.unplaced(slots) if not pod.foreign_gates]
         shapes = [shape_of(pod) for pod in lacking]
         enough = len(lacking) >= workload.lacking
         trouble = why or (too_many_shapes(shapes, state) if enough else None)

@@ -6,7 +6,7 @@ Nothing else writes a member's state, its node, its hold or its step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from extender.core.holds import Hold, Holds
@@ -109,9 +109,9 @@ class Members:
         pods = [self._all[uid].pod for uid in uids]
         return min(pods, key=lambda pod: pod.rank) if pods else self.slots.templates[slot]
 
-    def unplaced(self) -> list[Pod]:
-        """One pod for each slot that has neither a node nor the promise of one, in rank order."""
-        return sorted(map(self.stands_for, self.slots.lacking), key=lambda pod: pod.rank)
+    def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
+        """One pod for each slot that has neither a node nor the promise of one, or of these, in rank order."""
+        return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
 
     @property
     def next_turn(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -118,8 +117,7 @@ class Inquiry:
 def inquiry(state: State, gang: Workload) -> Inquiry | None:
     """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
     slots, _ = to_be_planned(gang, state)
-    waiting = sorted(map(gang.members.stands_for, slots), key=attrgetter("rank"))
-    members = [gang.asking(pod) for pod in waiting if not pod.foreign_gates]
+    members = [gang.asking(pod) for pod in gang.members.unplaced(slots) if not pod.foreign_gates]
     if not members or gang.min_member is None:
         return None
     view = state.claims.snapshot()
