@@ -9,19 +9,30 @@ import pytest
 from extender.core.effects import Nominate
 from extender.core.events import Nominated, PodSeen
 from extender.core.verdicts import GANG_WAITS
+from policies.model import Pod
 from tests.builders import cluster
 from tests.core.rounds import members, nominated
 from tests.core.script import Script
+
+
+def in_rounds() -> tuple[Script, list[Pod], list[Pod], Pod]:
+    """A gang that is led in rounds, its members, those of the first round, and one of a later one."""
+    pods = members(8)
+    script = Script(*cluster("a: 4x8"), *pods)
+    first = nominated(script, pods)
+    return script, pods, first, next(pod for pod in pods if pod not in first)
+
+
+def wakings(script: Script, pod: Pod) -> list[tuple[str | None, bool]]:
+    """Its nominations that were asked for last: the node, and whether that is to wake it."""
+    return [(one.node, one.parked) for one in script.effects if isinstance(one, Nominate) and one.uid == pod.uid]
 
 
 @pytest.mark.parametrize(
     ("words", "parked"), [("0/4 nodes: didn't match pod topology spread", True), (GANG_WAITS, False)]
 )
 def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: str, parked: bool) -> None:
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
+    script, _, first, late = in_rounds()
     script.change(late, refusal=words)
     script.bind_all(first)
     asked = next(one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid)
@@ -32,18 +43,15 @@ def test_whoever_only_plugins_have_refused_is_woken_when_its_turn_comes(words: s
 def test_whoever_plugins_had_refused_before_they_knew_of_the_nomination_is_woken_when_that_is_seen(
     *, answered: bool
 ) -> None:
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = script.pods.pop(next(pod for pod in pods if pod not in first).uid)  # its nomination is written later
+    script, pods, first, late = in_rounds()
+    late = script.pods.pop(late.uid)  # its nomination is written later
     script.bind_all(first)
     node = script.planned(late)
     if answered:
         script.feed(Nominated(late.uid, node))
     words = "0/4 nodes: didn't match pod topology spread"
     script.feed(PodSeen(replace(late, refusal=words)))
-    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
-    assert [(one.node, one.parked) for one in asked] == [(node, False), (node, True)]
+    assert wakings(script, late) == [(node, False), (node, True)]
     script.feed(PodSeen(replace(late, refusal=words, nominated_node=node)))
     script.feed(Nominated(late.uid, node))
     for seen in (None, node):  # the watch is behind the answer
@@ -55,17 +63,13 @@ def test_whoever_plugins_had_refused_before_they_knew_of_the_nomination_is_woken
 
 def test_whoever_is_about_to_be_woken_is_not_woken_twice_for_words_that_come_to_light_meanwhile() -> None:
     """Each waking clears its nomination once: a second one would be taken for kube-scheduler's."""
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
+    script, pods, first, late = in_rounds()
     script.change(late, refusal="0/4 nodes: no room")
     late = script.pods.pop(late.uid)  # its nomination is written later
     script.bind_all(first)
     node, words = script.planned(late), "0/4 nodes: didn't match pod topology spread"
     script.feed(PodSeen(replace(late, refusal=words)))
-    asked = [one for one in script.effects if isinstance(one, Nominate) and one.uid == late.uid]
-    assert [(one.node, one.parked) for one in asked] == [(node, True)]
+    assert wakings(script, late) == [(node, True)]
     script.feed(Nominated(late.uid, node))
     for seen in (node, None, node):  # the watch is behind the answer
         script.feed(PodSeen(replace(late, refusal=words, nominated_node=seen)))
@@ -76,10 +80,7 @@ def test_whoever_is_about_to_be_woken_is_not_woken_twice_for_words_that_come_to_
 
 def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_before() -> None:
     """Nobody can be preempted for the member: the words are the same, and the nomination goes."""
-    pods = members(8)
-    script = Script(*cluster("a: 4x8"), *pods)
-    first = nominated(script, pods)
-    late = next(pod for pod in pods if pod not in first)
+    script, pods, first, late = in_rounds()
     script.change(late, refusal="0/4 nodes: didn't match pod topology spread")
     script.bind_all(first)
     node = script.planned(late)
