@@ -148,6 +148,23 @@ def test_pods_that_have_the_name_go_on_and_the_job_waits_for_them() -> None:
     assert len(train.starts) == 1
 
 
+def test_a_pod_that_has_the_name_on_a_silent_node_has_it_until_it_is_told_to_go() -> None:
+    """Its node may come back, and it runs on."""
+    script = Script(*cluster("a: 3x8"))
+    pods = gang("shared", 1, owner="")
+    script.see(pods)
+    script.run(pods)
+    train = Controlled(script, named("a", created=1))
+    (node,) = script.bound(pods)
+    script.see(replace(script.core.state.claims.nodes[node], ready=False))
+    train.wait(script.core.state.limits.node_loss_s + 1)
+    assert not train.starts
+    assert script.reason(TAKEN_A) == "NameTaken"
+    script.change(pods[0], deleting=True)
+    train.settle()
+    assert len(train.starts) == 1
+
+
 def test_pods_that_come_while_it_waits_are_not_taken_for_its_own() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, named("a", created=1, count=3))

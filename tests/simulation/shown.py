@@ -75,11 +75,13 @@ class Shown:
         return room
 
     def left_over(self, key: GroupKey) -> list[Pod]:
-        """Pods of the gang that run or end on nodes that say so."""
-        pods, nodes = self.members.get(key, {}).values(), self.nodes
-        return [
-            pod for pod in pods if not pod.terminal and (not pod.node or (pod.node in nodes and nodes[pod.node].ready))
-        ]
+        """Pods of the gang that are yet to go.
+
+        One that is told to go may be shown for ever on a node that is silent or gone. One that is not may run on there.
+        """
+        ready = {name for name, node in self.nodes.items() if node.ready}
+        pods = self.members.get(key, {}).values()
+        return [pod for pod in pods if pod.live or (not pod.terminal and (not pod.node or pod.node in ready))]
 
     def _put(self, pod: Pod) -> None:
         self._take(pod.uid)

@@ -353,6 +353,25 @@ def test_a_job_that_waits_is_not_late_while_the_extender_stands_still(*, stands_
     assert late == ([48.0] if stands_still else [10.0, 38.0, 42.0, 48.0])
 
 
+@pytest.mark.parametrize(
+    ("ready", "deleting", "waits"), [(True, True, True), (False, False, True), (False, True, False)]
+)
+def test_a_job_waits_for_a_pod_of_others_on_a_silent_node_until_that_is_told_to_go(
+    *, ready: bool, deleting: bool, waits: bool
+) -> None:
+    referee, job = Referee(Terms(calm=False)), batch(2)
+    *others, last = cluster("a: 3x8")
+    moved = replace(gang("job-train", 1, owner="other")[0], node=last.name, deleting=deleting)
+    seen: list[Event] = [NodeSeen(node) for node in (*others, replace(last, ready=ready))]
+    for event in (*seen, PodSeen(moved), JobSeen(job.shown())):
+        referee._shown.watch(event)
+        referee._admissions.hear(event, 0.0)
+    late = [at for at in (3.0, 10.0) if referee._fairness.look(at)]
+    assert late == ([] if waits else [10.0])
+    start = StartJob(job.shown(), {"": tuple(node.name for node in others)}, job.least)
+    assert bool(referee._admissions.judge(start, [], 10.0)) is waits
+
+
 def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:
     job = batch(2)
     world, plan = World(7, cluster("a: 2x8"), Engine), draw(1)
