@@ -74,7 +74,7 @@ class Planner:
             found = yield from search(pods, len(pods), view, shape.caps, beside, self._policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload))
         turns: Mapping[SlotKey, int] = {}
-        if isinstance(why, Placed) and (shape.related or _depends_on_order(workload, ())):
+        if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
             first = workload.members.next_turn if _depends_on_order(workload, pods) else 0
             pods, turns = yield from self._in_rounds(pods, why.nodes, view, first)
         elif workload.retries.singly and isinstance(why, Placed):

@@ -100,7 +100,7 @@ class Steering:
     def tell(self, workload: Workload, member: Member) -> None:
         """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
         state, pod, node = self._state, member.pod, member.node
-        if self._pin(workload, pod, node):
+        if self._mode is not SteeringMode.NOMINATE and self._pin(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return
         workload.members.step(member, Step.NOMINATING, node)

@@ -18,8 +18,14 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
     the smallest of them is exchanged for the smallest that still suffices: little is left over, and what is large stays
     whole. So one position is best fit. With ``exact`` those that leave nothing over go first, if there are any, of them
     the ones whose largest is smallest. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
-    Costs one sort.
+    Costs one sort, or none where one position suffices.
     """
+    enough = (room >= want).nonzero()[0] if want > 0 else room[:0]
+    if len(enough):
+        here = room[enough]
+        equals: Rows = enough[here == here.min()]
+        best = int(preference[equals].argmin())
+        return equals[best : best + 1]
     some = room.nonzero()[0]
     order = some[np.argsort((room[some] << 31) + preference[some], kind="stable")]
     sizes = room[order]
