@@ -126,10 +126,23 @@ def test_an_affinity_of_its_own_is_crossed(team: Team, own: Object) -> None:
 def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
     pinned = team.pod("a", {COMPLETION: "0", LED: "index"})
     led = team.pod(None, {LED: "true"}, affinity=named("a"))
-    of_no_job = team.pod(None, {}, annotations={WORKLOAD: ""})
     assert node_names(pinned) == ["a"]
-    tracked = ["managedFields" in pod["metadata"] for pod in (pinned, led, of_no_job)]
+    of_no_gang = team.pod(None, {}, annotations={WORKLOAD: "", "muster.dev/pod-group": ""})
+    tracked = ["managedFields" in pod["metadata"] for pod in (pinned, led, of_no_gang)]
     assert tracked == [False, False, True]
+
+
+@pytest.mark.parametrize(("way", "tracked"), [("client", False), ("server", True)])
+def test_no_field_of_a_gated_pod_is_tracked_unless_somebody_applies_it(team: Team, way: str, *, tracked: bool) -> None:
+    """A second server-side apply would meet a conflict."""
+    meta = {"name": "train-0", "namespace": team.name, "annotations": {"muster.dev/pod-group": "train"}}
+    spec = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    for _ in range(2):
+        assert "conflict" not in team.apply(manifest, way)
+    pod = team.api.get(f"{team.pods}/train-0")
+    assert is_gated(pod)
+    assert ("managedFields" in pod["metadata"]) is tracked
 
 
 def test_a_pod_whose_template_names_its_nodes_is_left_alone(team: Team) -> None:
