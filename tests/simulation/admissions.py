@@ -143,7 +143,6 @@ class Admissions:
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self._admit(job, job.plan, now, shown=True)
-        self.of[job.key].adopt(self._pods(job.key))
         nodes = [node for _, node, _ in self.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         self._look_for_others(*nodes)
@@ -222,6 +221,7 @@ class Admissions:
 
     def _admit(self, job: Job, plan: PlannedNodes, now: float, *, shown: bool) -> None:
         self.of[job.key] = admission = Admission(job.uid, job.podsets, plan, now, shown=shown)
+        admission.adopt(self._pods(job.key))
         for pod in self._pods(job.key):
             admission.finish(pod)
 

@@ -27,6 +27,8 @@ class Admission:
     """Those of the plan that slots have."""
     wanted: Mapping[str, int] = field(init=False)
     """How many pods the job wants by now, by series."""
+    earlier: frozenset[str] = frozenset()
+    """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
 
     def __post_init__(self) -> None:
         self.want(self.podsets)
@@ -37,10 +39,15 @@ class Admission:
         self.wanted = {one.name: one.count for one in podsets.podsets}
 
     def adopt(self, pods: Iterable[Pod]) -> None:
-        """An earlier life may have planned more pods than the job wants by now. ``pods``: those of its gang.
+        """To be told of the pods that are there when it is admitted. ``pods``: those of its gang.
 
-        Without indexes its controller may have kept any of them: their nodes go first.
+        One that had been told to go by then, where no slot is, fills none: another pod comes for that slot. An earlier
+        life may have planned more pods than the job wants by now. Without indexes its controller may have kept any of
+        them: their nodes go first.
         """
+        pods = list(pods)
+        ending = [pod for pod in pods if pod.deleting and pod.node]
+        self.earlier = frozenset(pod.uid for pod in ending if pod.node not in self.plan.get(pod.series, ()))
         own, nodes = [pod for pod in self._own(pods) if pod.live], {}
         for podset in self.podsets.podsets:
             names = self.plan.get(podset.name, ())
@@ -130,8 +137,10 @@ class Admission:
         return bool(wanted - {"", *candidates})
 
     def _own(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those that fill slots: one whose index has no node in the plan fills no other slot, wherever it is."""
-        return [pod for pod in pods if pod.owner == self.uid and not self._is_beyond(pod)]
+        """Those that fill slots: one whose index has no node in the plan fills no other slot, wherever it is, and
+        one of an earlier start fills none."""
+        own = (pod for pod in pods if pod.owner == self.uid and pod.uid not in self.earlier)
+        return [pod for pod in own if not self._is_beyond(pod)]
 
     def _is_beyond(self, pod: Pod) -> bool:
         return pod.index is not None and not any(self.nodes.get(pod.series, ())[pod.index : pod.index + 1])

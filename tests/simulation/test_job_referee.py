@@ -292,6 +292,37 @@ def test_no_room_is_kept_for_pods_that_a_job_made_smaller_before_a_restart_will_
     assert [node for node in room if not room[node][GPU]] == [kept]
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("restarted", [True, False])
+def test_the_room_of_slots_is_kept_whatever_an_earlier_start_has_left_on_a_silent_node(
+    *, restarted: bool, indexed: bool
+) -> None:
+    """``restarted``: this life of the extender finds the job started."""
+    life, job = Life(replace(batch(1), key=key("another")), "a-2"), batch(2, indexed=indexed)
+    start = StartJob(job.shown(), {"": ("a-0", "a-1")}, 2)
+    started, silent = written(job, start), cluster("a: 4x8")[-1]
+    assert isinstance(started, BatchJob)
+    before = started.pod(job.podsets[0], 0, "before", 0.0)
+    life.tell(NodeSeen(replace(silent, ready=False)))
+    life.tell(PodSeen(replace(before, node=silent.name, deleting=True)))
+    if not restarted:
+        life.tell(JobSeen(job.shown()))
+        assert not life.admissions.judge(start, [], life.now)
+    life.job = started
+    life.show()
+    for _ in range(2):
+        assert [life.gpus("a-0"), life.gpus("a-1")] == [0, 0]
+        life.pod(1, node="a-1")
+
+
+def test_no_room_is_kept_for_the_slot_of_a_pod_that_the_job_has_elsewhere() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    for deleting in (False, True):
+        life.pod(0, node="a-3", deleting=deleting)
+        assert [life.gpus("a-0"), life.gpus("a-1")] in ([8, 0], [0, 8])
+
+
 def test_no_room_is_kept_for_a_gang_of_which_only_a_pod_that_is_gone_is_being_bound() -> None:
     life, pods = Life(batch(1), "a-3"), gang("two", 2, min_member=1)
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
