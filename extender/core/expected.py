@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
@@ -12,7 +12,7 @@ from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.volumes import anywhere
 from extender.core.workload import Workload
-from policies.model import Pod, PodSets
+from policies.model import Pod, PodSets, SlotKey
 
 T = TypeVar("T")
 
@@ -41,6 +41,25 @@ def _at_home_first(workload: Workload) -> list[Pod]:
     pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
     homes = ((slot[0], node) for slot, node in (plan or {}).items())
     return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
+
+
+def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
+    those are there: nobody comes for them."""
+    planned = record.planned
+    if planned is None or not workload.release.complete:
+        return planned  # it starts as a whole, or is suspended when pods do not come
+    left: dict[SlotKey, None] = {}
+    for pod in map(state.pods.__getitem__, state.astray.of(record.seen.uid, workload.key)):
+        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+    return planned.without(left) if left else planned
+
+
+def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
+    """Without an index it has left any slot in which nobody stands: the same as the last time, else one on its node."""
+    slots, plan, prefix = workload.members.slots, record.plan or {}, f"{pod.owner}{pod.series}"
+    free = (slot for slot in plan if slot[0] == prefix and slot not in but and not slots.pods(slot))
+    return min(free, key=lambda slot: (slot in slots.templates, plan[slot] != pod.node), default=pod.identity)
 
 
 def await_pods(state: State, record: JobRecord, now: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
-from extender.core.expected import await_pods, close_up, expect, there_first, uncreated
+from extender.core.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
@@ -226,7 +226,7 @@ class Jobs:
             self._started_by_others(workload, record, now)
             return
         self._note_end(workload, record)
-        expect(self._state, workload, None if record.over else record.planned)
+        expect(self._state, workload, None if record.over else still_planned(self._state, workload, record))
         if record.over:
             return
         close_up(self._state, workload, record)

@@ -12,15 +12,16 @@ from extender.core.workload import Workload
 def recover_release(state: State, workload: Workload, now: float) -> None:
     """Read the release from the stamps. One that broke off is told by how many slots it has bound: fewer than its
     quorum, or of a podset than that needs. What an earlier version stamped says no quorum: there it is whole unless
-    the member that was to be bound last, whose UID names it, is there. What others were bound with is not ours.
+    the member that was to be bound last, whose UID names it, is there. What others were bound with is not ours; pods of
+    its job that were bound with it and moved to another gang by an edit tell as much as its members.
     """
     members, podsets = workload.members, workload.podsets
     bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
     others = _others_of(state, workload, {stamp.gang for stamp in bound} - {gang_uid(workload)})
     name = next((stamp.release for stamp in bound if stamp.gang not in others), "")
-    same = [
-        (pod, pod.stamp) for pod in (one.pod for one in members) if pod.stamp is not None and pod.stamp.release == name
-    ]
+    moved = () if workload.job is None else state.astray.of(workload.job.seen.uid, workload.key)
+    pods = [*(member.pod for member in members), *(state.pods[uid] for uid in moved)]
+    same = [(pod, pod.stamp) for pod in pods if pod.stamp is not None and pod.stamp.release == name]
     began = min((stamp.at for _, stamp in same if stamp.at), default=None)
     quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)
     if quorum is None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from extender.core.astray import Astray
 from extender.core.bind_calls import BindCalls, Binding
 from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.creation import Creation
@@ -38,6 +39,7 @@ class State:
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
+    astray: Astray = field(default_factory=Astray)
     starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)
     bound_by_us: dict[str, Binding] = field(default_factory=dict)
@@ -124,6 +126,7 @@ class State:
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod
+        self.touched |= self.astray.see(pod, old)
         if pod.group_key is None:
             self.singles.see(pod, self.schedulers, self.end_kept)
         self._claim(pod)
@@ -142,6 +145,7 @@ class State:
         if pod is None:
             return
         self.volumes.unmount(pod)
+        self.touched |= self.astray.drop(pod)
         self.free(uid)
         if (workload := self.workload_of(pod)) is not None:
             workload.members.drop(uid)
