@@ -12,6 +12,8 @@ SYNC := .venv/.synced
 # One interpreter for everything: uv neither downloads another Python nor follows somebody's active environment.
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
+# Compiled once, as in the image, and not at every start where PYTHONDONTWRITEBYTECODE is set: that takes longer than the start.
+export UV_COMPILE_BYTECODE := 1
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
@@ -66,6 +68,7 @@ help: ## Show this list
 $(SYNC): pyproject.toml uv.lock $(UV)
 	@echo "Installing the locked dependencies into .venv"
 	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@$(BIN)/python -m compileall -q extender policies devcluster benchmarks
 	@touch $@
 
 # uv lives in a small environment of its own; the version is part of the file's name, so a new pin is a new target.

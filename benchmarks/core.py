@@ -148,12 +148,12 @@ def measure(nodes: int, gangs: int, progress: Progress) -> Run:
 
 def measure_here(nodes: int, gangs: int) -> Run:
     """One size, in this process. Raises AssertionError when a gang is not decided as it has to be."""
-    garbage.collect_rarely()  # as the process that serves
+    garbage.collect_hardly_ever()  # as the process that serves
     core = Core()
     before, _ = memory_mib(os.getpid())
     pods = sum(map(_taken, range(nodes)))
     read_s = core.feed(_cluster(nodes))
-    garbage.keep()
+    garbage.collect_rarely()
     resident, _ = memory_mib(os.getpid())
     core.decide()
     planned = {size: _planned(core, Question(f"{size}", size, Topology())) for size in (SMALL, LARGE)}

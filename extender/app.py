@@ -44,7 +44,7 @@ class StartError(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
-    garbage.collect_rarely()
+    garbage.collect_hardly_ever()
     listener = _listen(settings.listen_host, settings.listen_port)
     # Every address of the pod: the page has no names, and changes nothing.
     scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104

@@ -57,10 +57,10 @@ class Replica:
                 group.create_task(follower.run())
             for follower in self._followers:
                 await follower.synced.wait()
+            garbage.collect_rarely()
             self._tell_what_was_read()
             if not election.enabled:
-                self._runner.act()
-                return garbage.keep()
+                return self._runner.act()
             self._runner.standing_by = True
             group.create_task(follow(self._kube, election, leadership.seen, self._sight))
             await self._serve_terms(leadership, group)

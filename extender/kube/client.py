@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -22,17 +22,16 @@ from extender.kube.connection import (
     ApiError,
     Connection,
     StandbyError,
-    TooLargeError,
     UnreachableError,
     error_from,
 )
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
+from extender.kube.pages import Listed, Page, pages
 from extender.kube.versions import is_older
 from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")
 
-PAGE_SIZE = 500
 GRACE_S = 10.0
 """How much longer than was asked for a watch may last: what is still open then is dead, whatever it looks like."""
 _SILENCE_S = 30.0
@@ -41,28 +40,11 @@ EVICTED_BY = "muster.dev/evicted-by"
 """The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
 
 
-class Page(NamedTuple):
-    """Part of a list: objects as raw JSON, and the version of the whole list."""
-
-    items: list[msgspec.Raw]
-    resource_version: str
-
-
 class Change(msgspec.Struct, frozen=True):
     """A line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
 
     type: str
     object: msgspec.Raw
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str | None = None
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
 
 
 class Kube:
@@ -117,23 +99,16 @@ class Kube:
             raise StandbyError
         return await self._connection.call(method, path, **request)
 
-    async def list_pages(self, path: str, *, limit: int = PAGE_SIZE, selector: str = "") -> AsyncGenerator[Page, None]:
+    def list_pages(self, path: str, *, selector: str = "") -> AsyncGenerator[Page, None]:
         """The pages of one consistent list. A 410 in the middle means: start again."""
-        query: dict[str, str] = {"limit": str(limit), **_selecting(selector)}
-        while True:
-            try:
-                content = await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S)
-            except TooLargeError:
-                if limit == 1:
-                    raise
-                limit //= 2
-                query["limit"] = str(limit)
-                continue
-            page = _read(content, _List)
-            yield Page(page.items or [], page.metadata.resource_version or "")
-            if not page.metadata.continue_:
-                return
-            query["continue"] = page.metadata.continue_
+        return pages(lambda query: self._page(path, {**query, **_selecting(selector)}))
+
+    async def newest(self, path: str) -> str:
+        """The version of a list that is as new as can be."""
+        return (await self._page(path, {"limit": "1"})).metadata.resource_version or ""
+
+    async def _page(self, path: str, query: Mapping[str, str]) -> Listed:
+        return _read(await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S), Listed)
 
     async def watch(
         self, path: str, resource_version: str, *, lasts_s: int, selector: str = ""

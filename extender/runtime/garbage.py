@@ -5,8 +5,14 @@ from __future__ import annotations
 import gc
 
 
+def collect_hardly_ever() -> None:
+    """While the cluster is read: what has been read is no garbage, and there is little else."""
+    gc.set_threshold(1_000_000, 20, 50)
+
+
 def collect_rarely() -> None:
-    """For the whole process: a collection in the middle of a filter call keeps everybody waiting."""
+    """From then on: a collection in the middle of a filter call keeps everybody waiting. What was read is left alone."""
+    gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 

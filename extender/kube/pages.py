@@ -1,0 +1,60 @@
+"""A list of the API server, page by page: the next one is asked for while one is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, NamedTuple
+
+import msgspec
+
+from extender.kube.connection import TooLargeError
+
+SIZE = 500
+"""Objects of a page."""
+
+
+class Page(NamedTuple):
+    """Part of a list: objects as raw JSON, and the version of the whole list."""
+
+    items: list[msgspec.Raw]
+    resource_version: str
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class Listed(msgspec.Struct):
+    """The API server's answer."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) -> AsyncGenerator[Page, None]:
+    """All of them; ``ask`` asks for one by its query parameters. Where one is too large to be kept, the list goes on
+    with pages of half as many objects.
+    """
+    query = {"limit": str(SIZE)}
+    asked = asyncio.create_task(ask(query))
+    try:
+        while True:
+            try:
+                page = await asked
+            except TooLargeError:
+                if query["limit"] == "1":
+                    raise
+                query = {**query, "limit": str(int(query["limit"]) // 2)}
+                asked = asyncio.create_task(ask(query))
+                continue
+            if more := page.metadata.continue_:
+                query = {**query, "continue": more}
+                asked = asyncio.create_task(ask(query))
+            yield Page(page.items or [], page.metadata.resource_version or "")
+            if not more:
+                return
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
