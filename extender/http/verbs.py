@@ -65,7 +65,7 @@ class Verbs:
         self._answers = {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
         self._failures: dict[str, Callable[[str], bytes]] = {
             "filter": wire.encode_filter_error,
-            "prioritize": lambda _: wire.encode_priorities({}),
+            "prioritize": lambda _: wire.encode_priorities((), ()),
             "preempt": lambda _: wire.encode_preempt({}, None),
             "bind": wire.encode_bind,
         }
@@ -127,7 +127,7 @@ class Verbs:
         request = wire.decode_filter(body, self._max_candidates)
         self._require_ready()
         marks = self._runner.core.prioritize(request.pod, request.candidates)
-        return wire.encode_priorities(dict(zip(request.candidates, marks, strict=True)))
+        return wire.encode_priorities(request.candidates, marks)
 
     def _preempt(self, body: bytes) -> bytes:
         request = wire.decode_preempt(body, self._max_candidates)

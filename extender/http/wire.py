@@ -7,7 +7,7 @@ ignored and null is a zero value, as in Go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -101,9 +101,9 @@ def encode_filter_error(text: str) -> bytes:
     return _filter_result([], None, error=text)
 
 
-def encode_priorities(scores: Mapping[str, int]) -> bytes:
-    """Node -> 0..10 as a bare array; what lies outside is drawn to the nearest end."""
-    return msgspec.json.encode([_Priority(node, max(0, min(10, score))) for node, score in scores.items()])
+def encode_priorities(nodes: Sequence[str], marks: Sequence[int]) -> bytes:
+    """A mark for each of the nodes, 0..10, as a bare array."""
+    return msgspec.json.encode(list(map(_Priority, nodes, marks)))
 
 
 def encode_bind(error: str = "") -> bytes:

@@ -41,6 +41,8 @@ def marks(
     rows = np.array([snapshot.rows.get(name, -1) for name in candidates], dtype=np.intp)
     known = rows >= 0
     found = np.zeros(len(rows), dtype=np.int64)
-    found[known] = -(-scoring.score(pod, rows[known], snapshot, beside) * TOP_MARK // 100)
+    scores = scoring.score(pod, rows[known], snapshot, beside)
+    # kube-scheduler takes nothing that lies outside.
+    found[known] = np.clip(-(-scores * TOP_MARK // 100), 0, TOP_MARK)
     result: list[int] = found.tolist()
     return result

@@ -70,7 +70,7 @@ def test_extender_binding_result() -> None:
 
 
 def test_host_priority() -> None:
-    assert wire.encode_priorities({"myhost": 1}) == b'[{"Host":"myhost","Score":1}]'
+    assert wire.encode_priorities(["myhost"], [1]) == b'[{"Host":"myhost","Score":1}]'
 
 
 def test_extender_preemption_args_exact_and_lower_case() -> None:
@@ -149,13 +149,12 @@ def test_nodes_are_not_echoed_when_only_names_came() -> None:
     assert json.loads(wire.encode_filter(answer(("node1",)), request))["Nodes"] is None
 
 
-def test_scores_are_integers_from_0_to_10() -> None:
-    assert json.loads(wire.encode_priorities({"a": -1, "b": 3, "c": 400})) == [
+def test_every_node_has_its_score() -> None:
+    assert json.loads(wire.encode_priorities(["a", "b"], [0, 10])) == [
         {"Host": "a", "Score": 0},
-        {"Host": "b", "Score": 3},
-        {"Host": "c", "Score": 10},
+        {"Host": "b", "Score": 10},
     ]
-    assert wire.encode_priorities({}) == b"[]"
+    assert wire.encode_priorities([], []) == b"[]"
 
 
 def test_victims_are_never_null_and_never_none() -> None:

@@ -104,6 +104,11 @@ def test_weights_count_in_proportion_and_no_policy_leaves_its_bounds(
     assert both.score(single("s"), np.arange(2), view).tolist() == [expected, expected]
 
 
+@pytest.mark.parametrize(("score", "mark"), [(-7, 0), (1, 1), (35, 4), (400, 10)])
+def test_a_mark_is_a_whole_number_from_0_to_10(score: int, mark: int) -> None:
+    assert marks(single("s"), ["a-0"], snapshot(cluster("a: 1x8")), Fixed(score)) == [mark]
+
+
 def test_an_overcommitted_node_is_full_and_not_more_than_that() -> None:
     over = [single(name, gpus=8, node="a-0") for name in "xy"]
     view = snapshot(cluster("a: 1x8", "b: 1x8"), *over)
