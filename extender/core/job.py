@@ -21,11 +21,11 @@ class JobWrite(Enum):
 class JobRecord:
     """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
-    is not admitted; ``planned``: the podsets that it has nodes for; ``least``: how many of those had to start together
-    then. ``stop``: why it is to be suspended again. ``failures`` of writes in a row; nothing is written before
-    ``not_before``. ``coming_until``: by then the next of its pods has to come; ``came_at``: when the last one did.
-    ``lost``: nodes on which pods of it are and that are gone or not ready, and since when. ``ran``: it was whole since
-    it was admitted. ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
+    is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
+    is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``.
+    ``coming_until``: by then the next of its pods has to come; ``came_at``: when the last one did. ``lost``: nodes on
+    which pods of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted.
+    ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
     """
 
     seen: Job
@@ -34,7 +34,7 @@ class JobRecord:
     until: float = 0.0
     plan: Mapping[SlotKey, str] | None = None
     planned: PodSets | None = None
-    least: int = 0
+    started: PodSets | None = None
     stop: str = ""
     failures: int = 0
     not_before: float = 0.0
@@ -99,13 +99,24 @@ class JobRecord:
     def admit(self, plan: Mapping[SlotKey, str]) -> None:
         """It runs by this plan from now on."""
         planned = self._planned_by(plan)
-        self.plan, self.planned, self.least = dict(plan), planned, planned.first_wave
+        self.plan, self.planned, self.started = dict(plan), planned, planned
         self.stop, self.failures, self.ran, self.over = "", 0, False, False
 
     @property
     def quorum(self) -> int:
         """How many have to start together at least, by what it was started with: less if it was made smaller since."""
-        return min(self.least, self.seen.podsets.first_wave)
+        return min(self.started.first_wave if self.started is not None else 0, self.seen.podsets.first_wave)
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether so many slots were let go that too few have a node, by what it was started with or asks for now."""
+        if self.started is None or self.planned is None:
+            return False
+        planned = {one.prefix: one.size for one in self.planned.podsets}
+        wanted = {one.prefix: one.least for one in self.seen.podsets.podsets}
+        return any(
+            planned.get(one.prefix, 0) < min(one.least, wanted.get(one.prefix, 0)) for one in self.started.podsets
+        )
 
     def let_go(self, slots: Collection[SlotKey]) -> None:
         """Their nodes are kept for them no longer: they are planned like what a larger job asks for."""
@@ -158,7 +169,8 @@ class JobRecord:
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
-        self.plan, self.planned, self.least, self.stop, self.coming_until, self.over = None, None, 0, "", 0.0, False
+        self.plan, self.planned, self.started, self.over = None, None, None, False
+        self.stop, self.coming_until = "", 0.0
         self.lost.clear()
 
     def end(self, *, over: bool) -> None:

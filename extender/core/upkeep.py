@@ -12,6 +12,8 @@ from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import accepts
 from policies.words import counted
 
+_LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
+
 
 class Upkeep:
     """Called for each job that was started, whenever its workload is settled."""
@@ -88,6 +90,9 @@ class Upkeep:
                 f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"
             )
+        idle = not (workload.members.bound or workload.releasing or workload.doubtful)
+        if record.ran and record.falls_short and idle:
+            return _LET_GO  # as after a restart, when nobody knows what was let go
         return None
 
 

@@ -137,6 +137,32 @@ def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_d
     assert not script.planned(again), "there is no room"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_is_started_over_when_the_pod_that_ran_in_place_of_a_planned_one_is_lost(restarted: bool) -> None:
+    script = Script(*cluster("a: 1x8"))
+    whole = job(2)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    planned, beyond = train.create()
+    script.run([planned])
+    script.see(*cluster("b: 1x8"))
+    script.run([beyond])
+    script.change(script.pods[planned.uid], phase="Failed")
+    del train.pods[planned.uid]
+    script.see(foreign := single("foreign", gpus=8, node="a-0", scheduler="other"))
+    [again] = train.create()
+    train.wait(1)
+    assert not train.stops, "the one beyond the plan is enough"
+    script.drop("b-0")
+    script.gone(script.pods[beyond.uid])
+    if restarted:
+        script = Script(*cluster("a: 1x8"), foreign, script.pods[again.uid], synced=False, now=script.now)
+        train = Controlled(script, train.seen)
+        script.feed_synced()
+    train.settle()
+    assert len(train.stops) == 1
+
+
 def test_a_pod_that_a_job_can_do_without_gets_the_node_of_the_one_before_it_when_that_is_gone() -> None:
     script = Script(*cluster("a: 3x8"))
     train, third, planned = elastic(script)
