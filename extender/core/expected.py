@@ -46,6 +46,8 @@ def _at_home_first(workload: Workload) -> list[Pod]:
 def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
     """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
     those are there: nobody comes for them."""
+    if record.over:
+        return _made_again(state, workload, record)
     planned = record.planned
     if planned is None or not workload.release.complete:
         return planned  # it starts as a whole, or is suspended when pods do not come
@@ -53,6 +55,19 @@ def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSet
     for pod in map(state.pods.__getitem__, state.astray.of(record.seen.uid, workload.key)):
         left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
     return planned.without(left) if left else planned
+
+
+def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """Of a job that is over if its controller says so: the planned indexes whose pods have not ended well, nor were
+    moved. Else it makes these again, after minutes maybe, led to their nodes."""
+    podsets, plan = record.planned, record.plan or {}
+    if podsets is None or record.stop:
+        return None
+    moved = (state.pods[uid].identity for uid in state.astray.of(record.seen.uid, workload.key))
+    done = record.done.union(moved)
+    indexed = {one.prefix for one in podsets.podsets if one.indexed}
+    again = {slot for slot in plan if slot[0] in indexed and slot not in done}
+    return podsets.without(plan.keys() - again) if again else None
 
 
 def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:

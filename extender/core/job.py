@@ -25,7 +25,8 @@ class JobRecord:
     is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``.
     ``coming_until``: by then the next of its pods has to come; ``came_at``: when the last one did. ``lost``: nodes on
     which pods of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted.
-    ``over``: its pods have ended well. ``taken``: why the name of its gang is another's.
+    ``over``: pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its
+    gang is another's.
     """
 
     seen: Job
@@ -43,6 +44,7 @@ class JobRecord:
     lost: dict[str, float] = field(default_factory=dict)
     ran: bool = False
     over: bool = False
+    done: frozenset[SlotKey] = frozenset()
     taken: str = ""
 
     @property
@@ -100,7 +102,8 @@ class JobRecord:
         """It runs by this plan from now on."""
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
-        self.stop, self.failures, self.ran, self.over = "", 0, False, False
+        self.stop, self.failures, self.ran = "", 0, False
+        self.go_on()
 
     @property
     def quorum(self) -> int:
@@ -169,16 +172,18 @@ class JobRecord:
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
-        self.plan, self.planned, self.started, self.over = None, None, None, False
-        self.stop, self.coming_until = "", 0.0
+        self.plan, self.planned, self.started, self.stop, self.coming_until = None, None, None, "", 0.0
+        self.lost.clear()
+        self.go_on()
+
+    def end(self, done: Collection[SlotKey]) -> None:
+        """Pods of these slots have ended well and no other is there. Their objects may go before the job's."""
+        self.over, self.done, self.coming_until = True, self.done.union(done), 0.0
         self.lost.clear()
 
-    def end(self, *, over: bool) -> None:
-        """Its pods have ended well, or one has come again."""
-        self.over = over
-        if over:
-            self.coming_until = 0.0
-            self.lost.clear()
+    def go_on(self) -> None:
+        """It is not over, or a pod has come again."""
+        self.over, self.done = False, frozenset()
 
     def take_back(self, why: str) -> None:
         """It is to be suspended; the first reason stays."""

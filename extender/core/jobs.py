@@ -226,11 +226,11 @@ class Jobs:
             self._started_by_others(workload, record, now)
             return
         self._note_end(workload, record)
-        expect(self._state, workload, None if record.over else still_planned(self._state, workload, record))
-        if record.over:
-            return
+        expect(self._state, workload, still_planned(self._state, workload, record))
         close_up(self._state, workload, record)
         self._upkeep.keep(workload, record, now)
+        if record.over:
+            return
         if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
         elif not record.coming_until:
@@ -242,15 +242,16 @@ class Jobs:
 
     @staticmethod
     def _note_end(workload: Workload, record: JobRecord) -> None:
-        """It is over if its pods have ended well and none has come since: its controller is about to say so."""
+        """It is over if pods of it have ended well and no other is there: its controller is about to say so, or makes
+        those again that have failed."""
         members = workload.members
         if record.plan is None:
             return
         record.ran |= workload.release.complete
         if members.live:
-            record.end(over=False)
-        elif record.ran and any(member.pod.phase == "Succeeded" for member in members):
-            record.end(over=True)
+            record.go_on()
+        elif record.ran and (done := {member.pod.identity for member in members if member.pod.phase == "Succeeded"}):
+            record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:
         """If an earlier life of ours has started its job, what it planned is taken over where it can be."""

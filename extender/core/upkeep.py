@@ -46,7 +46,7 @@ class Upkeep:
                 self._seat(workload, slot, pod, node, now)
             elif admitted and self._makes_room(workload, node):
                 continue
-            elif not needed:
+            elif not needed or record.over:
                 record.let_go((slot,))
             else:
                 room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")

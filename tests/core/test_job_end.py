@@ -34,6 +34,20 @@ def test_its_slots_are_nobodys_when_its_pods_have_ended_well() -> None:
     assert script.core.state.claims.fits(str(script.core.state.pods[other.uid].node), other.requests)
 
 
+def test_its_slots_stay_nobodys_when_its_pods_go_before_the_watch_shows_its_end() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    for pod in pods:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    for pod in pods:
+        script.gone(script.pods[pod.uid])
+    rivals = gang("rival", 2)
+    script.see(*rivals)
+    train.wait(1)
+    assert all(map(script.planned, rivals))
+
+
 def test_a_silent_node_is_not_waited_for_when_its_pods_have_ended_well() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
@@ -138,6 +152,59 @@ def test_a_job_is_not_started_over_while_the_only_pod_that_has_not_ended_well_is
         script.feed_synced()
     train.wait(60)
     assert not train.stops
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_room_of_the_only_pod_that_has_not_ended_well_is_kept_until_it_is_made_again(restarted: bool) -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=8.0))
+    train = Controlled(script, job(2))
+    failed, ended = train.run()
+    home = script.pods[failed.uid].node
+    script.change(script.pods[ended.uid], phase="Succeeded")
+    script.see(single("other", gpus=8, node=script.pods[ended.uid].node))
+    script.change(script.pods[failed.uid], phase="Failed")
+    if restarted:
+        script = Script(*cluster("a: 2x8"), *script.pods.values(), synced=False, now=script.now)
+        train = Controlled(script, train.seen)
+        script.feed_synced()
+    train.wait(20)
+    (rival,) = gang("rival", 1)
+    script.see(rival)
+    assert not script.planned(rival)
+    script.see(again := reborn(failed))
+    assert script.planned(again) == home
+    script.run([again])
+    train.wait(3)
+    assert not train.stops
+    assert script.reason("job") == "Running"
+
+
+def test_the_room_of_a_pod_that_may_be_made_again_is_free_when_the_job_has_ended() -> None:
+    """The success of one pod can be that of the job."""
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    failed, ended = train.run()
+    script.change(script.pods[ended.uid], phase="Succeeded")
+    script.change(script.pods[failed.uid], phase="Failed")
+    train.show(finished=True)
+    rivals = gang("rival", 2)
+    script.see(*rivals)
+    assert all(map(script.planned, rivals))
+
+
+def test_a_job_that_may_be_over_is_not_started_over_for_the_node_of_a_pod_that_has_failed() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    failed, ended = train.run()
+    script.change(script.pods[ended.uid], phase="Succeeded")
+    script.change(script.pods[failed.uid], phase="Failed")
+    script.drop(home := str(script.pods[failed.uid].node))
+    train.wait(10)
+    assert not train.stops
+    script.see(reborn(failed))
+    train.wait(3)
+    assert len(train.stops) == 1, "it is led to a node that is gone"
+    assert home in train.stops[0]
 
 
 def test_slots_stay_done_while_a_pod_runs_that_came_after_a_restart_which_was_shown_its_bindings_late() -> None:
