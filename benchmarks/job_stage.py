@@ -14,14 +14,13 @@ from typing import Self
 
 import httpx
 
-from benchmarks.stage import GPU, GPUS_PER_NODE, NODES_PER_CLIQUE, YOUTH_S, Mode, Stage
+from benchmarks.stage import GPU, GPUS_PER_NODE, NATIVE, NODES_PER_CLIQUE, POD_GROUPS, YOUTH_S, Mode, Stage
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_job_admission
 from devcluster.progress import Progress
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
-POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 JOB_NAME = "batch.kubernetes.io/job-name"
 AUDIT_POLICY = Path(__file__).with_name("audit-policy.yaml")
 BINDING = "pods/binding"
@@ -50,12 +49,6 @@ ARMS = """alone-adaptive and alone-all: kube-scheduler without Muster, with its 
 looking at every node; the benchmark unsuspends the Jobs, and nothing keeps their pods together. native: the same with
 Kubernetes' own gang scheduling (alpha). muster: Muster admits the Jobs."""
 
-_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadWithJob=true"
-_NATIVE = {
-    "kube-apiserver": [_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
-    "kube-controller-manager": [_GATES],
-    "kube-scheduler": [_GATES],
-}
 _DEFAULT_LIMITS = ["--kube-api-qps=20", "--kube-api-burst=30"]
 """Those of kube-controller-manager, which the cluster raises."""
 
@@ -120,7 +113,7 @@ class JobStage(Stage):
 
     def __init__(self, arm: Arm, nodes: int, progress: Progress, *, throttled: bool = False) -> None:
         self.arm = arm
-        flags = {name: list(more) for name, more in _NATIVE.items()} if arm is Arm.NATIVE else {}
+        flags = {name: list(more) for name, more in NATIVE.items()} if arm is Arm.NATIVE else {}
         flags.setdefault("kube-apiserver", []).append(f"--audit-policy-file={AUDIT_POLICY}")
         if throttled:
             flags.setdefault("kube-controller-manager", []).extend(_DEFAULT_LIMITS)

@@ -28,6 +28,7 @@ HISTOGRAM = "muster_verb_duration_seconds"
 PLANNED = "filter: planned member, its node"
 WAITING = "filter: waiting member, every node"
 SINGLE = "filter: pod of no gang, every node"
+PRIORITIZE = "prioritize: every node"
 SETTINGS = {"plan_timeout_s": 3600}
 """Nobody takes the plans up while filter is measured: they must last."""
 
@@ -87,7 +88,7 @@ def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict
         PLANNED: [node_call(Verb.FILTER, _as_sent(one), [one["status"]["nominatedNodeName"]]) for one in members],
         WAITING: [node_call(Verb.FILTER, _as_sent(waiting), nodes)],
         SINGLE: [node_call(Verb.FILTER, single, nodes)],
-        "prioritize: every node": [node_call(Verb.PRIORITIZE, single, nodes)],
+        PRIORITIZE: [node_call(Verb.PRIORITIZE, single, nodes)],
     }
 
 

@@ -1,4 +1,4 @@
-"""Which pods are bound, where, and since when, as a client of the API server sees it while it happens."""
+"""Which pods are bound, where, and since when, and whose reasons are told, as a client of the API server sees it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import httpx
 
 from devcluster import Api, ApiError, Watch
 from devcluster.api import Object
+from extender.kube.reports import CONTROLLER
 
 PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 GANG = "muster.dev/pod-group"
 BOUND = "spec.nodeName!="
 
@@ -34,16 +36,16 @@ def annotated(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get(GANG, ""))
 
 
-class Sightings:
-    """Watches the bound pods of the default namespace from entry to exit, in a thread of its own.
+class Watching:
+    """Follows a collection from entry to exit, in a thread of its own. ``_see`` is given every object that is new.
 
-    ``gang_of``: which gang a pod counts as a member of; empty for a pod of none.
+    ``selector``: the ``fieldSelector`` of the collection's list and watch.
     """
 
-    def __init__(self, api: Api, gang_of: Callable[[Object], str] = annotated) -> None:
+    def __init__(self, api: Api, path: str, selector: str = "") -> None:
         self._api = api
-        self._gang_of = gang_of
-        self._pods: dict[str, Sighting] = {}
+        self._path = path
+        self._selector = selector
         self._news = threading.Condition()
         self._stopped = False
         self._failure: Exception | None = None
@@ -62,24 +64,16 @@ class Sightings:
             self._changes.close()
         self._thread.join()
 
-    def bound(self) -> dict[str, Sighting]:
-        """Every pod seen bound so far, by UID, in order of sight."""
+    def _see(self, one: Object) -> None:
+        raise NotImplementedError
+
+    def _await(self, settled: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it has come to that in time. Raises what broke the watch."""
         with self._news:
-            return dict(self._pods)
-
-    def wait(self, count: int, timeout_s: float) -> dict[str, Sighting]:
-        """Wait until that many pods were seen bound. Raises TimeoutError, or what broke the watch."""
-
-        def settled() -> bool:
-            return len(self._pods) >= count or self._failure is not None
-
-        with self._news:
-            self._news.wait_for(settled, timeout_s)
-            if len(self._pods) >= count:
-                return dict(self._pods)
-            if self._failure is not None:
+            self._news.wait_for(lambda: settled() or self._failure is not None, timeout_s)
+            if not settled() and self._failure is not None:
                 raise self._failure
-            raise TimeoutError(f"only {len(self._pods)} of {count} pods were bound after {timeout_s:g} s")
+            return settled()
 
     def _watch(self) -> None:
         try:
@@ -92,24 +86,65 @@ class Sightings:
 
     def _follow(self) -> None:
         """One list and one watch. The API server may end a watch at any time: then a new list takes over."""
-        page = self._api.get(PODS, fieldSelector=BOUND)
-        for pod in page["items"]:
-            self._see(pod)
+        page = self._api.get(self._path, fieldSelector=self._selector)
+        for one in page["items"]:
+            self._see(one)
         version = page["metadata"]["resourceVersion"]
-        with contextlib.suppress(httpx.HTTPError, ApiError), self._api.watch(PODS, version, fieldSelector=BOUND) as new:
+        watch = self._api.watch(self._path, version, fieldSelector=self._selector)
+        with contextlib.suppress(httpx.HTTPError, ApiError), watch as new:
             self._changes = new
             if self._stopped:  # just before there was a watch to close
                 return
-            for kind, pod in new:
+            for kind, one in new:
                 if kind == "ADDED":
-                    self._see(pod)
+                    self._see(one)
 
-    def _see(self, pod: Object) -> None:
-        uid = pod["metadata"]["uid"]
+
+class Sightings(Watching):
+    """The bound pods of the default namespace. ``gang_of``: which gang a pod counts as a member of; empty for none."""
+
+    def __init__(self, api: Api, gang_of: Callable[[Object], str] = annotated) -> None:
+        super().__init__(api, PODS, BOUND)
+        self._gang_of = gang_of
+        self._pods: dict[str, Sighting] = {}
+
+    def bound(self) -> dict[str, Sighting]:
+        """Every pod seen bound so far, by UID, in order of sight."""
+        with self._news:
+            return dict(self._pods)
+
+    def wait(self, count: int, timeout_s: float) -> dict[str, Sighting]:
+        """Wait until that many pods were seen bound. Raises TimeoutError, or what broke the watch."""
+        if not self._await(lambda: len(self._pods) >= count, timeout_s):
+            raise TimeoutError(f"only {len(self._pods)} of {count} pods were bound after {timeout_s:g} s")
+        return self.bound()
+
+    def _see(self, one: Object) -> None:
+        uid = one["metadata"]["uid"]
         if uid in self._pods:
             return
         with self._news:
-            self._pods[uid] = Sighting(self._gang_of(pod), pod["spec"]["nodeName"], time.perf_counter())
+            self._pods[uid] = Sighting(self._gang_of(one), one["spec"]["nodeName"], time.perf_counter())
+            self._news.notify_all()
+
+
+class Reasons(Watching):
+    """Which gangs of the default namespace Muster has given a reason for waiting, in an Event on a member."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api, EVENTS)
+        self._told: set[str] = set()
+
+    def wait(self, count: int, timeout_s: float) -> None:
+        """Wait until that many gangs have one. Raises TimeoutError, or what broke the watch."""
+        if not self._await(lambda: len(self._told) >= count, timeout_s):
+            raise TimeoutError(f"only {len(self._told)} of {count} gangs were given a reason after {timeout_s:g} s")
+
+    def _see(self, one: Object) -> None:
+        if one["reportingController"] != CONTROLLER or one["reason"] != "NoRoom":
+            return
+        with self._news:
+            self._told.add(one["regarding"]["name"].rpartition("-")[0])
             self._news.notify_all()
 
 

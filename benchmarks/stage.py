@@ -27,6 +27,7 @@ LEVELS = [f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"]
 """For the setting `topology_levels` of nodes that are in ``domains_of``."""
 GPUS_PER_NODE = 8
 GPU = "nvidia.com/gpu"
+MIN_MEMBER = "muster.dev/min-member"
 YOUTH_S = 30.0
 UNTHROTTLED = {"leaderElection": {"leaderElect": False}, "clientConnection": {"qps": 5000, "burst": 10000}}
 """For kube-scheduler in every mode: neither a Lease nor a limit of its own client is what is measured."""
@@ -41,10 +42,11 @@ class Mode(StrEnum):
     PIN_DOMAIN = "pin-domain"
     PIN_NODE = "pin-node"
     UNGATED = "ungated"
+    NATIVE = "native"
 
     @property
     def alone(self) -> bool:
-        return self in (Mode.ADAPTIVE, Mode.ALL)
+        return self in (Mode.ADAPTIVE, Mode.ALL, Mode.NATIVE)
 
     @property
     def gated(self) -> bool:
@@ -57,7 +59,16 @@ class Mode(StrEnum):
 
 MODES = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
 looking at every node; neither keeps gangs together. nominate, pin-domain, pin-node: Muster with that setting of
-`steering`. ungated: Muster without the admission policy, the slow path."""
+`steering`. ungated: Muster without the admission policy, the slow path. native: kube-scheduler's own gang scheduling
+(alpha), without Muster: it keeps gangs together, and knows of no cliques."""
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadWithJob=true"
+NATIVE = {
+    "kube-apiserver": [_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
+    "kube-controller-manager": [_GATES],
+    "kube-scheduler": [_GATES],
+}
+"""What each component is told besides, where gangs are scheduled natively."""
 
 
 class Stage:
@@ -83,7 +94,7 @@ class Stage:
         self._steering = {} if mode in (Mode.NOMINATE, Mode.UNGATED) else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
         self._labels = labels or (lambda number: {CLIQUE: clique_of(number)})
-        self._cluster = cluster or Cluster(progress)
+        self._cluster = cluster or Cluster(progress, flags=NATIVE if mode is Mode.NATIVE else {})
         self._scheduler: Scheduler | None = None
 
     def __enter__(self) -> Self:
@@ -113,7 +124,11 @@ class Stage:
             install_gate(self._cluster)
 
     def create(self, pods: Iterable[Object]) -> None:
-        """Create many pods as fast as the API server takes them, in no certain order."""
+        """Create many pods as fast as the API server takes them, in no certain order; native groups before them."""
+        if self.mode is Mode.NATIVE:
+            pods = list(pods)
+            sizes = {one["metadata"]["annotations"][GANG]: one["metadata"]["annotations"][MIN_MEMBER] for one in pods}
+            self.api.create_all((POD_GROUPS, _native_group(name, int(size))) for name, size in sizes.items())
         self.api.create_all((PODS, pod) for pod in pods)
 
     def create_in_order(self, pods: Iterable[Object]) -> None:
@@ -216,8 +231,14 @@ def gang(name: str, size: int, mode: Mode, *, gpus: int = 1, cpu: str = "1") -> 
     """The members of a gang, not created yet."""
     members = [pod(f"{name}-{index}", mode, gpus=gpus, cpu=cpu) for index in range(size)]
     for one in members:
-        one["metadata"]["annotations"] = {GANG: name, "muster.dev/min-member": str(size)}
+        one["metadata"]["annotations"] = {GANG: name, MIN_MEMBER: str(size)}
+        if mode is Mode.NATIVE:
+            one["spec"]["schedulingGroup"] = {"podGroupName": name}
     return members
+
+
+def _native_group(name: str, size: int) -> Object:
+    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}}
 
 
 def gangs(count: int, size: int, mode: Mode, **shape: Any) -> Iterator[Object]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table
 from benchmarks.meter import used
-from benchmarks.sightings import PODS, Sightings, by_gang
+from benchmarks.sightings import PODS, Reasons, Sightings, by_gang
 from benchmarks.stage import GPUS_PER_NODE, Mode, Stage, gang, pod
 from devcluster.progress import Progress
 
@@ -35,13 +35,17 @@ class Spell(Struct, frozen=True):
 
 class Run(Struct, frozen=True):
     """One mode. ``churn_alone``: unrelated pods come and go and no gang waits; ``quiet``: the gangs wait and nothing
-    changes; ``churn``: both. ``arrival_cycles``: fruitless cycles from the creation of the gangs until all was calm.
+    changes; ``churn``: both. ``created_s``: how long it took to create the gangs; ``explained_s``: from then until each
+    had an Event with its reason; ``settle_s``: from the first creation until all was calm; ``arrival_cycles``: the
+    fruitless cycles until then.
     """
 
     mode: Mode
     gangs: int
     pods: int
     rate: float
+    created_s: float
+    explained_s: float
     settle_s: float
     arrival_cycles: int
     churn_alone: Spell
@@ -59,9 +63,13 @@ def measure(nodes: int, count: int, window_s: float, rate: float, alike: bool, m
         progress("unrelated pods alone")
         churn_alone = _spell(stage, window_s, rate)
         before, began = _fruitless(stage), time.perf_counter()
-        progress("creating the gangs")
-        stage.create(member for number in range(count) for member in _gang(number, mode, alike=alike))
-        with Sightings(stage.api) as sightings:
+        with Sightings(stage.api) as sightings, Reasons(stage.api) as reasons:
+            progress("creating the gangs")
+            stage.create(member for number in range(count) for member in _gang(number, mode, alike=alike))
+            progress("waiting until each is told why it waits")
+            created = time.perf_counter()
+            reasons.wait(count, PATIENCE_S)
+            explained = time.perf_counter()
             progress("waiting until all is calm")
             _settle(stage)
             settled = time.perf_counter()
@@ -76,6 +84,8 @@ def measure(nodes: int, count: int, window_s: float, rate: float, alike: bool, m
             gangs=count,
             pods=count * SIZE,
             rate=rate,
+            created_s=round(created - began, 1),
+            explained_s=round(explained - created, 1),
             settle_s=round(settled - began, 1),
             arrival_cycles=arrival,
             churn_alone=churn_alone,
@@ -156,10 +166,20 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     title = f"{first.gangs:,} gangs of {SIZE} that do not fit; unrelated pods: {first.rate:g} a second; share of a core"
     settled = Table(
         "Their arrival",
-        ("mode", "calm after", "fruitless cycles per pod", "gangs that started", "woken by flush"),
+        (
+            "mode",
+            "all created after",
+            "each has its reason after another",
+            "calm after",
+            "fruitless cycles per pod",
+            "gangs that started",
+            "woken by flush",
+        ),
         [
             (
                 run.mode.value,
+                f"{run.created_s:.0f} s",
+                f"{run.explained_s:.1f} s",
                 f"{run.settle_s:.0f} s",
                 f"{run.arrival_cycles / run.pods:.2f}",
                 str(run.bound),

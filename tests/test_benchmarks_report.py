@@ -41,7 +41,7 @@ def contended(mode: Mode, *, whole: int = 4, partial: int = 0, seconds: float | 
 def waited(mode: Mode, *, bound: int = 0, flushed: int = 0) -> waiting.Run:
     quiet = waiting.Spell(20.0, {"kube-scheduler": 0.004, "extender": 0.006, "etcd": 0.5}, 0)
     churn = waiting.Spell(20.0, {"kube-scheduler": 0.05, "extender": 0.05}, 7)
-    return waiting.Run(mode, 1000, 8000, 10.0, 12.0, 16000, churn, quiet, churn, bound, flushed)
+    return waiting.Run(mode, 1000, 8000, 10.0, 20.0, 4.0, 32.0, 16000, churn, quiet, churn, bound, flushed)
 
 
 def called(what: str, inside_p99_ms: float | None, **client: float) -> latency.Run:
