@@ -11,7 +11,7 @@ def collect_hardly_ever() -> None:
 
 
 def collect_rarely() -> None:
-    """From then on: a collection in the middle of a filter call keeps everybody waiting. What was read is left alone."""
+    """From then on: a collection in the middle of a filter call keeps everybody waiting. What was read is let be."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
