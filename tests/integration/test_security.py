@@ -253,6 +253,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
         "patch_status": lambda: kube.patch_status(TEAM, "train-0", uid, {}),
         "ungate": lambda: kube.ungate(TEAM, "train-0", uid),
         "annotate": lambda: kube.annotate(TEAM, "train-0", uid, {}),
+        "newest": lambda: kube.newest("/api/v1/pods"),
         "get_pod_node": lambda: kube.get_pod_node(TEAM, "train-0", uid),
         "evict": lambda: kube.evict(TEAM, "train-0", uid),
         "create_event": lambda: kube.create_event(TEAM, {}),
