@@ -12,7 +12,7 @@ from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.volumes import anywhere
 from extender.core.workload import Workload
-from policies.model import Pod, PodSets, SlotKey
+from policies.model import Job, Pod, PodSets, SlotKey
 
 T = TypeVar("T")
 
@@ -31,7 +31,36 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
             state.assume_slot(workload, slot, "")
     for pod in _at_home_first(workload):
         state.put_pod(pod)
+    finish(state, workload)
     state.touch(workload)
+
+
+def finish(state: State, workload: Workload) -> None:
+    """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
+    slots, job = workload.members.slots, workload.job.seen if workload.job is not None else None
+    done: Collection[SlotKey] = () if job is None else job.done
+    if job is not None and job.closed:
+        done = _closed(state, workload, job)
+    for slot in [slot for slot in slots.planned if slot in done]:
+        state.assume_slot(workload, slot, "")
+    if slots.finish(done):
+        state.nudge(workload)
+
+
+def _closed(state: State, workload: Workload, job: Job) -> list[SlotKey]:
+    """Without an index any slots in which nobody stands: the same as the last time, then those that have no room."""
+    slots, claims = workload.members.slots, state.claims
+    plan = workload.job.plan or {} if workload.job is not None else {}
+
+    def has_room(slot: SlotKey) -> bool:
+        node, pod = plan.get(slot, ""), slots.templates[slot]
+        return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
+
+    without = {slot: slots.pods(slot) for slot in slots.templates if slot[0] not in slots.indexed}
+    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in without.values())
+    free = [slot for slot, uids in without.items() if not uids]
+    free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
+    return free[: max(0, job.closed - ended)]
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:
@@ -94,6 +123,8 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
     """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
     not kept, or whose pods have ended well, none may come."""
     slots = workload.members.slots
+    if slots.lacking and record.seen.closed:
+        finish(state, workload)
     if not slots.surplus:
         return
     for podset in (one for one in record.seen.podsets.podsets if not one.indexed):

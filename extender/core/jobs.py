@@ -12,7 +12,7 @@ from dataclasses import replace
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
-from extender.core.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
+from extender.core.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
 from extender.core.names import Names, aside, is_over, strangers, taken_by
@@ -90,6 +90,7 @@ class Jobs:
         if known is not None and known.seen == job and known.taken == taken:
             return
         workload.follow_job(job, taken)
+        finish(state, workload)
         state.touch(workload)
 
     def _part(self, key: GroupKey, uid: str, now: float) -> None:
@@ -250,8 +251,10 @@ class Jobs:
         record.ran |= workload.release.complete
         if members.live:
             record.go_on()
-        elif record.ran and (done := {member.pod.identity for member in members if member.pod.phase == "Succeeded"}):
-            record.end(done)
+        elif record.ran:
+            done = {member.pod.identity for member in members if member.pod.phase == "Succeeded"} | members.slots.done
+            if done:
+                record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:
         """If an earlier life of ours has started its job, what it planned is taken over where it can be."""
@@ -266,7 +269,8 @@ class Jobs:
         nodes = job.podsets.by_slot(plan)
         record.admit(nodes)
         # No plan has a node for the slot of a pod that had ended well before.
-        record.ran = any(one.pod.phase == "Succeeded" and one.pod.identity in nodes for one in workload.members)
+        ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
+        record.ran = job.closed > 0 or any(slot in nodes for slot in (*ended, *job.done))
         planned = Counter(slot[0] for slot in nodes)
         short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
         if short is not None and not workload.members.bound:

@@ -46,6 +46,7 @@ def differences(workload: Workload) -> Iterator[str]:
             [slots.uncreated(wave) for wave in waves],
             [sum(one <= wave for one in planned) for wave in waves],
         ),
+        "done": (slots.done, _done(workload)),
         "holds": (dict(members.holds), {member.uid: member.hold for member in held}),
     }
     for state, index in ((MemberState.BINDING, members.binding), (MemberState.UNKNOWN, members.unknown)):
@@ -105,9 +106,19 @@ def _stages(workload: Workload) -> dict[SlotKey, Stage]:
         if stage is not Stage.ABSENT:
             stages[pod.identity] = max(stage, stages.get(pod.identity, stage))
     slots = workload.members.slots
+    stages |= dict.fromkeys(slots.done, Stage.BOUND)
     for slot in slots.templates:
         stages.setdefault(slot, Stage.PROMISED if slot in slots.planned else Stage.THERE)
     return stages
+
+
+def _done(workload: Workload) -> set[SlotKey]:
+    """Of slots without an index it is known how many are, and not which."""
+    slots, job = workload.members.slots, workload.job.seen if workload.job is not None else None
+    if job is None:
+        return set()
+    chosen = [slot for slot in slots.done if slot[0] not in slots.indexed]
+    return {slot for slot in slots.templates if slot in job.done}.union(chosen[: job.closed])
 
 
 def _stage(member: Member) -> Stage:

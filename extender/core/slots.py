@@ -7,7 +7,7 @@ says which pods to expect: such a slot is planned by its template, and keeps its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from extender.core.member import Stage
@@ -15,6 +15,8 @@ from policies.model import Pod, PodSet, SlotKey
 
 _NOBODY = ""
 """Stands in a slot that is expected and has no pod."""
+_ENDED = "ended"
+"""Stands in a slot that is done, whether its pod is there or not."""
 
 
 class Slots:
@@ -34,6 +36,8 @@ class Slots:
         """The nodes of expected slots that no pod has come to."""
         self.turns: dict[SlotKey, int] = {}
         """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
+        self.done: set[SlotKey] = set()
+        """Expected slots whose pods have ended well, as the status of their job says: they need no node."""
         self._vacant: dict[SlotKey, None] = {}
         """Expected slots that no pod has come to."""
         self._by_wave: Counter[int] = Counter()
@@ -59,7 +63,7 @@ class Slots:
 
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
-        return [] if slot in self._vacant else list(self._stages.get(slot, ()))
+        return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
     def vacant(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
         """A slot of a podset that no pod has come to; ``podset``: what its slots begin with.
@@ -100,7 +104,8 @@ class Slots:
         return next(iter(self.templates.values()), None)
 
     def expect(self, podsets: Sequence[PodSet]) -> None:
-        """Pods of these will come, and no others that are not there. Nothing is planned for them."""
+        """Pods of these will come, and no others that are not there. Nothing is planned for them, nothing is done."""
+        self.finish(())
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
         self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
         self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets} if len(podsets) > 1 else {}
@@ -115,6 +120,14 @@ class Slots:
             if slot not in self._stages:
                 self._vacant[slot] = None
                 self.stand(slot, _NOBODY, Stage.THERE)
+
+    def finish(self, done: Collection[SlotKey]) -> bool:
+        """These are done, if they are expected, and no others. Returns whether that is new."""
+        before, self.done = self.done, {slot for slot in done if slot in self.templates}
+        changed = sorted(self.done.symmetric_difference(before))
+        for slot in changed:
+            self.stand(slot, _ENDED, Stage.BOUND if slot in self.done else Stage.ABSENT)
+        return bool(changed)
 
     def plan(self, slot: SlotKey, node: str, turn: int = 0) -> None:
         """Promise the pod that will come a node; an empty one takes the promise back."""

@@ -122,6 +122,8 @@ class Job:
     ``running``: some pod of it runs or has run. ``held``: its owner wants it to wait. ``marked``: something of ours is
     on it. ``plan``: what it was admitted with, if anything. ``problem``: what in it keeps it from being planned.
     ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
+    ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
+    those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
     """
 
     podsets: PodSets
@@ -136,6 +138,8 @@ class Job:
     plan: PlannedNodes | None = field(default=None, hash=False)
     problem: str = ""
     resumes: bool = False
+    done: frozenset[SlotKey] = frozenset()
+    closed: int = 0
 
     @property
     def key(self) -> GroupKey:

@@ -135,6 +135,7 @@ class Admissions:
         if job.podsets != admission.podsets:
             admission.note("it asks for other pods")
             admission.want(job.podsets)
+        admission.end(job.done)
         return None
 
     def _adopt(self, job: Job, now: float, *, late: bool) -> None:
@@ -200,8 +201,8 @@ class Admissions:
             if admission.trouble:
                 continue
             mine = Counter(self.unfilled(key, {}))
-            for podset in admission.podsets.podsets:
-                for name in (name for name in names if name in admission.plan.get(podset.name, ())):
+            for name in names:
+                for podset in admission.wants(name):
                     node, room = self.known.nodes.get(name), self.known.free(name)
                     for (_, where, requests), count in mine.items():
                         for _ in range(count if where == name else 0):
@@ -224,6 +225,7 @@ class Admissions:
         admission.adopt(self._pods(job.key))
         for pod in self._pods(job.key):
             admission.finish(pod)
+        admission.end(job.done)
 
     def _end(self, key: GroupKey) -> None:
         self.of.pop(key, None)

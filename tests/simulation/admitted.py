@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from policies.model import PlannedNodes, Pod, PodSets, Requests
+from policies.model import PlannedNodes, Pod, PodSet, PodSets, Requests, SlotKey
 
 
 @dataclass(slots=True)
 class Admission:
     """``came_at``: when its last pod came, or when it was started. ``trouble``: what has happened that it may be
-    suspended for. ``shown``: the watch shows it. ``done``: series and node of pods of it that have succeeded, by UID:
-    their slots want no other pod, whether the objects of those pods are there or not.
+    suspended for. ``shown``: the watch shows it. ``done``: series and node of pods of it that have succeeded, by
+    series and index, or UID: their slots want no other pod, whether the objects of those pods are there or not.
+    ``over``: those of them that are done by the status of the job, so that no life of the extender can miss it.
     """
 
     uid: str
@@ -22,7 +23,8 @@ class Admission:
     came_at: float
     trouble: str = ""
     shown: bool = False
-    done: dict[str, tuple[str, str]] = field(default_factory=dict)
+    done: dict[Hashable, tuple[str, str]] = field(default_factory=dict)
+    over: frozenset[tuple[str, int]] = frozenset()
     nodes: PlannedNodes = field(init=False)
     """Those of the plan that slots have."""
     wanted: Mapping[str, int] = field(init=False)
@@ -61,7 +63,22 @@ class Admission:
         if pod.owner != self.uid or pod.phase != "Succeeded" or self._is_beyond(pod):
             return
         if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):
-            self.done[pod.uid] = pod.series, pod.node or ""
+            one = pod.uid if pod.index is None else (pod.series, pod.index)
+            self.done[one] = pod.series, pod.node or ""
+
+    def end(self, done: Collection[SlotKey]) -> None:
+        """These slots are done by the status of the job."""
+        slots = ((one, at) for one in self.podsets.podsets for at in range(one.count) if one.slot(at) in done)
+        self.over = frozenset((one.name, at) for one, at in slots if any(self.nodes[one.name][at : at + 1]))
+        for series, at in sorted(self.over):
+            self.done.setdefault((series, at), (series, self.nodes[series][at]))
+
+    def wants(self, node: str) -> Iterator[PodSet]:
+        """The podsets that have slots there which are not over."""
+        for one in self.podsets.podsets:
+            names = enumerate(self.plan.get(one.name, ()))
+            if any(name == node and (one.name, at) not in self.over for at, name in names):
+                yield one
 
     def note(self, trouble: str) -> None:
         """The first one stays."""
@@ -76,16 +93,19 @@ class Admission:
 
     def missing(self, pods: Iterable[Pod]) -> int:
         """How many slots have a node and no pod. ``pods``: those of its gang."""
-        return sum(1 for _ in self.slots()) - sum(pod.live for pod in self._own(pods)) - len(self.done)
+        live = sum(pod.live and (pod.series, pod.index) not in self.done for pod in self._own(pods))
+        return sum(1 for _ in self.slots()) - live - len(self.done)
 
     def unfilled(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> Iterator[tuple[str, str, Requests]]:
         """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there.
 
         A pod that the job can do without may have gone elsewhere: its slot keeps no room.
         """
-        own = self._own(pods)
-        there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own if not pod.terminal)
-        there.update(self.done.values())
+        own = [pod for pod in self._own(pods) if not pod.terminal]
+        there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own)
+        # The watch may be late to show that a pod has ended.
+        indexes = {(pod.series, pod.index) for pod in own}
+        there.update(where for one, where in self.done.items() if one not in indexes)
         filled, free = there.copy(), []
         for slot in self.slots():
             if there[slot[:2]] > 0:

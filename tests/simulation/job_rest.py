@@ -59,7 +59,8 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
 
 def _running(world: World, job: BatchJob) -> Iterator[str]:
     pods = [pod for pod in world.controller.pods(job) if pod.live or pod.phase == "Succeeded"]
-    left_out = {one.name: one.left_out for one in job.shown().podsets.podsets}
+    podsets = job.shown().podsets.podsets
+    left_out = {one.name: one.left_out for one in podsets}
     bound = [pod for pod in pods if pod.node and pod.index not in left_out[pod.series]]
     if job.plan is None:
         if not job.ran:
@@ -73,7 +74,10 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
         least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
         # One that somebody has moved to another gang waits there, and its controller makes none in its place.
         moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
-        if len(bound) + moved < least:
+        # Pods that have ended well may have gone with their nodes.
+        wanted = {one.slot(at) for one in podsets for at in range(one.count) if at not in one.left_out}
+        done = len(wanted & job.done - {pod.identity for pod in bound})
+        if len(bound) + done + moved < least:
             yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
 
 

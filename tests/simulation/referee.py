@@ -297,7 +297,8 @@ class Referee:
 
     def _recount(self, key: GroupKey) -> None:
         members = self._members[key]
-        sight = look(members.values(), self._world.api.groups, self._world.api.podsets) if members else None
+        api = self._world.api
+        sight = look(members.values(), api.groups, api.podsets, ended=api.done(key)) if members else None
         # Whoever was being bound for another gang when it was moved to this one starts nothing of it.
         if sight is None or all(self._asked_for.get(pod.uid, key) != key for pod in sight.bound):
             self._whole.pop(key, None)
@@ -305,7 +306,9 @@ class Referee:
             return
         together: dict[object, str] = {}
         for pod in (*sight.bound, *sight.finished):
-            together.update(self._released[pod.stamp.release if pod.stamp else ""])
+            together[slot(pod)] = pod.series
+            if pod.node:
+                together.update(self._released[pod.stamp.release if pod.stamp else ""])
         if sight.needed is not None:
             self._least[key] = min(sight.needed, self._least.get(key, sight.needed))
             if not sight.partial:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from extender.core.effects import PostBinding
 from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policies.model import GroupKey, Node, Pod, PodGroup, PodSets, Stamp
+from policies.model import GroupKey, Node, Pod, PodGroup, PodSets, SlotKey, Stamp
 from tests.simulation.sight import Sight, look, take
 
 GANG_UID, RELEASE, RELEASE_COMPLETE = "muster.dev/gang-uid", "muster.dev/release", "muster.dev/release-complete"
@@ -22,6 +22,8 @@ class Shown:
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.jobs: dict[GroupKey, PodSets] = {}
+        self.done: dict[GroupKey, frozenset[SlotKey]] = {}
+        """Slots of those that are done by their status."""
         self._planless: set[GroupKey] = set()
         """Jobs that run without a plan of ours: nobody knows which of their pods had ended before."""
         self.members: dict[GroupKey, dict[str, Pod]] = {}
@@ -46,10 +48,11 @@ class Shown:
                 if key in self.groups and self.groups[key].uid == uid:
                     del self.groups[key]
             case JobSeen(job):
-                self.jobs[job.key] = job.podsets
+                self.jobs[job.key], self.done[job.key] = job.podsets, job.done
                 (self._planless.discard if job.suspended or job.plan is not None else self._planless.add)(job.key)
             case JobGone(key):
                 self.jobs.pop(key, None)
+                self.done.pop(key, None)
             case _:
                 pass
 
@@ -63,7 +66,10 @@ class Shown:
     def sight(self, key: GroupKey) -> Sight | None:
         """The gang; None when nobody belongs to it."""
         members = self.members.get(key)
-        return look(members.values(), self.groups, self.jobs, planless=key in self._planless) if members else None
+        if not members:
+            return None
+        ended = self.done.get(key, frozenset())
+        return look(members.values(), self.groups, self.jobs, planless=key in self._planless, ended=ended)
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

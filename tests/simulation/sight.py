@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, Taint
+from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, SlotKey, Taint
 
 Room = dict[str, dict[str, int]]
 """Node -> resource -> what is left of it; negative where more is taken than there is."""
@@ -14,7 +14,8 @@ Room = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded.
+    """A gang. ``needed`` is None while nobody says it, or they disagree; ``finished`` members have succeeded, and may
+    be gone.
 
     ``parts``: of a job of several podsets, how many of each start together, by series; ``later``: the other series.
     """
@@ -74,9 +75,11 @@ def look(
     jobs: Mapping[GroupKey, PodSets] | None = None,
     *,
     planless: bool = False,
+    ended: Collection[SlotKey] = (),
 ) -> Sight:
     """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from. ``planless``: its
-    job runs without a plan of ours, so that what is left out may have been done since its pods started."""
+    job runs without a plan of ours, so that what is left out may have been done since its pods started. ``ended``:
+    slots of its job that are done by its status, whether their pods are there or not."""
     members = list(pods)
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in members)
@@ -106,6 +109,9 @@ def look(
     needed = group.min_member if group else _stated(live)
     if job is None:
         return Sight(needed, live, tuple(finished))
+    if ended:
+        slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in ended)
+        finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]
     # It may have been edited since its pods were made.
     sets = [one for one in job.podsets if one.size] or job.podsets
     stated, first = needed, min(one.wave for one in sets)

@@ -15,6 +15,7 @@ from extender.core.events import (
     FilterCalled,
     JobSeen,
     JobWritten,
+    NodeGone,
     NodeSeen,
     Outcome,
     PodGone,
@@ -91,6 +92,19 @@ class Life:
     def suspend(self) -> str | None:
         return self.ask(SuspendJob(self.job.shown(), ""))
 
+    def restart(self) -> None:
+        """Another life takes over, and is shown the same."""
+        before = self.shown
+        self.shown = Shown()
+        self.admissions = Admissions(self.shown, calm=False, creation_s=30.0)
+        self.claims = Claims(self.shown, 60.0, self.admissions)
+        for node in before.nodes.values():
+            self.tell(NodeSeen(node))
+        for pod in before.pods.values():
+            self.tell(PodSeen(pod))
+        self.show()
+        self.tell(Synced())
+
     def gpus(self, node: str) -> int:
         return self.claims.left([node])[node][GPU]
 
@@ -116,6 +130,53 @@ def test_a_slot_wants_no_other_pod_when_its_pod_has_succeeded_and_its_object_is_
     life.tell(PodGone("pod-0"))
     assert life.gpus("a-0") == 8
     assert life.gpus("a-1") == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("said", [False, True])
+def test_a_job_may_not_be_suspended_for_the_node_of_a_slot_that_is_done_by_its_status(
+    *, said: bool, restarts: bool
+) -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.pod(0, node="a-0", phase="Succeeded")
+    life.pod(1, node="a-1", phase="Running")
+    life.show(done=frozenset({life.job.podsets[0].slot(0)} if said else ()))
+    if restarts:
+        life.restart()
+    life.tell(NodeGone("a-0"))
+    life.tell(PodGone("pod-0"))
+    assert ("without a cause" in (life.suspend() or "")) is said
+
+
+def test_a_job_may_be_suspended_for_a_node_that_has_another_slot_beside_one_that_is_done() -> None:
+    life = Life(batch(2, gpus=4), "a-0", "a-0")
+    life.pod(0, node="a-0", phase="Succeeded")
+    life.pod(1, node="a-0", phase="Running")
+    life.show(done=frozenset({life.job.podsets[0].slot(0)}))
+    life.tell(NodeGone("a-0"))
+    assert not life.suspend()
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_no_room_is_kept_for_a_slot_that_is_done_by_the_status_of_its_job(*, shown: bool) -> None:
+    """``shown``: the watch still shows the pod as running."""
+    life = Life(batch(2), "a-0", "a-1")
+    done = life.pod(0, node="a-0", phase="Running")
+    if not shown:
+        life.tell(PodGone(done.uid))
+    life.show(done=frozenset({life.job.podsets[0].slot(0)}))
+    life.restart()
+    assert (life.gpus("a-0"), life.gpus("a-1")) == (0 if shown else 8, 0)
+
+
+def test_a_slot_that_is_done_by_the_status_of_its_job_counts_for_those_that_are_made_again() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    again = life.pod(1)
+    life.show(done=frozenset({life.job.podsets[0].slot(0)}))
+    sight = life.shown.sight(life.job.key)
+    assert sight is not None
+    assert sight.enough([again])
+    assert not sight.enough([])
 
 
 def test_a_pod_whose_index_has_no_node_in_the_plan_fills_no_slot_on_the_node_that_it_gets() -> None:

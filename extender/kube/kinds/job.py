@@ -28,14 +28,19 @@ def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     count, indexed = size_of(spec)
     nodes = _planned(obj)
-    done = frozenset[int]()
+    done = ended = frozenset[int]()
+    closed = 0
     if indexed:
         # What finishes while the job runs has a node, and keeps its slot.
-        done = frozenset(at for at in _completed(obj) if at < count and not (at < len(nodes) and nodes[at]))
+        ended = frozenset(at for at in _completed(obj) if at < count)
+        done = frozenset(at for at in ended if not (at < len(nodes) and nodes[at]))
     elif succeeded := count_in(part_of(obj, "status") if obj.get("status") else {}, "succeeded", 0):
         left = count_in(spec, "completions", count + succeeded) - succeeded
         count = min(count, max(left, len(nodes)))
-    yield Template("", part_of(spec, "template"), ("",), count, indexed, done=done)
+        # Where nobody says how many have to succeed, no pod is made when one has.
+        planned = sum(map(bool, nodes))
+        closed = planned if spec.get("completions") is None else max(0, planned - left)
+    yield Template("", part_of(spec, "template"), ("",), count, indexed, done=done, ended=ended, closed=closed)
 
 
 def _planned(obj: Object) -> tuple[str, ...]:

@@ -24,8 +24,9 @@ class Template:
     ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
     reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
     ``added``: init containers that its controller gives to the pods. ``done``: slots whose pods had finished well when
-    the job was started last, or have by now while it is suspended: they do not come again. ``minimum``: so many pods of
-    each podset are enough for the job, as it says itself; None: it needs all.
+    the job was started last, or have by now while it is suspended: they do not come again. ``ended``: all slots whose
+    pods have finished well by now; ``closed``: as in Job, where they have no index. ``minimum``: so many pods of each
+    podset are enough for the job, as it says itself; None: it needs all.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Template:
     first_index: int = 0
     added: tuple[Object, ...] = ()
     done: frozenset[int] = frozenset()
+    ended: frozenset[int] = frozenset()
+    closed: int = 0
     minimum: int | None = None
 
 

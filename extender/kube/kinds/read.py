@@ -17,7 +17,7 @@ from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.template import Kept, bare, is_marked
 from extender.kube.objects import UNDECODABLE, Meta, PodObject
 from extender.kube.plain import plain, quoted
-from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets
+from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
@@ -40,11 +40,16 @@ class _Spec(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What the spec, labels and annotations of a job say. ``marked``: something of ours is on its templates."""
+    """What the spec, labels and annotations of a job say, and of its status what its kind reads for them.
+
+    ``marked``: something of ours is on its templates. ``done``, ``closed``: as in Job.
+    """
 
     podsets: PodSets
     marked: bool
     problem: str
+    done: frozenset[SlotKey] = frozenset()
+    closed: int = 0
 
 
 class Reader:
@@ -76,6 +81,8 @@ class Reader:
             plan=plan_from((meta.annotations or {}).get(PLAN)),
             problem=said.problem,
             resumes=kind.resumes,
+            done=said.done,
+            closed=said.closed,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
@@ -98,7 +105,8 @@ class Reader:
             templates = templates_of(kind, obj)
             marked = any(map(is_marked, templates))
             key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
-            return _Said(PodSets(key, podsets), marked, problem)
+            done, closed = frozenset(_ended(templates, podsets)), sum(template.closed for template in templates)
+            return _Said(PodSets(key, podsets), marked, problem, done, closed)
         except UnreadableJobError as error:
             return _Said(PodSets(key, ()), marked, str(error))
 
@@ -227,6 +235,12 @@ def _shape(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Met
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None
     return replace(pod, owner=owner.uid, controller=owner, index=None, series="")
+
+
+def _ended(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[SlotKey]:
+    named = {podset.name: podset for podset in podsets}
+    for template in templates:
+        yield from (named[name].slot(at) for name in template.series for at in template.ended)
 
 
 def _sets(templates: list[Template], shapes: list[Pod], minimum: int) -> Iterator[PodSet]:

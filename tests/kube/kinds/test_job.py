@@ -411,8 +411,13 @@ def test_what_has_finished_before_it_starts_again_does_not_come_again() -> None:
     )
     assert template(again)["metadata"]["annotations"]["muster.dev/nodes"] == ",a,,,b"
     assert template(again)["metadata"]["annotations"]["muster.dev/min-member"] == "2"
+    assert read(JOB, again).done == {podset.slot(at) for at in (0, 2, 3)}
     again["status"] = {"completedIndexes": "0-3", "succeeded": 4, "active": 1}
-    assert read(JOB, again).podsets == job.podsets, "what finishes while it runs keeps its slot"
+    runs = read(JOB, again)
+    assert runs.podsets == job.podsets, "what finishes while it runs keeps its slot"
+    assert runs.done == {podset.slot(at) for at in range(4)}
+    again["status"] = {"completedIndexes": "0-9", "succeeded": 10}
+    assert read(JOB, again).done == {podset.slot(at) for at in range(5)}
 
 
 def test_without_indexes_only_those_that_are_left_come() -> None:
@@ -420,13 +425,19 @@ def test_without_indexes_only_those_that_are_left_come() -> None:
     job = read(JOB, waiting)
     assert (sizes(job), job.podsets.minimum) == ({"": 2}, 2)
     again = started(JOB, waiting, {"": ("a", "b")})
+    assert read(JOB, again).closed == 0
     again["status"] = {"succeeded": 2, "active": 1}
     assert read(JOB, again).podsets == job.podsets
+    assert read(JOB, again).closed == 1
     again["spec"]["parallelism"] = 1
     assert sizes(read(JOB, again)) == {"": 1}, "its user has made it smaller"
     queue = stored(PI, succeeded=1, **SUSPENDED)
     queue["spec"]["completions"] = None
     assert sizes(read(JOB, queue)) == {"": 3}, "nobody says how many there are to be"
+    again = started(JOB, queue, {"": ("a", "", "b")})
+    assert read(JOB, again).closed == 2, "its controller makes no pod when one has ended well"
+    again["status"] = {"active": 2}
+    assert read(JOB, again).closed == 0
 
 
 @pytest.mark.parametrize("said", ["", "x", "-1", "1-x", "9-0", "7-99999999999", None, 7])

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TypeVar
 
 from extender.core.stamps import stamp_of
-from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection
+from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection, SlotKey
 from tests.simulation.model.batch import BatchJob, Write, written
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
@@ -172,6 +172,10 @@ class ApiServer:
         """What the jobs that have not ended ask for."""
         shown = [(key, job.shown()) for key, job in self.jobs.items()]
         return {key: job.podsets for key, job in shown if not job.finished}
+
+    def done(self, key: GroupKey) -> frozenset[SlotKey]:
+        """Slots of the job that are done by its status."""
+        return self.jobs[key].done if key in self.jobs else frozenset()
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""

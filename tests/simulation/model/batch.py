@@ -99,6 +99,7 @@ class BatchJob:
             held=self.held,
             marked=self.marked,
             plan=self.plan,
+            done=self.done,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:

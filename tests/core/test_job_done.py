@@ -1,0 +1,248 @@
+"""Slots of a job that are done by its status: they count, and need no node, whatever becomes of their pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.limits import Limits
+from policies.model import Job, Pod, PodSet
+from tests.builders import cluster, gang, reborn
+from tests.core.jobs import Controlled, job, template
+from tests.core.script import Script
+
+LIMITS = Limits(creation_s=30.0, node_loss_s=2.0)
+
+
+def finish(train: Controlled, *pods: Pod) -> None:
+    """They end well, and the status of the job says so."""
+    for pod in pods:
+        train.script.change(train.script.pods[pod.uid], phase="Succeeded")
+        del train.pods[pod.uid]
+    train.show(done=train.seen.done | {pod.identity for pod in pods})
+
+
+def restarted(train: Controlled) -> Controlled:
+    """Another life takes over what is there."""
+    before = train.script
+    nodes = before.core.state.claims.nodes.values()
+    script = Script(*nodes, *before.pods.values(), synced=False, now=before.now, limits=LIMITS)
+    again = Controlled(script, train.seen)
+    script.feed_synced()
+    again.wait(1)
+    return again
+
+
+def finish_one(train: Controlled, pod: Pod) -> None:
+    """The same without indexes: the status says how many."""
+    train.script.change(train.script.pods[pod.uid], phase="Succeeded")
+    del train.pods[pod.uid]
+    train.show(closed=train.seen.closed + 1)
+
+
+def led(workers: int) -> Job:
+    """Workers and a launcher: two podsets."""
+    return job(workers, PodSet(template(series="launcher"), 1, 1))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("seen", [job(3), led(2)], ids=["one podset", "two podsets"])
+def test_a_job_goes_on_when_the_node_of_a_pod_that_has_ended_well_is_removed_and_the_pod_with_it(
+    seen: Job, restarts: bool
+) -> None:
+    """As an autoscaler does it with a node that is idle."""
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, seen)
+    one, *others = train.run()
+    finish(train, one)
+    script.drop(str(script.pods[one.uid].node))
+    train.wait(3)
+    assert not train.stops
+    script.gone(script.pods[one.uid])
+    if restarts:
+        train = restarted(train)
+    train.wait(70)
+    assert not train.stops
+    assert len(train.script.bound(others)) == 2
+    assert train.script.reason("job") == "Running"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_room_of_a_slot_that_is_done_is_free_when_its_pod_is_gone(restarts: bool) -> None:
+    script = Script(*cluster("a: 2x8"), limits=LIMITS)
+    train = Controlled(script, job(2))
+    one, _ = train.run()
+    home = script.pods[one.uid].node
+    finish(train, one)
+    script.gone(script.pods[one.uid])
+    if restarts:
+        train = restarted(train)
+    train.wait(3)
+    (rival,) = gang("rival", 1)
+    train.script.see(rival)
+    assert train.script.planned(rival) == home
+    train.script.run([rival])
+    train.wait(20)
+    assert not train.stops
+
+
+def test_the_room_that_is_kept_for_a_slot_is_free_when_the_status_says_that_it_is_done() -> None:
+    """The watch may show before that its pod is gone."""
+    script = Script(*cluster("a: 2x8"), limits=LIMITS)
+    train = Controlled(script, job(2))
+    one, _ = train.run()
+    script.change(script.pods[one.uid], phase="Succeeded")
+    script.gone(script.pods[one.uid])
+    (rival,) = gang("rival", 1)
+    script.see(rival)
+    assert not script.planned(rival)
+    train.show(done=frozenset({one.identity}))
+    train.wait(1)
+    assert script.planned(rival)
+    assert not train.stops
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pod_that_is_made_again_needs_no_other_to_start_when_all_others_are_done_and_gone(restarts: bool) -> None:
+    """Nothing of its start is bound any more: it starts by itself, as the last that the job lacks."""
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, job(3))
+    one, other, failed = train.run()
+    home = script.pods[failed.uid].node
+    finish(train, one, other)
+    script.drop(str(script.pods[one.uid].node))
+    script.gone(script.pods[one.uid], script.pods[other.uid])
+    script.change(script.pods[failed.uid], phase="Failed")
+    script.gone(script.pods[failed.uid])
+    if restarts:
+        train = restarted(train)
+    train.wait(60)
+    assert not train.stops, "its controller may wait for minutes before it makes it again"
+    script = train.script
+    script.see(again := reborn(failed))
+    assert script.planned(again) == home
+    script.run([again])
+    train.wait(3)
+    assert script.bound([again]) == [home]
+    assert not train.stops
+    assert script.reason("job") == "Running"
+
+
+def test_two_pods_that_are_made_again_start_together_beside_one_that_is_done_and_gone() -> None:
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, job(3))
+    done, *failed = train.run()
+    finish(train, done)
+    script.gone(script.pods[done.uid])
+    for pod in failed:
+        script.change(script.pods[pod.uid], phase="Failed")
+        script.gone(script.pods[pod.uid])
+    first, second = map(reborn, failed)
+    script.see(first, second)
+    script.bind(first)
+    assert not script.bindings
+    script.bind(second)
+    script.post_all()
+    train.wait(3)
+    assert len(script.bound([first, second])) == 2
+    assert not train.stops
+
+
+def test_a_running_pod_whose_node_is_lost_stops_its_job_although_another_one_is_done() -> None:
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, job(3))
+    one, other, _ = train.run()
+    finish(train, one)
+    script.drop(lost := str(script.pods[other.uid].node))
+    train.wait(3)
+    assert len(train.stops) == 1
+    assert lost in train.stops[0]
+
+
+def test_what_was_done_is_planned_as_its_status_says_when_the_job_starts_again() -> None:
+    script = Script(*cluster("a: 2x8"), limits=LIMITS)
+    train = Controlled(script, job(2))
+    one, other = train.run()
+    finish(train, one)
+    train.delete()
+    (podset,) = train.seen.podsets.podsets
+    left = replace(podset, minimum=1, left_out=frozenset({0}))
+    podsets = replace(train.seen.podsets, podsets=(left,))
+    train.show(suspended=True, stopped=True, podsets=podsets, done=frozenset(), plan=None, marked=False)
+    train.wait(1)
+    assert [bool(node) for node in train.starts[-1].plan[""]] == [False, True]
+    (again,) = train.create()
+    script.run([again])
+    train.wait(3)
+    assert (again.index, script.bound([again]) != []) == (other.index, True)
+    assert not train.stops
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_without_indexes_goes_on_when_a_pod_that_has_ended_well_goes_with_its_node(restarts: bool) -> None:
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, job(3, indexed=False))
+    one, *others = train.run()
+    finish_one(train, one)
+    script.drop(str(script.pods[one.uid].node))
+    script.gone(script.pods[one.uid])
+    if restarts:
+        train = restarted(train)
+    train.wait(70)
+    assert not train.stops
+    assert len(train.script.bound(others)) == 2
+    assert train.script.reason("job") == "Running"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("ends", [0, 1, 2])
+def test_a_job_without_indexes_keeps_the_room_of_those_that_are_made_again_and_of_no_others(
+    ends: int, restarts: bool
+) -> None:
+    script = Script(*cluster("a: 3x8"), limits=LIMITS)
+    train = Controlled(script, job(3, indexed=False))
+    pods = train.run()
+    done, failed = pods[ends], pods[ends - 1]
+    home = script.pods[failed.uid].node
+    finish_one(train, done)
+    script.change(script.pods[failed.uid], phase="Failed")
+    script.gone(script.pods[failed.uid])
+    rival, late = gang("rival", 1), gang("late", 1)
+    script.see(*rival)
+    script.run(rival)
+    assert script.bound(rival) == [script.pods[done.uid].node]
+    script.gone(script.pods[done.uid])
+    if restarts:
+        train = restarted(train)
+    script = train.script
+    script.see(*late)
+    train.wait(5)
+    assert (train.stops, script.planned(*late)) == ([], "")
+    script.see(again := reborn(failed))
+    assert script.planned(again) == home
+    script.run([again])
+    train.wait(3)
+    assert script.bound([again]) == [home]
+    assert not train.stops
+
+
+def test_pods_without_an_index_that_are_made_again_start_together_beside_those_that_have_ended_well() -> None:
+    script = Script(*cluster("a: 4x8"), limits=LIMITS)
+    train = Controlled(script, job(4, indexed=False))
+    one, other, *failed = train.run()
+    finish_one(train, one)
+    finish_one(train, other)
+    script.gone(script.pods[one.uid])
+    for pod in failed:
+        script.change(script.pods[pod.uid], phase="Failed")
+        script.gone(script.pods[pod.uid])
+    first, second = map(reborn, failed)
+    script.see(first, second)
+    script.bind(first)
+    assert not script.bindings
+    script.bind(second)
+    script.post_all()
+    train.wait(3)
+    assert len(script.bound([first, second])) == 2
+    assert not train.stops
