@@ -10,6 +10,7 @@ import httpx
 import yaml
 
 from devcluster.cluster import Cluster
+from devcluster.crds import until_established
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.scheduler import Scheduler
@@ -152,7 +153,8 @@ def install(cluster: Cluster) -> None:
     """
     crd = cluster.kubectl("kustomize", str(MANIFESTS / "components" / "podgroup-crd"))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
-    cluster.kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_S:.0f}s", "-f", "-", stdin=crd)
+    for one in yaml.safe_load_all(crd):
+        until_established(cluster, one)
     base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
     wanted = [doc for doc in base if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.

@@ -19,6 +19,7 @@ from devcluster.builds import Module
 from devcluster.certificates import Authority
 from devcluster.cluster import Cluster
 from devcluster.controllers.catalogue import CATALOGUE, Controller, Place, Webhooks
+from devcluster.crds import CRDS, until_established
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.progress import Progress, silent
@@ -70,21 +71,15 @@ def _documents(source: Path, pattern: str) -> Iterator[Object]:
 
 
 def _install_crds(cluster: Cluster, source: Path, pattern: str) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     found = [one for one in _documents(source, pattern) if one["kind"] == "CustomResourceDefinition"]
     if not found:
         raise ClusterError(f"no CRD matches {pattern} in {source}")
     for crd in found:
-        cluster.api.create(path, crd)
+        cluster.api.create(CRDS, crd)
     for crd in found:
-        cluster.api.wait_for(f"{path}/{crd['metadata']['name']}", _established)
+        until_established(cluster, crd)
     for crd in found:
         _until_admitted(cluster, crd["spec"])
-
-
-def _established(crd: Object | None) -> bool:
-    conditions = ((crd or {}).get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def _until_admitted(cluster: Cluster, spec: Object) -> None:
