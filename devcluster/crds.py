@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from devcluster.api import Object
-from devcluster.cluster import Cluster
+from devcluster.api import Api, Object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def until_established(cluster: Cluster, crd: Object) -> None:
+def until_established(api: Api, name: str) -> None:
     """Returns when objects of it can be created. (`kubectl wait` fails while the CRD has no conditions yet.)"""
-    cluster.api.wait_for(f"{CRDS}/{crd['metadata']['name']}", _established)
+    api.wait_for(f"{CRDS}/{name}", _established)
 
 
 def _established(crd: Object | None) -> bool:

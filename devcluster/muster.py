@@ -154,7 +154,7 @@ def install(cluster: Cluster) -> None:
     crd = cluster.kubectl("kustomize", str(MANIFESTS / "components" / "podgroup-crd"))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
     for one in yaml.safe_load_all(crd):
-        until_established(cluster, one)
+        until_established(cluster.api, one["metadata"]["name"])
     base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
     wanted = [doc for doc in base if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.

@@ -77,7 +77,7 @@ def _install_crds(cluster: Cluster, source: Path, pattern: str) -> None:
     for crd in found:
         cluster.api.create(CRDS, crd)
     for crd in found:
-        until_established(cluster, crd)
+        until_established(cluster.api, crd["metadata"]["name"])
     for crd in found:
         _until_admitted(cluster, crd["spec"])
 

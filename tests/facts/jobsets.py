@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from devcluster.api import ApiError, Object
+from devcluster.crds import CRDS, until_established
 from tests.facts.place import Place
 
 JOBSETS = ("jobset.facts.dev", "v1", "jobsets")
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAME = "jobsets.jobset.facts.dev"
 
 
@@ -14,7 +14,7 @@ def install_jobsets(place: Place) -> None:
     """Add the kind, for the time of one fact, and wait until it is served."""
     place.api.create(CRDS, _definition())
     place.afterwards(lambda: remove(place))
-    place.api.wait_for(f"{CRDS}/{_NAME}", lambda crd: crd is not None and _established(crd))
+    until_established(place.api, _NAME)
 
 
 def remove(place: Place) -> None:
@@ -41,12 +41,6 @@ def jobset() -> Object:
     ]
     header = {"apiVersion": "jobset.facts.dev/v1", "kind": "JobSet", "metadata": {"name": "train"}}
     return header | {"spec": {"replicatedJobs": roles}}
-
-
-def _established(crd: Object) -> bool:
-    return any(
-        one["type"] == "Established" and one["status"] == "True" for one in crd["status"].get("conditions") or ()
-    )
 
 
 def _definition() -> Object:
