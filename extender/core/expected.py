@@ -12,7 +12,7 @@ from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.volumes import anywhere
 from extender.core.workload import Workload
-from policies.model import Job, Pod, PodSets, SlotKey
+from policies.model import Pod, PodSets, SlotKey
 
 T = TypeVar("T")
 
@@ -37,20 +37,19 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
 
 def finish(state: State, workload: Workload) -> None:
     """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
-    slots, job = workload.members.slots, workload.job.seen if workload.job is not None else None
-    done: Collection[SlotKey] = () if job is None else job.done
-    if job is not None and job.closed:
-        done = _closed(state, workload, job)
+    slots, record = workload.members.slots, workload.job
+    done: Collection[SlotKey] = ()
+    if record is not None:
+        done = _closed(state, workload, record) if record.seen.closed else record.seen.done
     for slot in [slot for slot in slots.planned if slot in done]:
         state.assume_slot(workload, slot, "")
     if slots.finish(done):
         state.nudge(workload)
 
 
-def _closed(state: State, workload: Workload, job: Job) -> list[SlotKey]:
+def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
     """Without an index any slots in which nobody stands: the same as the last time, then those that have no room."""
-    slots, claims = workload.members.slots, state.claims
-    plan = workload.job.plan or {} if workload.job is not None else {}
+    slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
 
     def has_room(slot: SlotKey) -> bool:
         node, pod = plan.get(slot, ""), slots.templates[slot]
@@ -60,7 +59,7 @@ def _closed(state: State, workload: Workload, job: Job) -> list[SlotKey]:
     ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in without.values())
     free = [slot for slot, uids in without.items() if not uids]
     free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
-    return free[: max(0, job.closed - ended)]
+    return free[: max(0, record.seen.closed - ended)]
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:
@@ -72,6 +71,13 @@ def _at_home_first(workload: Workload) -> list[Pod]:
     return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
 
 
+def moved_away(state: State, workload: Workload) -> list[Pod]:
+    """The pods of its job that somebody has moved to another gang, or to none."""
+    if workload.job is None:
+        return []
+    return [state.pods[uid] for uid in state.astray.of(workload.job.seen.uid, workload.key)]
+
+
 def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
     """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
     those are there: nobody comes for them."""
@@ -81,7 +87,7 @@ def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSet
     if planned is None or not workload.release.complete:
         return planned  # it starts as a whole, or is suspended when pods do not come
     left: dict[SlotKey, None] = {}
-    for pod in map(state.pods.__getitem__, state.astray.of(record.seen.uid, workload.key)):
+    for pod in moved_away(state, workload):
         left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
     return planned.without(left) if left else planned
 
@@ -92,8 +98,7 @@ def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets 
     podsets, plan = record.planned, record.plan or {}
     if podsets is None or record.stop:
         return None
-    moved = (state.pods[uid].identity for uid in state.astray.of(record.seen.uid, workload.key))
-    done = record.done.union(moved)
+    done = record.done.union(pod.identity for pod in moved_away(state, workload))
     indexed = {one.prefix for one in podsets.podsets if one.indexed}
     again = {slot for slot in plan if slot[0] in indexed and slot not in done}
     return podsets.without(plan.keys() - again) if again else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from extender.core.expected import moved_away
 from extender.core.stamps import gang_uid
 from extender.core.state import State
 from extender.core.workload import Workload
@@ -19,8 +20,7 @@ def recover_release(state: State, workload: Workload, now: float) -> None:
     bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
     others = _others_of(state, workload, {stamp.gang for stamp in bound} - {gang_uid(workload)})
     name = next((stamp.release for stamp in bound if stamp.gang not in others), "")
-    moved = () if workload.job is None else state.astray.of(workload.job.seen.uid, workload.key)
-    pods = [*(member.pod for member in members), *(state.pods[uid] for uid in moved)]
+    pods = [*(member.pod for member in members), *moved_away(state, workload)]
     same = [(pod, pod.stamp) for pod in pods if pod.stamp is not None and pod.stamp.release == name]
     began = min((stamp.at for _, stamp in same if stamp.at), default=None)
     quorum = min((stamp.quorum for _, stamp in same if stamp.quorum), default=None)

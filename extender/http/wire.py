@@ -103,7 +103,7 @@ def encode_filter_error(text: str) -> bytes:
 
 def encode_priorities(nodes: Sequence[str], marks: Sequence[int]) -> bytes:
     """A mark for each of the nodes, 0..10, as a bare array."""
-    return msgspec.json.encode(list(map(_Priority, nodes, marks)))
+    return msgspec.json.encode([_Priority(node, mark) for node, mark in zip(nodes, marks, strict=True)])
 
 
 def encode_bind(error: str = "") -> bytes:

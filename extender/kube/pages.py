@@ -21,7 +21,7 @@ class Page(NamedTuple):
     resource_version: str
 
 
-class ListMeta(msgspec.Struct, rename="camel"):
+class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
 
@@ -29,7 +29,7 @@ class ListMeta(msgspec.Struct, rename="camel"):
 class Listed(msgspec.Struct):
     """The API server's answer."""
 
-    metadata: ListMeta
+    metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
 

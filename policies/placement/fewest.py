@@ -20,8 +20,8 @@ def fewest(room: Counts, want: int, preference: NDArray[np.int64], *, exact: boo
     the ones whose largest is smallest. Among equal rooms the lower ``preference`` goes first (below 2^31, none twice).
     Costs one sort, or none where one position suffices.
     """
-    enough = (room >= want).nonzero()[0] if want > 0 else room[:0]
-    if len(enough):
+    enough = (room >= want).nonzero()[0]
+    if want > 0 and len(enough):
         here = room[enough]
         equals: Rows = enough[here == here.min()]
         best = int(preference[equals].argmin())

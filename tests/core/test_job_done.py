@@ -16,11 +16,31 @@ LIMITS = Limits(creation_s=30.0, node_loss_s=2.0)
 
 
 def finish(train: Controlled, *pods: Pod) -> None:
-    """They end well, and the status of the job says so."""
+    """They end well, and the status of the job says so: which ones, or without indexes how many."""
     for pod in pods:
         train.script.change(train.script.pods[pod.uid], phase="Succeeded")
         del train.pods[pod.uid]
-    train.show(done=train.seen.done | {pod.identity for pod in pods})
+    if train.seen.podsets.podsets[0].indexed:
+        train.show(done=train.seen.done | {pod.identity for pod in pods})
+    else:
+        train.show(closed=train.seen.closed + len(pods))
+
+
+def start_together(train: Controlled, *failed: Pod) -> None:
+    """Two pods fail, are made again, and start at once when both are there."""
+    script = train.script
+    for pod in failed:
+        script.change(script.pods[pod.uid], phase="Failed")
+        script.gone(script.pods[pod.uid])
+    first, second = map(reborn, failed)
+    script.see(first, second)
+    script.bind(first)
+    assert not script.bindings
+    script.bind(second)
+    script.post_all()
+    train.wait(3)
+    assert len(script.bound([first, second])) == 2
+    assert not train.stops
 
 
 def restarted(train: Controlled) -> Controlled:
@@ -32,13 +52,6 @@ def restarted(train: Controlled) -> Controlled:
     script.feed_synced()
     again.wait(1)
     return again
-
-
-def finish_one(train: Controlled, pod: Pod) -> None:
-    """The same without indexes: the status says how many."""
-    train.script.change(train.script.pods[pod.uid], phase="Succeeded")
-    del train.pods[pod.uid]
-    train.show(closed=train.seen.closed + 1)
 
 
 def led(workers: int) -> Job:
@@ -135,18 +148,7 @@ def test_two_pods_that_are_made_again_start_together_beside_one_that_is_done_and
     done, *failed = train.run()
     finish(train, done)
     script.gone(script.pods[done.uid])
-    for pod in failed:
-        script.change(script.pods[pod.uid], phase="Failed")
-        script.gone(script.pods[pod.uid])
-    first, second = map(reborn, failed)
-    script.see(first, second)
-    script.bind(first)
-    assert not script.bindings
-    script.bind(second)
-    script.post_all()
-    train.wait(3)
-    assert len(script.bound([first, second])) == 2
-    assert not train.stops
+    start_together(train, *failed)
 
 
 def test_a_running_pod_whose_node_is_lost_stops_its_job_although_another_one_is_done() -> None:
@@ -184,7 +186,7 @@ def test_a_job_without_indexes_goes_on_when_a_pod_that_has_ended_well_goes_with_
     script = Script(*cluster("a: 3x8"), limits=LIMITS)
     train = Controlled(script, job(3, indexed=False))
     one, *others = train.run()
-    finish_one(train, one)
+    finish(train, one)
     script.drop(str(script.pods[one.uid].node))
     script.gone(script.pods[one.uid])
     if restarts:
@@ -205,7 +207,7 @@ def test_a_job_without_indexes_keeps_the_room_of_those_that_are_made_again_and_o
     pods = train.run()
     done, failed = pods[ends], pods[ends - 1]
     home = script.pods[failed.uid].node
-    finish_one(train, done)
+    finish(train, done)
     script.change(script.pods[failed.uid], phase="Failed")
     script.gone(script.pods[failed.uid])
     rival, late = gang("rival", 1), gang("late", 1)
@@ -231,18 +233,7 @@ def test_pods_without_an_index_that_are_made_again_start_together_beside_those_t
     script = Script(*cluster("a: 4x8"), limits=LIMITS)
     train = Controlled(script, job(4, indexed=False))
     one, other, *failed = train.run()
-    finish_one(train, one)
-    finish_one(train, other)
+    finish(train, one)
+    finish(train, other)
     script.gone(script.pods[one.uid])
-    for pod in failed:
-        script.change(script.pods[pod.uid], phase="Failed")
-        script.gone(script.pods[pod.uid])
-    first, second = map(reborn, failed)
-    script.see(first, second)
-    script.bind(first)
-    assert not script.bindings
-    script.bind(second)
-    script.post_all()
-    train.wait(3)
-    assert len(script.bound([first, second])) == 2
-    assert not train.stops
+    start_together(train, *failed)

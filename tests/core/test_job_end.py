@@ -8,6 +8,7 @@ import pytest
 
 from extender.core.events import JobWritten, Outcome, PodGone, PodSeen
 from extender.core.limits import Limits
+from policies.model import Pod
 from tests.builders import cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job, wakes_later
 from tests.core.script import Script
@@ -179,13 +180,19 @@ def test_the_room_of_the_only_pod_that_has_not_ended_well_is_kept_until_it_is_ma
     assert script.reason("job") == "Running"
 
 
-def test_the_room_of_a_pod_that_may_be_made_again_is_free_when_the_job_has_ended() -> None:
-    """The success of one pod can be that of the job."""
+def with_one_failed() -> tuple[Script, Controlled, Pod]:
+    """A job of two pods, of which one has ended well and the other, which is returned, has failed."""
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
     failed, ended = train.run()
     script.change(script.pods[ended.uid], phase="Succeeded")
     script.change(script.pods[failed.uid], phase="Failed")
+    return script, train, failed
+
+
+def test_the_room_of_a_pod_that_may_be_made_again_is_free_when_the_job_has_ended() -> None:
+    """The success of one pod can be that of the job."""
+    script, train, _ = with_one_failed()
     train.show(finished=True)
     rivals = gang("rival", 2)
     script.see(*rivals)
@@ -193,11 +200,7 @@ def test_the_room_of_a_pod_that_may_be_made_again_is_free_when_the_job_has_ended
 
 
 def test_a_job_that_may_be_over_is_not_started_over_for_the_node_of_a_pod_that_has_failed() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2))
-    failed, ended = train.run()
-    script.change(script.pods[ended.uid], phase="Succeeded")
-    script.change(script.pods[failed.uid], phase="Failed")
+    script, train, failed = with_one_failed()
     script.drop(home := str(script.pods[failed.uid].node))
     train.wait(10)
     assert not train.stops
