@@ -95,16 +95,16 @@ def _release(runs: Sequence[jobs.Run]) -> float | None:
     return jobs.ratio(runs, "512x1", Arm.MUSTER, Arm.ADAPTIVE, jobs.bindings_per_s)
 
 
-def _large_gang(mode: Mode, bar: float) -> Goal:
-    def figure(run: gang.Run) -> float:
-        return middle(run.seconds)
+def _bound_after(mode: Mode) -> Callable[[Sequence[gang.Run]], float | None]:
+    return _of_mode(mode, lambda run: middle(run.seconds))
 
-    return Goal("gang", f"a gang of 512, {mode}: last creation to last bind", bar, _of_mode(mode, figure), " s")
+
+def _large_gang(mode: Mode, bar: float) -> Goal:
+    return Goal("gang", f"a gang of 512, {mode}: last creation to last bind", bar, _bound_after(mode), " s")
 
 
 def _times_native(runs: Sequence[gang.Run]) -> float | None:
-    took = {run.mode: middle(run.seconds) for run in runs}
-    native, ours = took.get(Mode.NATIVE), took.get(Mode.NOMINATE)
+    native, ours = _bound_after(Mode.NATIVE)(runs), _bound_after(Mode.NOMINATE)(runs)
     return ours / native if native and ours is not None else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -36,7 +37,7 @@ def annotated(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get(GANG, ""))
 
 
-class Watching:
+class Watching(ABC):
     """Follows a collection from entry to exit, in a thread of its own. ``_see`` is given every object that is new.
 
     ``selector``: the ``fieldSelector`` of the collection's list and watch.
@@ -64,8 +65,8 @@ class Watching:
             self._changes.close()
         self._thread.join()
 
-    def _see(self, one: Object) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _see(self, one: Object) -> None: ...
 
     def _await(self, settled: Callable[[], bool], timeout_s: float) -> bool:
         """Whether it has come to that in time. Raises what broke the watch."""

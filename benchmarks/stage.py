@@ -20,6 +20,7 @@ from devcluster import Cluster, Scheduler
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from devcluster.progress import Progress, silent
+from extender.kube.dialects import MIN_MEMBER
 
 CLIQUE, BLOCK, ZONE = "nvidia.com/gpu.clique", "example.com/block", "example.com/zone"
 NODES_PER_CLIQUE = 16
@@ -27,7 +28,6 @@ LEVELS = [f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"]
 """For the setting `topology_levels` of nodes that are in ``domains_of``."""
 GPUS_PER_NODE = 8
 GPU = "nvidia.com/gpu"
-MIN_MEMBER = "muster.dev/min-member"
 YOUTH_S = 30.0
 UNTHROTTLED = {"leaderElection": {"leaderElect": False}, "clientConnection": {"qps": 5000, "burst": 10000}}
 """For kube-scheduler in every mode: neither a Lease nor a limit of its own client is what is measured."""
