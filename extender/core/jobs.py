@@ -30,6 +30,7 @@ _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 _UNPLANNED = "it was started without a plan of Muster's"
 _REMOVED = "the plan that it was started with was removed"
+_STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
@@ -155,13 +156,11 @@ class Jobs:
             self._share_name(workload.key, now)
         if (record := workload.job) is None:
             return
-        if record.writing is not None:
+        if record.writing is not None or not record.rest_is_over(now):
             self._meanwhile(workload, record, now)
             if not record.written or now < record.until:
                 return
             record.end_write()
-        if not record.rest_is_over(now):
-            return
         if record.seen.finished:
             self._clean(record)
         elif record.seen.suspended:
@@ -279,6 +278,7 @@ class Jobs:
             self.node_changed(node, now)
         await_pods(self._state, record, now)
         expect(self._state, workload, record.planned)
+        explain(self._state, workload, _STARTED, now)
 
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Nobody has planned it, or its plan was removed. What runs already is left alone."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
 from extender.core.events import JobWritten, Outcome
 from policies.model import Constraints, Job, Pod, PodSet, Requirement, Spread
@@ -156,15 +158,20 @@ def test_binds_that_end_before_the_start_of_the_job_is_shown_come_again() -> Non
     assert not train.stops
 
 
-def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_the_plan() -> None:
-    """The write that takes it off is refused then."""
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_job_that_others_start_before_its_plan_is_taken_off_keeps_the_room_of_the_plan(*, refused: bool) -> None:
+    """The write that takes it off is refused then. ``refused``: that is known before the start is shown."""
     script = Script(*cluster("a: 1x8"))
     train = Controlled(script, job(1))
     train.obeys = False
     train.show(suspended=True, stopped=True)
     assert train.cleaned == 1
+    if refused:
+        script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED))
     train.show(suspended=False, stopped=False)
     assert not script.filter(single("other", gpus=8))
+    train.wait(3)
+    assert not train.stops
 
 
 def test_a_job_that_an_earlier_life_has_started_by_another_plan_runs_by_that_one() -> None:

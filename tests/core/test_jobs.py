@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Nominate, StartJob, SuspendJob, Ungate
 from extender.core.events import JobSeen, JobWritten, Outcome
 from policies.model import PodSet
@@ -176,6 +178,27 @@ def test_suspended_by_others_it_waits_for_its_pods_to_go_and_starts_again() -> N
     train.delete()
     train.wait(3)
     assert len(train.starts) == 2
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_job_that_others_suspend_and_start_again_goes_on_by_its_plan_unless_its_room_was_promised_meanwhile(
+    *, taken: bool
+) -> None:
+    script, others = Script(*cluster("a: 2x8")), gang("other", 1)
+    train = Controlled(script, job(2))
+    train.show(suspended=True)
+    if taken:
+        script.see(others)
+    train.show(suspended=False)
+    train.create()
+    if taken:
+        assert train.stops == [
+            f"the room on node {script.planned(others[0])}, on which a pod of it was to run, was taken"
+        ]
+        return
+    assert [script.planned(pod) for pod in train.pods.values()] == list(train.starts[0].plan[""])
+    assert script.reason("job") == "Placed"
+    assert not train.stops
 
 
 def test_a_job_that_others_start_is_suspended_unless_it_runs() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
@@ -47,12 +47,15 @@ class Admissions:
     """Until when a job may be left alone after something went wrong with it."""
     stopping: dict[GroupKey, str] = field(default_factory=dict)
     """UIDs of jobs that were to be suspended, until the watch shows that they are: they may be told so again."""
+    _resumed: GroupKey | None = None
+    """The job that the last event has shown to run by a plan, after others had stopped it."""
     _seen_at: dict[str, float] = field(default_factory=dict)
     _size: dict[str, Requests] = field(default_factory=dict)
 
     # What happens: ``known`` knows of it already.
 
     def hear(self, event: Event, now: float) -> None:
+        self._resumed = None
         match event:
             case JobSeen(job):
                 self._job_seen(job, now)
@@ -91,6 +94,19 @@ class Admissions:
         if admission.refuses(pod, call.candidates, self._pods(pod.group_key), on_their_way):
             admission.note(f"kube-scheduler refuses {pod.uid} its nodes")
 
+    def compare(self, left: Callable[[Iterable[str]], Room], *, unsure: bool) -> None:
+        """Whether others were promised the room of a job while it was stopped. To be called after ``hear``.
+
+        It may be started again by the plan that is still on it. ``left``: what there is beside all promises;
+        ``unsure``: there may be some that nobody was told of.
+        """
+        admission = self.of.get(self._resumed) if self._resumed is not None else None
+        if admission is None:
+            return
+        room = left([node for _, node, _ in admission.slots()])
+        if unsure or any(amount < 0 for amounts in room.values() for amount in amounts.values()):
+            admission.note("its room was promised to others while it was stopped")
+
     def pardon(self, until: float) -> None:
         """The extender stands still."""
         for admission in self.of.values():
@@ -123,6 +139,7 @@ class Admissions:
             over = job.marked or (admission is not None and admission.shown and key not in self.writing)
             return self._end(key) if over else None
         if admission is None:
+            self._resumed = key if before is not None else None
             return self._adopt(job, now, late=before is not None and before.plan is None)
         if not admission.shown and job.plan not in (None, admission.plan):
             self._end(key)
@@ -139,8 +156,8 @@ class Admissions:
         return None
 
     def _adopt(self, job: Job, now: float, *, late: bool) -> None:
-        """An earlier life has started it. ``late``: when this one had read the cluster, so that the room of its plan
-        may be another's by then."""
+        """An earlier life has started it, or others have, again. ``late``: an earlier life did when this one had read
+        the cluster, so that the room of its plan may be another's by then."""
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self._admit(job, job.plan, now, shown=True)

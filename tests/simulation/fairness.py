@@ -118,10 +118,15 @@ class Fairness:
                 pass
         return None
 
+    @property
+    def unsure(self) -> bool:
+        """Whether there may be promises that nobody was told of: then nobody can say what room is left."""
+        return (self._untold is not None and self._untold.any) or self._company.in_rounds
+
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
-        if (self._untold is not None and self._untold.any) or self._company.in_rounds:
+        if self.unsure:
             return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes)
@@ -144,7 +149,7 @@ class Fairness:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
         if self._claims.freed_at >= now or self._claims.admissions.ending:
             return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
-        if (self._untold is not None and self._untold.any) or self._company.in_rounds:
+        if self.unsure:
             return None
         mine = self._shown.sight(planned)
         if mine is None or not mine.live or self._claims.broken(planned):

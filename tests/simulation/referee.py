@@ -20,7 +20,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, PreemptCalled
+from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.invariants import validate
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.admissions import Admissions
@@ -121,6 +121,8 @@ class Referee:
         self._admissions.hear(event, now)
         if isinstance(event, FilterCalled):
             self._admissions.ask(event, self._claims.on_their_way)
+        if isinstance(event, JobSeen):
+            self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)

@@ -52,6 +52,7 @@ class Life:
 
     def __init__(self, job: BatchJob, *nodes: str) -> None:
         self.now = 100.0
+        self.unsure = False
         self.job = job
         self.shown = Shown()
         self.admissions = Admissions(self.shown, calm=False, creation_s=30.0)
@@ -67,6 +68,7 @@ class Life:
         self.admissions.hear(event, self.now)
         if isinstance(event, FilterCalled):
             self.admissions.ask(event, self.claims.on_their_way)
+        self.admissions.compare(self.claims.left, unsure=self.unsure)
 
     def ask(self, write: Write) -> str | None:
         """The core asks for a write. What is wrong with it."""
@@ -248,6 +250,38 @@ def test_a_suspension_that_the_watch_does_not_show_may_be_asked_for_again(outcom
     assert not life.suspend()
     life.show(began=False, active=0)
     assert life.ask(SuspendJob(life.job.shown(), "")), "it is suspended by now"
+
+
+@pytest.mark.parametrize(
+    ("node", "again", "cause"), [("a-0", False, True), ("a-0", True, False), ("a-1", False, False)]
+)
+def test_a_job_that_others_start_again_may_be_suspended_if_its_room_was_promised_before(
+    node: str, *, again: bool, cause: bool
+) -> None:
+    """By its plan, which is still on it. ``again``: it is shown to run already when its room is promised."""
+    life, (other,) = Life(batch(1), "a-0"), gang("other", 1)
+    life.end(Outcome.DONE)
+    life.show()
+    life.tell(PodSeen(other))
+    for suspended, promised in ((True, not again), (False, again)):
+        life.show(suspended=suspended, began=True, active=1)
+        if promised:
+            life.claims._promise(other.uid, node)
+    life.show()
+    assert (life.suspend() is None) is cause
+
+
+@pytest.mark.parametrize("unsure", [True, False])
+def test_a_job_that_others_start_again_may_be_suspended_if_nobody_knows_what_was_promised_before(
+    *, unsure: bool
+) -> None:
+    life = Life(batch(1), "a-0")
+    life.end(Outcome.DONE)
+    life.show()
+    life.unsure = unsure
+    for suspended in (True, False):
+        life.show(suspended=suspended, began=True, active=1)
+    assert (life.suspend() is None) is unsure
 
 
 def test_pods_are_due_from_the_moment_at_which_the_watch_shows_the_start() -> None:
