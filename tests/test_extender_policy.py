@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from extender.core import stamps
 from extender.kube.client import EVICTED_BY
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.kinds.keys import GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
@@ -23,6 +23,12 @@ def text(name: str) -> str:
     """What it judges by, besides whose request it is."""
     spec = POLICIES[name]
     return " ".join(one["expression"] for one in (*spec["matchConditions"][1:], *spec["validations"]))
+
+
+def gate(name: str) -> str:
+    """A match condition of the admission gate."""
+    spec = documents("components/admission-gate/policy.yaml")[0]["spec"]
+    return next(str(one["expression"]) for one in spec["matchConditions"] if one["name"] == name)
 
 
 def test_every_policy_is_bound_refuses_and_fails_closed() -> None:
@@ -100,8 +106,11 @@ def test_the_names_are_those_of_the_code() -> None:
     assert f"key == '{stamps.RELEASE_COMPLETE}'" in text("muster-extender-pods")
     assert f"gate.name != '{GANG_GATE}'" in text("muster-extender-pods")
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
-        *(stamps.RELEASE, POD_GROUP, COSCHEDULING_POD_GROUP)
+        *(stamps.RELEASE, *(name for name in NAMES if "/" in name))
     }
+    for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
+        [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
+        assert re.findall(r"'([^']+)'", listed) == [*NAMES]
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, *ON_TEMPLATES}
     assert f"object.reportingController != '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")

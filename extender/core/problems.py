@@ -45,7 +45,7 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
     names = sorted(workload.members.said.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
-    quiet = names != ["default-scheduler"] or Dialect.COSCHEDULING.value in workload.members.said.dialects
+    quiet = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
     text = (
         f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
         f"set schedulerName: {schedulers[0]} in the pod template"

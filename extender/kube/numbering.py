@@ -12,6 +12,7 @@ from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+KUEUE_INDEX = "kueue.x-k8s.io/pod-group-pod-index"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 JOBSET_JOB = "jobset.sigs.k8s.io/job-global-index"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
@@ -23,10 +24,13 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 ROLE = "muster.dev/role"
 """Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
 
-NUMBERS = (COMPLETION_INDEX, POD_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE, ROLE)
+NUMBERS = (
+    COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
+    ROLE,
+)  # fmt: skip
 """Every label or annotation that is read here."""
 
-_INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX)
+_INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX, KUEUE_INDEX)
 """The first that is there counts: the leader of a LeaderWorkerSet's group is a StatefulSet's pod, too, whose index is
 that of the group."""
 

@@ -37,6 +37,10 @@ class Meta(Struct, rename="camel"):
             found.append(self.labels[key])
         return found
 
+    def says(self, keys: frozenset[str]) -> bool:
+        """Whether it has any of these as an annotation or a label."""
+        return not (keys.isdisjoint(self.annotations or ()) and keys.isdisjoint(self.labels or ()))
+
 
 class AnyObject(Struct):
     """What every object has: enough to find out which one it is."""

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, POD_GROUP
+from extender.kube.dialects import NAMES, koordinator
 from extender.kube.snapshot import READ, ClusterFile
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from extender.kube.topology import TOPOLOGY
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
 
@@ -45,8 +45,8 @@ _KINDS |= {
 }  # fmt: skip
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
-_MARKS = dict.fromkeys((POD_GROUP, COSCHEDULING_POD_GROUP), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
-_MARKS |= dict.fromkeys((REQUIRED, PREFERRED, SLICE_TOPOLOGY), "key")
+_MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
+_MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +17,11 @@ from msgspec import Struct, field
 
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.stamps import STAMPED
+from extender.kube import dialects
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import selected_keys
 from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable, volume_from
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
     UNDECODABLE,
@@ -35,12 +36,10 @@ from extender.kube.objects import (
     VolumeObject,
 )
 from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, VOLUMES
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
-_NAMES = (POD_GROUP, MIN_MEMBER, COSCHEDULING_POD_GROUP, *NUMBERS)
-_TOPOLOGY = (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
-READ = (*_NAMES, *STAMPED, *_TOPOLOGY)
+READ = frozenset((*dialects.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE))
 """Every annotation or label of a pod or a PodGroup that a decision reads. No other one is written, but for labels that
 some pod selects others by."""
 _BOUND = "bound"

@@ -1,5 +1,8 @@
 """What a pod or a PodGroup asks of the topology: its annotations (or labels), read into one Topology.
 
+Muster's own keys win, all together; where there is none of them, those of Kueue and of KAI-Scheduler are read, which
+mean the same. Of a pod that Kueue manages Kueue has assigned the domain, by node selector: its keys are not read there.
+
 What cannot be read becomes a problem, one sentence that quotes it, never a guess. Whether a level exists is not
 known here.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
@@ -19,16 +23,42 @@ PREFERRED = "muster.dev/preferred-topology"
 SLICE_SIZE = "muster.dev/slice-size"
 SLICE_TOPOLOGY = "muster.dev/slice-topology"
 
+
+class Keys(NamedTuple):
+    """The keys of one project for the same."""
+
+    required: str
+    preferred: str
+    slice_size: str
+    slice_topology: str
+
+
+OWN = Keys(REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)
+_KUEUE = "kueue.x-k8s.io/podset"
+KUEUE = Keys(
+    f"{_KUEUE}-required-topology", f"{_KUEUE}-preferred-topology",
+    f"{_KUEUE}-slice-size", f"{_KUEUE}-slice-required-topology",
+)  # fmt: skip
+_KAI = "kai.scheduler/"
+KAI = Keys(
+    f"{_KAI}topology-required-placement", f"{_KAI}topology-preferred-placement",
+    f"{_KAI}segment-size", f"{_KAI}segment-topology-required-placement",
+)  # fmt: skip
+TOPOLOGY = (OWN, KUEUE, KAI)
+MANAGED_BY_KUEUE = ("kueue.x-k8s.io/managed", _KUEUE, "kueue.x-k8s.io/workload")
+"""What Kueue itself writes on the pods that it manages."""
+_ANY, _MANAGED = frozenset((*OWN, *KUEUE, *KAI)), frozenset(MANAGED_BY_KUEUE)
+
 BAD_LEVEL = "{} is {}, which is neither the name of a level nor a label key"
 MOST_LAYERS = 3
-BAD_SLICE_SIZE = f"{SLICE_SIZE} is {{}}, which is not a whole number from 1 to 999999999"
+BAD_SLICE_SIZE = "{} is {}, which is not a whole number from 1 to 999999999"
 UNLIKE_SLICES = (
-    f"{SLICE_SIZE} is {{}} and {SLICE_TOPOLOGY} is {{}}: slices in layers need a size and a level each, at most "
+    "{} is {} and {} is {}: slices in layers need a size and a level each, at most "
     f"{MOST_LAYERS}, separated by commas, the nearest level first"
 )
-UNDIVIDED_SLICES = f"{SLICE_SIZE} is {{}}: each size has to be a multiple of the one before it, and larger"
-SLICES_OF_NOTHING = f"{SLICE_TOPOLOGY} needs {SLICE_SIZE}"
-SLICES_IN_NONE = f"{SLICE_TOPOLOGY} cannot be none: remove {SLICE_SIZE} instead"
+UNDIVIDED_SLICES = "{} is {}: each size has to be a multiple of the one before it, and larger"
+SLICES_OF_NOTHING = "{} needs {}"
+SLICES_IN_NONE = "{} cannot be none: remove {} instead"
 TWO_VALUES = "its annotation and its label {} differ"
 
 _LEVEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,315}[A-Za-z0-9])?", re.ASCII)
@@ -45,13 +75,14 @@ def topology_problem(meta: Meta) -> str | None:
 
 
 def _read(meta: Meta) -> tuple[Topology, str | None]:
-    said = {key: meta.said(key) for key in (REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY)}
-    if not any(said.values()):
+    if not meta.says(_ANY):
         return SILENT, None
-    problem = next((one for key, values in said.items() if (one := _problem(key, values)) is not None), None)
-    required, preferred, size, level = (next(iter(values), None) for values in said.values())
+    keys = _spoken(meta)
+    said = [meta.said(key) for key in keys]
+    problem = next((one for key, values in zip(keys, said, strict=True) if (one := _problem(keys, key, values))), None)
+    required, preferred, size, level = (next(iter(values), None) for values in said)
     if problem is None:
-        problem = _odd_slices(size, level)
+        problem = _odd_slices(keys, size, level)
     if problem is not None:
         return SILENT, problem
     if size is None:
@@ -61,28 +92,37 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
     return Topology(required, preferred, sizes[0], levels[0] or None, around), None
 
 
+def _spoken(meta: Meta) -> Keys:
+    """Whose keys count."""
+    if meta.says(frozenset(OWN)):
+        return OWN
+    return KUEUE if meta.says(frozenset(KUEUE)) and not meta.says(_MANAGED) else KAI
+
+
 def _layers(text: str) -> list[str]:
     return text.split(",")
 
 
-def _odd_slices(size: str | None, level: str | None) -> str | None:
+def _odd_slices(keys: Keys, size: str | None, level: str | None) -> str | None:
     """What does not go together. Each size and each level can be read."""
     if size is None:
-        return SLICES_OF_NOTHING if level is not None else None
+        return SLICES_OF_NOTHING.format(keys.slice_topology, keys.slice_size) if level is not None else None
     sizes, levels = [int(one) for one in _layers(size)], _layers(level or "")
     if NO_LEVEL in levels:
-        return SLICES_IN_NONE
+        return SLICES_IN_NONE.format(keys.slice_topology, keys.slice_size)
     if len(sizes) != len(levels) or len(sizes) > MOST_LAYERS:
-        return UNLIKE_SLICES.format(quoted(size), quoted(level or ""))
+        return UNLIKE_SLICES.format(keys.slice_size, quoted(size), keys.slice_topology, quoted(level or ""))
     if any(outer % inner or outer == inner for inner, outer in pairwise(sizes)):
-        return UNDIVIDED_SLICES.format(quoted(size))
+        return UNDIVIDED_SLICES.format(keys.slice_size, quoted(size))
     return None
 
 
-def _problem(key: str, values: list[str]) -> str | None:
+def _problem(keys: Keys, key: str, values: list[str]) -> str | None:
     if len(values) == 2 and values[0] != values[1]:
         return TWO_VALUES.format(key)
-    layers = [one for text in values for one in (_layers(text) if key in (SLICE_SIZE, SLICE_TOPOLOGY) else [text])]
-    if key == SLICE_SIZE:
-        return next((BAD_SLICE_SIZE.format(quoted(text)) for text in layers if not _POSITIVE.fullmatch(text)), None)
+    sliced = key in (keys.slice_size, keys.slice_topology)
+    layers = [one for text in values for one in (_layers(text) if sliced else [text])]
+    if key == keys.slice_size:
+        wrong = (text for text in layers if not _POSITIVE.fullmatch(text))
+        return next((BAD_SLICE_SIZE.format(key, quoted(text)) for text in wrong), None)
     return next((BAD_LEVEL.format(key, quoted(text)) for text in layers if not _LEVEL.fullmatch(text)), None)

@@ -8,40 +8,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
+from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.kinds.keys import GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 _OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, OWN, WORKLOAD, LED, NODES)
 """Read on jobs, or written on their pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS))
 _PREFIX = "muster.dev/"
-_KUEUE = "kueue.x-k8s.io/"
 _THEIRS = {
     "scheduling.k8s.io/group-name": POD_GROUP,
     "scheduling.volcano.sh/group-name": POD_GROUP,
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
-    "pod-group.scheduling.sigs.k8s.io": POD_GROUP,
-    "pod-group.scheduling.sigs.k8s.io/name": POD_GROUP,
-    "pod-group.scheduling.sigs.k8s.io/min-available": MIN_MEMBER,
     "pod-group-name": POD_GROUP,
-    "kai.scheduler/topology-required-placement": REQUIRED,
-    "kai.scheduler/topology-preferred-placement": PREFERRED,
-    "kai.scheduler/segment-size": SLICE_SIZE,
-    f"{_KUEUE}pod-group-name": POD_GROUP,
-    f"{_KUEUE}pod-group-total-count": MIN_MEMBER,
-    f"{_KUEUE}podset-required-topology": REQUIRED,
-    f"{_KUEUE}podset-preferred-topology": PREFERRED,
-    f"{_KUEUE}podset-slice-required-topology": SLICE_TOPOLOGY,
-    f"{_KUEUE}podset-slice-size": SLICE_SIZE,
+    NETWORK_TOPOLOGY: REQUIRED,
+    "kueue.x-k8s.io/podset-slice-required-topology-constraints": SLICE_TOPOLOGY,
 }
-"""Keys that people write for Volcano, older coscheduling plugins, KAI-Scheduler and Kueue -> ours for the same."""
-_READ_BY_KUEUE = (f"{_KUEUE}managed", f"{_KUEUE}podset", f"{_KUEUE}workload")
-"""What Kueue itself writes on the pods that it manages."""
+"""Keys that people write for other projects and that nothing reads here -> ours for the same."""
+_NAMES = frozenset(NAMES)
 
 
 class Unread(NamedTuple):
@@ -71,8 +60,8 @@ def misspelt(meta: Meta) -> Iterator[Unread]:
 
 def groupless(meta: Meta) -> Iterator[Unread]:
     """Keys of ours on a pod that names no gang."""
-    said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE or key == COSCHEDULING_POD_GROUP]
-    if said and POD_GROUP not in said and COSCHEDULING_POD_GROUP not in said:
+    said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
+    if said and not meta.says(_NAMES):
         yield Unread(said[0], "is not read, because the pod names no gang", f"add {POD_GROUP}")
 
 
@@ -82,11 +71,11 @@ def of_others(meta: Meta) -> Iterator[Unread]:
     if not theirs:
         return
     said = frozenset(_keys(meta))
-    named = COSCHEDULING_POD_GROUP in said
+    named, managed = meta.says(_NAMES), meta.says(frozenset(MANAGED_BY_KUEUE))
     for key in theirs:
         ours = _THEIRS[key]
-        managed = key.startswith(_KUEUE) and any(one in said for one in _READ_BY_KUEUE)
-        if ours not in said and not managed and not (named and ours in (POD_GROUP, MIN_MEMBER)):
+        told = ours in said or (named and ours in (POD_GROUP, MIN_MEMBER)) or (managed and "kueue" in key)
+        if not told:
             yield Unread(key, "is not read by Muster", f"write {ours}")
 
 

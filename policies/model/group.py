@@ -28,10 +28,12 @@ class Dialect(StrEnum):
 
     ANNOTATION = "annotation"
     COSCHEDULING = "coscheduling"
+    KUEUE = "kueue"
+    KOORDINATOR = "koordinator"
 
 
 class GroupRef(NamedTuple):
-    """What one pod says about its gang; ``min_member`` in the annotation dialect only, ``problem`` if unreadable."""
+    """What one pod says about its gang; ``min_member`` where no object says it, ``problem`` if unreadable."""
 
     name: str
     dialect: Dialect

@@ -27,9 +27,12 @@ from extender.core.stamps import (
 )
 from extender.core.steering import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
+from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
-from extender.kube.numbering import ROLE
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.numbering import KUEUE_INDEX, ROLE
+from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
 
@@ -48,6 +51,19 @@ SAID = {
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
+
+SAID_TO_OTHERS = {
+    NAME: "Koordinator: the gang's name.",
+    MIN_AVAILABLE: "Koordinator: its minMember.",
+    "pod-group.scheduling.sigs.k8s.io": "Koordinator, older coscheduling plugins: the gang's name; also with `/name`.",
+    SIGS_MIN_AVAILABLE: "Older coscheduling plugins: its minMember.",
+    POD_GROUP_NAME: "Kueue's plain pod groups: the gang's name.",
+    TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
+    KUEUE_INDEX: "Kueue's plain pod groups: the index of the pod.",
+    **{key: f"As `{ours}`, unless Kueue manages the pod." for key, ours in zip(KUEUE, TOPOLOGY, strict=True)},
+    **{key: f"KAI-Scheduler: as `{ours}`." for key, ours in zip(KAI, TOPOLOGY, strict=True)},
+}
+"""What is read of other projects' words."""
 
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
@@ -94,6 +110,7 @@ def tables() -> dict[str, str]:
     return {
         "settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, "")),
         "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
+        "written for others": _table("annotation or label", "what it says", rows=_keys(SAID_TO_OTHERS)),
         "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
         "written on jobs by muster": _table("annotation", "what it says", rows=_keys(WRITTEN_ON_JOBS)),
         "written by muster": _table("key", "what it says", rows=[*_keys(STAMPED), gate]),

@@ -30,7 +30,13 @@ def shown() -> list[Pod]:
         (pod, *said)
         for pod, said in zip(
             shown(),
-            [(Dialect.COSCHEDULING, None, None), (Dialect.ANNOTATION, 8, "clique"), (Dialect.ANNOTATION, 2, None)],
+            [
+                (Dialect.COSCHEDULING, None, None),
+                (Dialect.ANNOTATION, 8, "clique"),
+                (Dialect.ANNOTATION, 2, None),
+                (Dialect.KUEUE, 2, "clique"),
+                (Dialect.KOORDINATOR, 2, None),
+            ],
             strict=True,
         )
     ],

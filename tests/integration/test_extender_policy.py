@@ -19,6 +19,7 @@ from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, R
 from extender.core.stamps import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY, Kube
 from extender.kube.connection import ApiError
+from extender.kube.dialects import NAMES as NAMING_KEYS
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK, Asked
 from policies.model import GANG_GATE, GroupKey
@@ -205,7 +206,7 @@ def test_it_is_written_on_a_bound_member_that_its_release_is_whole(extender: Ext
     extender.write(Confirm(*of(pod)))
 
 
-@pytest.mark.parametrize("key", ["muster.dev/pod-group", "scheduling.x-k8s.io/pod-group"])
+@pytest.mark.parametrize("key", NAMING_KEYS)
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_member_of_a_gang_is_evicted(extender: Extender, pods: Pods, key: str, where: str) -> None:
     meta: dict[str, Any] = {"annotations": {RELEASE: "b"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.dialects import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
+from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
 from policies.model import Dialect, GroupRef
@@ -35,7 +35,7 @@ def test_a_missing_size_is_left_open() -> None:
 @pytest.mark.parametrize("size", ["0", "-1", "four", "", "4.0", " 4", "1_0", "٤", "9999999999"])
 def test_a_size_that_is_no_positive_number_is_a_problem(size: str) -> None:
     assert group({OURS: "train", SIZE: size}) == GroupRef(
-        "train", Dialect.ANNOTATION, problem=BAD_SIZE.format(quoted(size))
+        "train", Dialect.ANNOTATION, problem=BAD_SIZE.format(SIZE, quoted(size))
     )
 
 
@@ -58,10 +58,10 @@ def test_the_same_name_in_both_dialects_is_coscheduling() -> None:
 @pytest.mark.parametrize(
     ("annotations", "labels", "problem"),
     [
-        ({OURS: "a"}, {THEIRS: "b"}, TWO_DIALECTS),
+        ({OURS: "a"}, {THEIRS: "b"}, TWO_DIALECTS.format(OURS, THEIRS)),
         ({OURS: "a"}, {OURS: "b"}, TWO_NAMES),
         ({THEIRS: "a"}, {THEIRS: "b"}, TWO_NAMES),
-        ({OURS: "a", SIZE: "2"}, {SIZE: "3"}, TWO_SIZES),
+        ({OURS: "a", SIZE: "2"}, {SIZE: "3"}, TWO_SIZES.format(SIZE)),
     ],
 )
 def test_contradictions_are_problems_with_a_constant_text(

@@ -28,11 +28,15 @@ def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> s
         ({"muster.dev/min-member": "2"}, "muster.dev/min-member", "add muster.dev/pod-group"),
         ({"scheduling.k8s.io/group-name": "train"}, "scheduling.k8s.io/group-name", "write muster.dev/pod-group"),
         ({"pod-group-name": "train"}, "pod-group-name", "write muster.dev/pod-group"),
-        (GANG | {"kai.scheduler/segment-size": "2"}, "kai.scheduler/segment-size", "write muster.dev/slice-size"),
         (
-            GANG | {"kueue.x-k8s.io/podset-required-topology": "rack"},
-            "kueue.x-k8s.io/podset-required-topology",
+            {"gang.scheduling.koordinator.sh/network-topology-spec": "{}"},
+            "gang.scheduling.koordinator.sh/network-topology-spec",
             "write muster.dev/required-topology",
+        ),
+        (
+            GANG | {"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[]"},
+            "kueue.x-k8s.io/podset-slice-required-topology-constraints",
+            "write muster.dev/slice-topology",
         ),
     ],
 )
@@ -54,6 +58,9 @@ def test_a_key_that_nothing_reads_is_told_with_the_right_one(said: dict[str, str
         (GANG | {"scheduling.k8s.io/group-name": "train"}, {}),
         ({"pod-group-name": "train"}, {"scheduling.x-k8s.io/pod-group": "train"}),
         ({}, {"kueue.x-k8s.io/pod-group-name": "train", "kueue.x-k8s.io/managed": "true"}),
+        ({}, {"kueue.x-k8s.io/pod-group-name": "train", "muster.dev/required-topology": "clique"}),
+        ({"gang.scheduling.koordinator.sh/name": "train", "gang.scheduling.koordinator.sh/min-available": "2"}, {}),
+        (GANG | {"kai.scheduler/segment-size": "2", "kueue.x-k8s.io/podset-required-topology": "rack"}, {}),
     ],
 )
 def test_what_somebody_reads_needs_no_hint(annotations: dict[str, str], labels: dict[str, str]) -> None:

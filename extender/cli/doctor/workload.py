@@ -14,6 +14,8 @@ from extender.observe.topology import TopologyView, topology
 from policies.model import GANG_GATE, NO_LEVEL, Dialect, GroupKey, Pod
 from policies.words import many
 
+_FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
+"""Who names a gang in another project's words means that project's scheduler, unless he names Muster's."""
 _UNANSWERED_S = 90.0
 """A pending pod that no scheduler has said a word about for so long has none."""
 
@@ -46,7 +48,7 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     if len(schedulers) > 1:
         what = f"its members have the schedulerNames {', '.join(schedulers)}: the gang waits"
         yield error("SchedulersDiffer", name, what, f"give all of them schedulerName: {facts.ours[0]}")
-    elif schedulers[0] not in facts.ours:
+    elif schedulers[0] not in facts.ours and any(one.group and one.group.dialect in _FOR_MUSTER for one in waiting):
         what = f"its members name a gang, and have schedulerName {schedulers[0]}: they are not started together"
         yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
     groups = [one.group for one in waiting if one.group is not None]

@@ -1,0 +1,51 @@
+"""The words of Koordinator's gangs without an object, and of the first coscheduling plugin, which it reads as well
+(koordinator apis/extension/coscheduling.go).
+
+How long a gang may wait, and whether its members give up together (``mode``), is about room that they hold while they
+wait: with Muster they hold none.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extender.kube.dialects.words import Words
+from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.plain import quoted
+from policies.model import Dialect
+
+_GANG = "gang.scheduling.koordinator.sh/"
+_SIGS = "pod-group.scheduling.sigs.k8s.io"
+NAME, MIN_AVAILABLE, GROUPS = f"{_GANG}name", f"{_GANG}min-available", f"{_GANG}groups"
+NETWORK_TOPOLOGY = f"{_GANG}network-topology-spec"
+SIGS_MIN_AVAILABLE, SIGS_GROUPS = f"{_SIGS}/min-available", f"{_SIGS}/groups"
+
+OTHER_GANGS = "{} is {}: Muster does not start several gangs together; give all their pods one gang"
+_LONGEST = 4096
+
+
+def _refused(meta: Meta, name: str) -> str | None:
+    """Other gangs that are to start with this one."""
+    own = {f"{meta.namespace}/{name}"}
+    for key in (GROUPS, SIGS_GROUPS):
+        for text in meta.said(key):
+            if text and not own.issuperset(_listed(text)):
+                return OTHER_GANGS.format(key, quoted(text))
+    return None
+
+
+def _listed(text: str) -> list[str]:
+    """A list of ``NAMESPACE/NAME`` in JSON; what is none counts as one name, which no gang has."""
+    try:
+        return msgspec.json.decode(text, type=list[str]) if len(text) <= _LONGEST else [""]
+    except UNDECODABLE:
+        return [""]
+
+
+WORDS = Words(
+    Dialect.KOORDINATOR,
+    (NAME, f"{_SIGS}/name", _SIGS),
+    (MIN_AVAILABLE, SIGS_MIN_AVAILABLE),
+    _refused,
+    (GROUPS, SIGS_GROUPS),
+)

@@ -1,0 +1,91 @@
+"""Which gang a pod belongs to: its annotations and labels, in whichever project's words, read into one GroupRef.
+
+A pod may have the words of several projects. Muster's own win over all others, then come those of the coscheduling
+plugin: a pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
+others that name different groups are a problem. What cannot be read becomes a problem, one sentence that quotes it,
+never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.kube.dialects import coscheduling, koordinator, kueue, own
+from extender.kube.dialects.words import Words
+from extender.kube.objects import Meta
+from extender.kube.plain import is_name, quoted
+from extender.kube.topology import topology_problem
+from policies.model import GroupRef
+
+OTHERS = (koordinator.WORDS, kueue.WORDS)
+"""Of those that name one group, the first counts. Kueue only admits pods, so another scheduler's words go before."""
+_ALL = (own.WORDS, coscheduling.WORDS, *OTHERS)
+NAMES = tuple(key for words in _ALL for key in words.names)
+"""Every key that names a gang."""
+READ = tuple(key for words in _ALL for key in words.read)
+"""Every key that is read here."""
+_NAMES = frozenset(NAMES)
+
+TWO_DIALECTS = "{} and {} name different groups"
+TWO_NAMES = "the annotation and the label of its pod-group key name different groups"
+TWO_SIZES = "its annotation and its label {} differ"
+BAD_NAME = "the name of its group is not a valid Kubernetes object name (a lower-case DNS subdomain)"
+BAD_SIZE = "{} is {}, which is not a whole number from 1 to 999999999"
+NO_SIZE = "it names a group in {} and has no {}, which says how many of its pods start together"
+
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+def group_of(meta: Meta) -> GroupRef | None:
+    """The gang that the pod names, or None. The result carries a problem where the pod contradicts itself."""
+    if not meta.says(_NAMES):
+        return None
+    ours, theirs = meta.said(own.POD_GROUP), meta.said(coscheduling.COSCHEDULING_POD_GROUP)
+    if not ours and not theirs:
+        return _of_others(meta)
+    words = coscheduling.WORDS if theirs else own.WORDS
+    name = ours[0] if ours else theirs[-1]
+    if not is_name(name):
+        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME)
+    if _differ(ours) or _differ(theirs):
+        return GroupRef(name, words.dialect, problem=TWO_NAMES)
+    if _differ(ours + theirs):
+        problem = TWO_DIALECTS.format(own.POD_GROUP, coscheduling.COSCHEDULING_POD_GROUP)
+        return GroupRef(name, words.dialect, problem=problem)
+    return _read(meta, words, name)
+
+
+def _of_others(meta: Meta) -> GroupRef | None:
+    """In the words of projects that are neither Muster nor the coscheduling plugin."""
+    found = [(words, key, name) for words in OTHERS for key, name in words.named(meta)]
+    if not found:
+        return None
+    words, key, name = found[0]
+    if not is_name(name):
+        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME)
+    if (other := next((two for _, two, another in found if another != name), None)) is not None:
+        problem = TWO_NAMES if other == key else TWO_DIALECTS.format(key, other)
+        return GroupRef(name, words.dialect, problem=problem)
+    ref = _read(meta, words, name)
+    if ref.problem is None and words.sizes and ref.min_member is None:
+        return ref._replace(problem=NO_SIZE.format(key, words.sizes[0]))
+    return ref
+
+
+def _read(meta: Meta, words: Words, name: str) -> GroupRef:
+    problem = topology_problem(meta) or words.refused(meta, name)
+    if problem is not None:
+        return GroupRef(name, words.dialect, problem=problem)
+    sizes = [(key, size) for key in words.sizes for size in meta.said(key)]
+    if not sizes:
+        return GroupRef(name, words.dialect)
+    key, size = sizes[0]
+    if _differ([text for _, text in sizes]):
+        return GroupRef(name, words.dialect, problem=TWO_SIZES.format(key))
+    if not _POSITIVE.fullmatch(size):
+        return GroupRef(name, words.dialect, problem=BAD_SIZE.format(key, quoted(size)))
+    return GroupRef(name, words.dialect, min_member=int(size))
+
+
+def _differ(said: list[str]) -> bool:
+    return len(set(said)) > 1

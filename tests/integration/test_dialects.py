@@ -1,0 +1,215 @@
+"""Gangs in the words of other projects, on the real control plane: manifests as those projects' documents print them.
+
+Only ``schedulerName`` says Muster's, and pods that a document shows once are there several times.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_gate, start_muster
+from policies.model import GANG_GATE
+
+pytestmark = pytest.mark.xdist_group("dialects")
+CLIQUE = "nvidia.com/gpu.clique"
+PATIENCE_S = 60.0
+POLL_EVERY_S = 0.01
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    running = start_muster(cluster)
+    install_gate(cluster)
+    return running
+
+
+class Team:
+    """A namespace, and all nodes of the cluster: each has room for one pod of the manifests."""
+
+    def __init__(self, cluster: Cluster, muster: RunningMuster) -> None:
+        self._cluster, self._api, self._muster = cluster, cluster.api, muster
+        self.name = f"team-{next(_numbers)}"
+        self.pods_path = f"/api/v1/namespaces/{self.name}/pods"
+        self._cliques: dict[str, str] = {}
+        self._api.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
+        self._api.wait_for(f"/api/v1/namespaces/{self.name}/serviceaccounts/default", bool)
+
+    def close(self) -> None:
+        self._api.delete(f"/apis/batch/v1/namespaces/{self.name}/jobs", propagationPolicy="Background")
+        self._api.delete(self.pods_path, {"gracePeriodSeconds": 0})
+        self._api.wait_for(self.pods_path, lambda pods: not pods)
+        self._api.delete("/api/v1/nodes", labelSelector=f"team={self.name}")
+
+    def nodes(self, clique: str, count: int, **room: Any) -> None:
+        labels = {"team": self.name, CLIQUE: f"uuid.{clique}"}
+        prefix = f"{self.name}-{clique}-{len(self._cliques)}"
+        added = self._cluster.add_nodes(count, prefix=prefix, labels=labels, **room)
+        self._cliques |= dict.fromkeys(added, clique)
+
+    def create(self, *pods: Object) -> None:
+        for pod in pods:
+            self._api.create(self.pods_path, pod)
+
+    def apply(self, manifest: Object) -> None:
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        base = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        self._api.create(f"{base}/namespaces/{self.name}/{manifest['kind'].lower()}s", manifest)
+
+    def until_told(self, gang: str, code: str) -> str:
+        """Wait until the gang's reason is this one; returns its words."""
+        deadline, told = time.monotonic() + PATIENCE_S, dict[str, Any]()
+        while told.get("state") != code:
+            assert time.monotonic() < deadline, f"{gang} is told {told}, and not {code}"
+            page = httpx.get(f"{self._muster.url}/gangs/{self.name}/{gang}", trust_env=False)
+            told = page.json() if page.status_code == httpx.codes.OK else {}
+            time.sleep(POLL_EVERY_S)  # a page that one has to ask for
+        assert self.bound() == []
+        return str(told["message"])
+
+    def bound(self) -> list[Object]:
+        return [pod for pod in self._api.list(self.pods_path) if pod["spec"].get("nodeName")]
+
+    def until_bound(self, count: int) -> list[Object]:
+        self._api.wait_for(self.pods_path, lambda pods: sum("nodeName" in one["spec"] for one in pods) == count)
+        return self.bound()
+
+    def cliques(self, pods: Sequence[Object]) -> set[str]:
+        return {self._cliques[pod["spec"]["nodeName"]] for pod in pods}
+
+    def open_gate(self, gate: str) -> None:
+        for pod in self._api.list(self.pods_path):
+            patch = {"spec": {"schedulingGates": [{"name": gate, "$patch": "delete"}]}}
+            path = f"{self.pods_path}/{pod['metadata']['name']}"
+            self._api.patch(path, patch, "application/strategic-merge-patch+json")
+
+    def gates(self) -> list[set[str]]:
+        return [
+            {one["name"] for one in pod["spec"].get("schedulingGates", [])} for pod in self._api.list(self.pods_path)
+        ]
+
+
+@pytest.fixture
+def team(cluster: Cluster, muster: RunningMuster) -> Iterator[Team]:
+    one = Team(cluster, muster)
+    yield one
+    one.close()
+
+
+def starts_as_a_whole(team: Team, gang: str, members: Sequence[Object], **room: Any) -> list[Object]:
+    """It waits for its last member, then for room, and is then bound whole in the one clique that holds it."""
+    *first, last = members
+    team.nodes("a", 1, **room)
+    team.create(*first)
+    assert team.until_told(gang, "MembersMissing").startswith(f"{len(first)} of {len(members)} members exist")
+    team.create(last)
+    assert "members fit at once" in team.until_told(gang, "NoRoom")
+    assert all(GANG_GATE in gates for gates in team.gates())
+    team.nodes("b", len(members), **room)
+    bound = team.until_bound(len(members))
+    assert team.cliques(bound) == {"b"}
+    return bound
+
+
+KUEUE = """
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: sample-pod-
+  labels:
+    kueue.x-k8s.io/queue-name: user-queue
+    kueue.x-k8s.io/pod-group-name: "sample-group"
+  annotations:
+    kueue.x-k8s.io/pod-group-total-count: "2"
+spec:
+  containers:
+  - name: sleep
+    image: busybox
+    command:
+      - sleep
+    args:
+      - 3s
+    resources:
+      requests:
+        cpu: 3
+"""
+KOORDINATOR = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod-example1
+  annotations:
+    gang.scheduling.koordinator.sh/name: "gang-example"
+    gang.scheduling.koordinator.sh/min-available: "2"
+spec:
+  schedulerName: koord-scheduler
+  containers:
+  - command:
+    - sleep
+    - 365d
+    image: busybox
+    imagePullPolicy: IfNotPresent
+    name: curlimage
+    resources:
+      limits:
+        cpu: 40m
+        memory: 40Mi
+      requests:
+        cpu: 40m
+        memory: 40Mi
+    terminationMessagePath: /dev/termination-log
+    terminationMessagePolicy: File
+  restartPolicy: Always
+"""
+
+
+def test_a_group_of_plain_pods_of_kueue(team: Team) -> None:
+    pods = [_pod(KUEUE) for _ in range(2)]
+    for pod in pods:
+        pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"] = CLIQUE
+    starts_as_a_whole(team, "sample-group", pods, cpu="4")
+
+
+def test_where_kueue_runs_its_gate_comes_off_first(team: Team) -> None:
+    team.nodes("a", 2, cpu="4")
+    pods = [_pod(KUEUE) for _ in range(2)]
+    for pod in pods:
+        pod["metadata"]["labels"]["kueue.x-k8s.io/managed"] = "true"
+        pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    team.create(*pods)
+    assert "gated by kueue.x-k8s.io/admission" in team.until_told("sample-group", "Gated")
+    assert team.gates() == [{GANG_GATE, "kueue.x-k8s.io/admission"}] * 2
+    team.open_gate("kueue.x-k8s.io/admission")
+    team.until_bound(2)
+
+
+def test_a_level_of_kueue_that_is_none_of_musters_is_told(team: Team) -> None:
+    team.nodes("a", 2, cpu="4")
+    pods = [_pod(KUEUE) for _ in range(2)]
+    for pod in pods:
+        pod["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"] = "cloud.provider.com/topology-rack"
+    team.create(*pods)
+    assert '"cloud.provider.com/topology-rack"' in team.until_told("sample-group", "UnknownTopology")
+
+
+def test_a_gang_of_koordinator(team: Team) -> None:
+    pods = [_pod(KOORDINATOR, name=f"pod-example{number}") for number in (1, 2)]
+    starts_as_a_whole(team, "gang-example", pods, pods=1)
+
+
+def _pod(manifest: str, *, name: str = "") -> Object:
+    pod: Object = copy.deepcopy(yaml.safe_load(manifest))
+    pod["spec"]["schedulerName"] = "muster"
+    if name:
+        pod["metadata"]["name"] = name
+    return pod
