@@ -55,12 +55,13 @@ from extender.core.revocations import Revocations
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering, SteeringMode
-from policies.api import PolicyError
+from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.model.levels import LevelKey
 from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
+from policies.strategies.together import Together
 
 
 class Engine:
@@ -117,7 +118,7 @@ class Engine:
             Tick: self._tick,
         }
         self._admission = Admission(state, policies, Commit(state, leading, revocations))
-        self._scoring = policies.scoring
+        self._scoring: ScorePolicy = policies.scoring
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
@@ -144,8 +145,12 @@ class Engine:
         pod, view = state.pods.get(pod.uid, pod), state.claims.snapshot()
         workload = state.workload_of(pod)
         beside = rows_of([] if workload is None else workload.seats, view)
+        scoring = self._scoring
+        if pod.native_group:
+            count, nodes = state.singles.natives.placed(pod)
+            scoring, beside = Together(count), rows_of(nodes, view)
         try:
-            return marks(pod, candidates, view, self._scoring, beside)
+            return marks(pod, candidates, view, scoring, beside)
         except PolicyError as error:
             state.blame(error.policy)
             return [0] * len(candidates)

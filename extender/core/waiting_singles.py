@@ -8,6 +8,7 @@ from math import inf
 
 from extender.core.backoff import pause_s
 from extender.core.claims import Claim, Claims, ClaimState
+from extender.core.natives import Natives
 from extender.core.shape import Role
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod
@@ -53,6 +54,8 @@ class WaitingSingles:
         They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
         self.coming = Tenants()
         """The same, by what they demand of others."""
+        self.natives = Natives()
+        """They stand in no line of ours."""
         self._on: dict[str, dict[str, Pod]] = {}
         """Those for whom room is kept, by node."""
         self._turns: dict[str, int] = {}
@@ -63,6 +66,7 @@ class WaitingSingles:
     def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
         """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
         kube-scheduler has taken its nomination back or moved it."""
+        self.natives.see(pod)
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
         moved = nominated is not None and nominated.nominated_node != pod.nominated_node
@@ -83,6 +87,7 @@ class WaitingSingles:
 
     def gone(self, uid: str) -> None:
         """It stands in no line any more. What was kept for it has ended."""
+        self.natives.drop(uid)
         self._leave(uid)
         self.rests.pop(uid, None)
         self._forget_nomination(uid)

@@ -115,7 +115,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         "gates": tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
         "selection": selection or Selection(),
         "constraints": UNCONSTRAINED if constraints is None else constraints,
-        "native_group": spec.scheduling_group is not None,
+        "native_group": _native_group(spec),
         "device_claims": bool(spec.resource_claims),
         "claims": claims[:MOST_NAMES],
         "problem": next((text for text, found in problems if found), None),
@@ -271,6 +271,12 @@ def _refusal(conditions: Iterable[Condition]) -> str | None:
         if one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable":
             return (one.message or "")[:_LONGEST_REFUSAL]
     return None
+
+
+def _native_group(spec: PodSpec) -> str:
+    """The name of its native group; any, where there is one without a name."""
+    group = spec.scheduling_group
+    return "" if group is None else plain(group.pod_group_name or "") or "unnamed"
 
 
 def _claims(pod_name: str, volumes: Iterable[Volume]) -> Iterator[str]:

@@ -52,6 +52,12 @@ class Present(Struct):
     """An object of which only the presence matters."""
 
 
+class SchedulingGroup(Struct, rename="camel"):
+    """The native group of a pod (``scheduling.k8s.io/v1alpha2``)."""
+
+    pod_group_name: str | None = None
+
+
 class Named(Struct, gc=False):
     name: str | None = None
 
@@ -175,7 +181,7 @@ class PodSpec(Struct, rename="camel"):
     priority: int | None = None
     active_deadline_seconds: int | None = None
     scheduling_gates: list[Named] | None = None
-    scheduling_group: Present | None = None
+    scheduling_group: SchedulingGroup | None = None
     resource_claims: list[Present] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None

@@ -53,9 +53,9 @@ class Pod:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
-    be what others demand something of. ``wave``: it comes when those of lower waves of its job run.
-    ``removed_by_cost``: its controller removes the pods with the lowest deletion cost first, and nobody has said that
-    of this one.
+    be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
+    the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
+    lowest deletion cost first, and nobody has said that of this one.
     """
 
     uid: str
@@ -81,7 +81,7 @@ class Pod:
     group: GroupRef | None = None
     refusal: str | None = None
     stamp: Stamp | None = None
-    native_group: bool = False
+    native_group: str = ""
     device_claims: bool = False
     claims: tuple[str, ...] = ()
     ends: float | None = None

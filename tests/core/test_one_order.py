@@ -226,7 +226,7 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_only_a_gang_keeps
         single("gated", gpus=8, priority=1000, gates=(GANG_GATE,)),
         single("going", gpus=8, priority=1000, deleting=True),
         single("elsewhere", gpus=8, priority=1000, selection=NEVER),
-        replace(gang("native", 1, priority=1000)[0], native_group=True),
+        replace(gang("native", 1, priority=1000)[0], native_group="them"),
     ],
     ids=lambda pod: pod.name,
 )

@@ -48,7 +48,7 @@ def test_a_member_of_a_native_gang_is_not_kept_from_promised_room() -> None:
     script = Script(*cluster("a: 1x8"), victim, member)
     assert script.planned(member)
     victims: Victims = {"a-0": (victim.uid,)}
-    native = single("native", gpus=8, native_group=True)
+    native = single("native", gpus=8, native_group="them")
     assert script.preempt(native, victims) == victims
 
 

@@ -129,7 +129,7 @@ def test_a_single_is_not_woken_for_room_that_is_too_small_or_not_for_it() -> Non
 
 
 def test_a_pod_of_a_native_group_passes_untouched() -> None:
-    pod = replace(gang("native", 1)[0], native_group=True)
+    pod = replace(gang("native", 1)[0], native_group="them")
     script = Script(*cluster("a: 2x8"), pod)
     assert script.filter(pod) == ("a-0", "a-1")
     script.bind(pod, "a-1")

@@ -220,7 +220,9 @@ def test_volume_claims_of_both_kinds() -> None:
 
 
 def test_native_groups_and_device_claims_are_noticed() -> None:
-    assert pod(schedulingGroup={"podGroupName": "x"}).native_group
+    assert pod(schedulingGroup={"podGroupName": "x"}).native_group == "x"
+    assert pod(schedulingGroup={}).native_group
+    assert not pod().native_group
     assert pod(resourceClaims=[{"name": "x"}]).device_claims
     assert not pod(resourceClaims=[]).device_claims
 

@@ -64,7 +64,7 @@ WHOLE: dict[str, Any] = {
         "priority": 3,
         "activeDeadlineSeconds": 60,
         "schedulingGates": [{"name": "muster.dev/gang"}],
-        "schedulingGroup": {},
+        "schedulingGroup": {"podGroupName": "them"},
         "resourceClaims": [{}],
         "containers": [_CONTAINER],
         "initContainers": [{**_CONTAINER, "resources": {"requests": {"disk": "3"}, "limits": {"gpu": "1"}}}],

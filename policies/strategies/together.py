@@ -1,0 +1,69 @@
+"""Together: one domain for pods that kube-scheduler places one by one, without a plan of Muster's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.api import NOBODY
+from policies.model import Pod
+from policies.placement.columns import Mask
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot
+
+FIRST, SECOND, THIRD, OTHER = 100, 60, 30, 10
+"""For the nearest domains in their order. As marks the first three lie so far apart that kube-scheduler's own scores do
+not turn them round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """All ``count`` pods of one group should get into as few of the nearest domains as possible, inside one domain of
+    the first level that holds them all.
+
+    Nothing is remembered between two pods of the group: each of them asks the same and is answered the same. A domain
+    that is full by then is among the candidates no more, and the next one follows. Where others of the group are goes
+    before all else, and after that the tightest domain that has room.
+    """
+
+    count: int
+
+    def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
+        if not snapshot.levels:
+            return np.zeros(len(rows), dtype=np.int64)
+        slots = np.where(snapshot.eligible(pod.selection), snapshot.slots(pod.requests), 0)
+        nearest = snapshot.levels[0]
+        inside = _around(snapshot.levels, slots, self.count, beside)
+        order = _ordered(nearest, slots, self.count, beside)
+        order = order[np.argsort(~_of(nearest, inside)[order], kind="stable")]
+        scores = np.full(len(nearest.names) + 1, OTHER, dtype=np.int64)
+        scores[0] = 0
+        scores[order[:3] + 1] = (FIRST, SECOND, THIRD)[: len(order)]
+        found: Counts = scores[nearest.codes + 1][rows]
+        return found
+
+
+def _around(levels: tuple[Level, ...], slots: Counts, count: int, beside: Rows) -> Mask:
+    """The nodes of one domain that holds all of them, of the nearest level that has such; all nodes if none has."""
+    for level in levels:
+        rooms, _ = level.tally(slots)
+        order = _ordered(level, slots, count, beside)
+        if len(order) and rooms[order[0]] >= count:
+            return np.asarray(level.codes == order[0])
+    return np.ones(len(slots), dtype=bool)
+
+
+def _of(level: Level, nodes: Mask) -> Mask:
+    """The domains that have some of these nodes."""
+    return level.tally(nodes.astype(np.int64))[0] > 0
+
+
+def _ordered(level: Level, slots: Counts, count: int, beside: Rows) -> Rows:
+    """The domains with room: those where most of the others are, then the tightest that has room for all, then the
+    roomiest."""
+    rooms, _ = level.tally(slots)
+    there = np.bincount(level.codes[beside] + 1, minlength=len(level.names) + 1)[1:]
+    size = np.where(rooms >= count, rooms, -rooms)
+    order = np.lexsort((level.rank, size, rooms < count, -there))
+    found: Rows = order[rooms[order] > 0]
+    return found

@@ -1,0 +1,64 @@
+"""Native groups (``spec.schedulingGroup``): kube-scheduler starts them, and asks as often as it likes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import Pod
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+
+
+def group(name: str, size: int) -> list[Pod]:
+    return [single(f"{name}-{at}", gpus=8, native_group=name) for at in range(size)]
+
+
+def test_a_clique_that_holds_the_whole_group_goes_before_all_others() -> None:
+    small, large = group("small", 2), group("large", 3)
+    script = Script(*cluster("a: 2x8", "b: 4x8"), *small, *large)
+    ask = script.core.prioritize
+    near, far = ask(small[0], ["a-0", "b-0"])
+    assert near > far
+    near, far = ask(large[0], ["b-0", "a-0"])
+    assert near > far
+
+
+def test_members_that_are_bound_draw_the_others() -> None:
+    first, second = group("pair", 2)
+    script = Script(*cluster("a: 2x8", "b: 4x8"), first, second)
+    before = script.core.prioritize(second, ["a-0", "b-1"])
+    script.see(replace(first, node="b-0"))
+    after = script.core.prioritize(second, ["a-0", "b-1"])
+    assert before[0] > before[1]
+    assert after[1] > after[0]
+
+
+def test_a_member_that_ends_or_goes_is_counted_no_more() -> None:
+    pods = group("train", 3)
+    script = Script(*cluster("a: 2x8", "b: 3x8"), *pods)
+    assert script.core.prioritize(pods[0], ["a-0", "b-0"]) == [6, 10]
+    script.gone(pods[2])
+    assert script.core.prioritize(pods[0], ["a-0", "b-0"]) == [10, 6]
+    script.see(replace(pods[1], phase="Failed"))
+    assert script.core.state.singles.natives.placed(pods[0]) == (1, [])
+
+
+def test_groups_of_one_name_in_two_namespaces_are_two() -> None:
+    here, there = group("train", 2), [replace(one, namespace="b", uid=f"b-{one.uid}") for one in group("train", 5)]
+    script = Script(*cluster("a: 2x8", "b: 6x8"), *here, *there)
+    assert script.core.prioritize(here[0], ["a-0", "b-0"]) == [10, 6]
+
+
+def test_asking_leaves_no_trace() -> None:
+    """kube-scheduler calls filter and prioritize on trial, and takes it back without a word."""
+    pods, others = group("native", 2), gang("train", 2, gpus=8)
+    script = Script(*cluster("a: 2x8", "b: 2x8"), *pods)
+    before = script.core.state.claims.snapshot().free.copy()
+    for _ in range(3):
+        for pod in pods:
+            assert script.filter(pod) == ("a-0", "a-1", "b-0", "b-1")
+            script.core.prioritize(pod, ["a-0", "b-0"])
+    assert (script.core.state.claims.snapshot().free == before).all()
+    assert not script.core.state.kept_out.pods
+    script.see(*others)
+    assert all(map(script.planned, others))
