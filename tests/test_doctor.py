@@ -136,7 +136,7 @@ def test_a_kueue_that_manages_the_same_kinds_is_told(frameworks: tuple[str, ...]
 
 def test_a_kueue_that_manages_other_kinds_is_no_fault() -> None:
     facts = admission("admission-gate", "job-admission")
-    facts.kueue = Kueue("ConfigMap kueue-system/kueue-manager-config", ("pod", "ray.io/rayjob"))
+    facts.kueue = Kueue("ConfigMap kueue-system/kueue-manager-config", ("pod", "ray.io/rayservice"))
     assert codes(facts) == []
 
 

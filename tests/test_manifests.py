@@ -201,7 +201,18 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
     }
 
 
-JOBS = ("jobs", "jobsets", "pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
+JOBS = (
+    "jobs",
+    "jobsets",
+    "pytorchjobs",
+    "tfjobs",
+    "xgboostjobs",
+    "paddlejobs",
+    "jaxjobs",
+    "mpijobs",
+    "rayclusters",
+    "rayjobs",
+)
 
 
 def test_the_jobs_that_are_suspended_can_be_started() -> None:

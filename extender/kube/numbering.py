@@ -21,16 +21,22 @@ REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 """All that a pod of an MPIJob says of its role. Others say it of their masters alone, beside their type."""
+RAY_GROUP = "ray.io/group"
+RAY_REPLICA = "ray.io/worker-group-replica-index"
+RAY_HOST = "ray.io/replica-host-index"
+"""Where a replica of a group of workers has several hosts. Of one host the index of the replica says nothing: Ray's
+autoscaler takes any of them away, and the others keep theirs."""
+RAY_HEAD = "headgroup"
 ROLE = "muster.dev/role"
 """Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
 
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
-    ROLE,
+    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE,
 )  # fmt: skip
 """Every label or annotation that is read here."""
 
-_INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, POD_INDEX, KUEUE_INDEX)
+_INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, RAY_HOST, POD_INDEX, KUEUE_INDEX)
 """The first that is there counts: the leader of a LeaderWorkerSet's group is a StatefulSet's pod, too, whose index is
 that of the group."""
 
@@ -57,6 +63,8 @@ def series_of(meta: Meta) -> str:
     role = _mpi_role(meta) or next(iter(meta.said(REPLICA_TYPE)), "").lower()
     if role and (_mpi_role(meta) or _number(meta, REPLICA_INDEX) is not None):
         return series_of_role(role)
+    if group := next(iter(meta.said(RAY_GROUP)), ""):
+        return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.said(RAY_HOST) else None)
     if (said := meta.said(ROLE)) and not meta.said(WORKLOAD):
         return series_of_role(said[0][:_ROLE_MAX])
     return ""
@@ -70,6 +78,12 @@ def series_of_job(number: int) -> str:
 def series_of_role(role: str) -> str:
     """The pods of that role in a training job."""
     return f"{_ROLES.get(role.lower(), 1)}-{role.lower()}"
+
+
+def series_of_ray(group: str, replica: int | None = None) -> str:
+    """The head of a RayCluster, a group of its workers, or one replica of several hosts."""
+    name = f"{int(group != RAY_HEAD)}-{group}"
+    return name if replica is None else f"{name}/{replica:05d}"
 
 
 def _mpi_role(meta: Meta) -> str:

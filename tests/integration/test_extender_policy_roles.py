@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ OUR_MARKS = {"muster.dev/pod-group": "gang", "muster.dev/min-member": "2", WORKL
 def cluster() -> Iterator[Cluster]:
     with Cluster() as running:
         install(running)
-        for name in ("jobset", "training-operator"):
+        for name in ("jobset", "training-operator", "kuberay"):
             install_crds(running, name)
         yield running
 
@@ -58,12 +59,44 @@ PYTORCH = {
         }
     },
 }
+RAY = {
+    "headGroupSpec": {"rayStartParams": {}, "template": PODS},
+    "workerGroupSpecs": [
+        {"groupName": "w", "replicas": 1, "minReplicas": 1, "maxReplicas": 1, "rayStartParams": {}, "template": PODS}
+    ],
+}
+RAYCLUSTER = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "train", "labels": QUEUE},
+    "spec": RAY,
+}
+RAYJOB = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    "metadata": {"name": "train", "labels": QUEUE},
+    "spec": {
+        "entrypoint": "train",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": RAY,
+        "submitterPodTemplate": PODS,
+    },
+}
+EACH = pytest.mark.parametrize("manifest", [JOBSET, PYTORCH, RAYCLUSTER, RAYJOB], ids=lambda one: str(one["kind"]))
+
+
+def ray_of(obj: Object) -> Object:
+    cluster: Object = obj["spec"].get("rayClusterSpec", obj["spec"])
+    return cluster
 
 
 def pods_of(obj: Object) -> list[Object]:
     """The templates themselves, to be written to."""
     if obj["kind"] == "JobSet":
         return [job["template"]["spec"]["template"] for job in obj["spec"]["replicatedJobs"]]
+    if obj["kind"].startswith("Ray"):
+        submitter = [obj["spec"]["submitterPodTemplate"]] if "submitterPodTemplate" in obj["spec"] else []
+        return [one["template"] for one in (ray_of(obj)["headGroupSpec"], *ray_of(obj)["workerGroupSpecs"])] + submitter
     return [role["template"] for role in obj["spec"]["pytorchReplicaSpecs"].values()]
 
 
@@ -73,7 +106,7 @@ def path_of(team: Team, obj: Object) -> str:
 
 def mark(obj: Object, *, suspend: bool) -> None:
     """As Muster starts it, or takes what is its own off again."""
-    (obj["spec"] if obj["kind"] == "JobSet" else obj["spec"].setdefault("runPolicy", {}))["suspend"] = suspend
+    (obj["spec"].setdefault("runPolicy", {}) if obj["kind"] == "PyTorchJob" else obj["spec"])["suspend"] = suspend
     obj["metadata"]["annotations"] = {PLAN: "" if suspend else "{}"}
     for pod in pods_of(obj):
         pod.setdefault("metadata", {})["annotations"] = {} if suspend else dict(OUR_MARKS)
@@ -81,7 +114,7 @@ def mark(obj: Object, *, suspend: bool) -> None:
             pod["spec"]["affinity"] = {} if suspend else named("a", "b")
 
 
-@pytest.mark.parametrize("manifest", [JOBSET, PYTORCH], ids=["JobSet", "PyTorchJob"])
+@EACH
 def test_a_job_with_several_templates_is_started_and_given_back(
     team: Team, extender: Extender, manifest: Object
 ) -> None:
@@ -93,7 +126,9 @@ def test_a_job_with_several_templates_is_started_and_given_back(
         mark(after, suspend=suspend)
         extender.patch(path, merge_patch(before, after))
         assert pods_of(team.api.get(path)) == pods_of(after)
-    assert [pod["spec"]["containers"] for pod in pods_of(created)] == [PODS["spec"]["containers"]] * 2
+    assert [pod["spec"]["containers"] for pod in pods_of(created)] == [PODS["spec"]["containers"]] * len(
+        pods_of(created)
+    )
 
 
 SPEC_CHANGES: list[Object] = [
@@ -107,43 +142,67 @@ SPEC_CHANGES: list[Object] = [
 ]
 
 
-def first_jobs(obj: Object) -> Object:
-    """The first role, without its pod template."""
+def around(obj: Object) -> list[Object]:
+    """It, each with something around its pod templates changed."""
     if obj["kind"] == "JobSet":
-        first: Object = obj["spec"]["replicatedJobs"][0]
-        return first
-    role: Object = obj["spec"]["pytorchReplicaSpecs"]["Master"]
-    return role
+        paths: list[tuple[str, Any]] = [
+            ("ttlSecondsAfterFinished", 1),
+            ("replicatedJobs", obj["spec"]["replicatedJobs"][:1]),
+            ("replicatedJobs", obj["spec"]["replicatedJobs"][::-1]),
+            ("replicatedJobs.0.replicas", 2),
+            ("replicatedJobs.0.template.metadata", {"labels": {"app": "other"}}),
+            ("replicatedJobs.0.template.spec.backoffLimit", 9),
+        ]
+    elif obj["kind"] == "PyTorchJob":
+        paths = [
+            ("nprocPerNode", "1"),
+            ("runPolicy.ttlSecondsAfterFinished", 1),
+            ("pytorchReplicaSpecs.Master.replicas", 2),
+            ("pytorchReplicaSpecs.Worker.restartPolicy", "Always"),
+            ("pytorchReplicaSpecs.Master", None),
+        ]
+    else:
+        within, workers = "rayClusterSpec." if obj["kind"] == "RayJob" else "", ray_of(obj)["workerGroupSpecs"]
+        paths = [
+            (f"{within}rayVersion", "2.52.0"),
+            (f"{within}headGroupSpec.rayStartParams", {"num-cpus": "9"}),
+            (f"{within}workerGroupSpecs", []),
+            (f"{within}workerGroupSpecs", [*workers, workers[0] | {"groupName": "other"}]),
+            (f"{within}workerGroupSpecs.0.replicas", 2),
+            (f"{within}workerGroupSpecs.0.rayStartParams", {"num-cpus": "9"}),
+        ]
+        if obj["kind"] == "RayJob":
+            paths += [("entrypoint", "mine"), ("submitterPodTemplate", None), ("rayClusterSpec.suspend", True)]
+    return [changed(obj, *one) for one in paths]
 
 
-@pytest.mark.parametrize("manifest", [JOBSET, PYTORCH], ids=["JobSet", "PyTorchJob"])
+def changed(obj: Object, path: str, value: Any) -> Object:
+    """A copy with that field of its spec; None takes it off."""
+    after = deepcopy(obj)
+    inside: Any = after["spec"]
+    *parts, last = path.split(".")
+    for part in parts:
+        inside = inside[int(part)] if part.isdigit() else inside.setdefault(part, {})
+    if value is None:
+        del inside[last]
+    else:
+        inside[last] = deepcopy(value)
+    return after
+
+
+@EACH
 def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender, manifest: Object) -> None:
     before = team.api.create(path_of(team, manifest), manifest)
     path = f"{path_of(team, manifest)}/train"
-    spoilt: list[Object] = []
-    for at in (0, 1):
+    spoilt: list[Object] = around(before)
+    for at in range(len(pods_of(before))):
         for change in SPEC_CHANGES:
             spoilt.append(deepcopy(before))
             pods_of(spoilt[-1])[at]["spec"] |= change
         spoilt.append(deepcopy(before))
         pods_of(spoilt[-1])[at].setdefault("metadata", {})["labels"] = {"app": "other"}
-    spoilt += [deepcopy(before) for _ in range(4)]
-    first_jobs(spoilt[-4])["replicas"] = 2
-    spoilt[-3]["spec"]["ttlSecondsAfterFinished" if manifest is JOBSET else "nprocPerNode"] = (
-        1 if manifest is JOBSET else "1"
-    )
-    spoilt[-2]["metadata"]["labels"]["app"] = "other"
-    if manifest is JOBSET:
-        spoilt[-1]["spec"]["replicatedJobs"].pop()
-        spoilt += [deepcopy(before) for _ in range(3)]
-        spoilt[-3]["spec"]["replicatedJobs"].reverse()
-        spoilt[-2]["spec"]["replicatedJobs"][0]["template"].setdefault("metadata", {})["labels"] = {"app": "other"}
-        spoilt[-1]["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 9
-    else:
-        del spoilt[-1]["spec"]["pytorchReplicaSpecs"]["Master"]
-        spoilt += [deepcopy(before) for _ in range(2)]
-        spoilt[-2]["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 1}
-        spoilt[-1]["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Always"
+    spoilt.append(deepcopy(before))
+    spoilt[-1]["metadata"]["labels"]["app"] = "other"
     for after in spoilt:
         mark(after, suspend=False)
         extender.refused("PATCH", path, merge_patch(before, after), MERGE)

@@ -31,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
         install_gate(running)
         install_job_admission(running)
         start_controller(running, "jobset")
-        for operator in ("training-operator", "mpi-operator"):
+        for operator in ("training-operator", "mpi-operator", "kuberay"):
             install_crds(running, operator)
         yield running
 
@@ -96,12 +96,12 @@ def schedulers(one: Object) -> list[str]:
 
 
 def suspended(one: Object) -> bool:
-    holder = one["spec"] if one["kind"] == "JobSet" else one["spec"].get("runPolicy", {})
+    holder = one["spec"].get("runPolicy", {}) if one["kind"] in TRAINING else one["spec"]
     return bool(holder.get("suspend", False))
 
 
 def suspension(kind: str, *, to: bool, plan: str | None = None) -> Object:
-    spec: Object = {"suspend": to} if kind == "JobSet" else {"runPolicy": {"suspend": to}}
+    spec: Object = {"runPolicy": {"suspend": to}} if kind in TRAINING else {"suspend": to}
     return {"spec": spec} | ({} if plan is None else {"metadata": {"annotations": {PLAN: plan}}})
 
 
@@ -180,3 +180,74 @@ def test_pods_of_a_jobset_are_led_by_job_and_index(team: Team) -> None:
         ("role-1", "0", "0"): [],  # of another scheduler
         ("role-1", "0", "1"): [],
     }
+
+
+def ray(kind: str, *groups: str, cluster: Object | None = None, **spec: Any) -> Object:
+    """With these groups of workers; nothing names a scheduler. ``cluster``: what the spec of the cluster says more."""
+    pods = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray"}]}}
+    workers = [{"groupName": one, "minReplicas": 1, "maxReplicas": 1, "template": pods} for one in groups]
+    shape = {
+        "headGroupSpec": {"template": pods},
+        **({"workerGroupSpecs": workers} if workers else {}),
+        **(cluster or {}),
+    }
+    asked: Object = shape if kind == "RayCluster" else {"shutdownAfterJobFinishes": True, "rayClusterSpec": shape}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": kind,
+        "metadata": {"name": "train", "labels": QUEUE},
+        "spec": {**asked, **spec},
+    }
+
+
+def ray_schedulers(one: Object) -> list[str]:
+    cluster = one["spec"].get("rayClusterSpec", one["spec"])
+    pods = [group["template"] for group in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", ()))]
+    pods += [one["spec"][key] for key in ("submitterPodTemplate",) if key in one["spec"]]
+    return [pod["spec"].get("schedulerName", "") for pod in pods]
+
+
+def rays(team: Team, kind: str) -> str:
+    return f"/apis/ray.io/v1/namespaces/{team.name}/{kind.lower()}s"
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
+@pytest.mark.parametrize("groups", [(), ("a",), ("a", "b")], ids=len)
+def test_a_managed_ray_is_created_suspended_and_starts_with_a_plan_alone(
+    team: Team, kind: str, groups: tuple[str, ...]
+) -> None:
+    one = team.api.create(rays(team, kind), ray(kind, *groups, suspend=False))
+    assert suspended(one)
+    assert ray_schedulers(one) == ["muster"] * (1 + len(groups))
+    path = f"{rays(team, kind)}/train"
+    assert suspended(team.api.patch(path, suspension(kind, to=False)))
+    assert not suspended(team.api.patch(path, suspension(kind, to=False, plan="{}")))
+    stopped = team.api.patch(path, suspension(kind, to=True))
+    assert suspended(stopped)
+    assert PLAN not in stopped["metadata"].get("annotations", {})
+
+
+def test_the_submitter_of_a_rayjob_gets_our_scheduler_and_the_raycluster_of_it_is_its_own(team: Team) -> None:
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "submit", "image": "ray"}]}}
+    one = team.api.create(rays(team, "RayJob"), ray("RayJob", "a", submitterPodTemplate=pods))
+    assert ray_schedulers(one) == ["muster"] * 3
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": one["metadata"]["uid"]}
+    made = ray("RayCluster", "a")
+    made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    assert not suspended(team.api.create(rays(team, "RayCluster"), made))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("RayJob", {"shutdownAfterJobFinishes": False}),
+        ("RayJob", {"clusterSelector": {"ray.io/cluster": "there"}}),
+        ("RayJob", {"managedBy": "kueue.x-k8s.io/multikueue"}),
+        ("RayCluster", {"managedBy": "kueue.x-k8s.io/multikueue"}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_suspended_or_is_run_elsewhere_is_left_alone(team: Team, kind: str, change: Object) -> None:
+    one = team.api.create(rays(team, kind), ray(kind, "a", **change))
+    assert not suspended(one)
+    assert set(ray_schedulers(one)) == {""}

@@ -57,6 +57,16 @@ def test_a_pod_of_a_jobset_is_pinned_by_its_job_and_its_index(team: Team) -> Non
     assert is_gated(team.pod("a,b;c,d", {JOB_INDEX: "1", COMPLETION: "2"}))
 
 
+def test_a_worker_of_ray_is_pinned_by_its_replica_and_its_host(team: Team) -> None:
+    replica, host = "ray.io/worker-group-replica-index", "ray.io/replica-host-index"
+    for at, number, node in ((0, 0, "a"), (0, 1, "b"), (1, 0, "c"), (1, 1, "d")):
+        assert node_names(team.pod("a,b;c,d", {replica: str(at), host: str(number)})) == [node]
+    assert is_gated(team.pod("a,b;c,d", {replica: "2", host: "0"}))
+    assert is_gated(team.pod("a,b;c,d", {replica: "1", host: "2"}))
+    assert is_gated(team.pod("a,b;c,d", {host: "2"}))
+    assert node_names(team.pod("a", {replica: "7"})) == ["a"], "it is the only one that was planned"
+
+
 def test_the_only_pod_of_its_template_needs_no_index(team: Team) -> None:
     assert node_names(team.pod("a", {})) == ["a"]
 

@@ -23,10 +23,12 @@ from extender.kube.kinds.registry import KINDS
 from extender.kube.objects import PodObject
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
-from policies.model import Job, PlannedNodes, Pod
+from policies.model import GANG_GATE, Job, PlannedNodes, Pod
 from tests.integration.team import Team
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_training import PYTORCH
 
 pytestmark = pytest.mark.xdist_group("kinds")
@@ -39,8 +41,13 @@ MANIFESTS = {
     "Job of 12 nodes": LARGE,
     "JobSet": WORKERS,
     "PyTorchJob": PYTORCH,
+    "RayCluster": RAY_CLUSTER,
+    "RayCluster of 2 hosts": RAY_CLUSTER.replace("- replicas: 1", "- replicas: 3\n    numOfHosts: 2"),
+    "RayCluster that scales": RAY_CLUSTER.replace("rayVersion", "enableInTreeAutoscaling: true\n  rayVersion"),
+    # Its submitter comes when its cluster is ready.
+    "RayJob": RAY_JOB.partition("  submitterPodTemplate:")[0],
 }
-CONTROLLERS = ("jobset", "training-operator")
+CONTROLLERS = ("jobset", "training-operator", "kuberay")
 """mpi-operator runs once on a machine: test_kinds_with_muster.py has it."""
 
 
@@ -122,6 +129,7 @@ def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
             led = {name for term in pod.selection.affinity or () for one in term for name in one.values}
             own = plan[podset.name][pod.index or 0]
             assert own in led if pod.index is not None else led <= set(plan[podset.name])
+            assert pod.gates == (() if led else (GANG_GATE,))
 
 
 def stripped(obj: Any) -> Any:

@@ -22,13 +22,23 @@ from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, stripped
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH
 
 pytestmark = pytest.mark.xdist_group("kinds-with-muster")
 
 PATIENCE_S = 180.0
-MANIFESTS = {"Indexed Job": INDEXED, "Job": PI, "JobSet": WORKERS, "PyTorchJob": PYTORCH, "MPIJob": MPI_PI}
+MANIFESTS = {
+    "Indexed Job": INDEXED,
+    "Job": PI,
+    "JobSet": WORKERS,
+    "PyTorchJob": PYTORCH,
+    "MPIJob": MPI_PI,
+    "RayCluster": RAY_CLUSTER,
+    "RayJob": RAY_JOB,
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,7 @@ class Managed:
     """A job as its author has applied it, in a namespace of its own."""
 
     def __init__(self, cluster: Cluster, manifest: str) -> None:
-        self._api = cluster.api
+        self._api, self._cluster = cluster.api, cluster
         self._team = Team(cluster)
         obj = yaml.safe_load(manifest)
         (obj["spec"].get("runPolicy") or obj["spec"]).pop("suspend")
@@ -92,6 +102,18 @@ class Managed:
             f"{self._team.pods}/{pod.name}", {"metadata": {"annotations": {"devcluster.muster.dev/run-for": "1ms"}}}
         )
 
+    def fail(self, pod: Pod) -> None:
+        """Its containers have run and ended with an error, as a kubelet tells it."""
+
+        def runs(pods: list[Object]) -> bool:
+            return any(one["metadata"]["uid"] == pod.uid and one["status"].get("phase") == "Running" for one in pods)
+
+        self._api.wait_for(self._team.pods, runs, PATIENCE_S)
+        ended: Object = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
+        ended["state"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+        status = {"phase": "Failed", "containerStatuses": [ended]}
+        self._api.patch(f"{self._team.pods}/{pod.name}/status", {"status": status})
+
     def until(self, holds: Callable[[Object], bool]) -> None:
         """Wait until the object is so."""
         self._api.wait_for(self._path, lambda obj: obj is not None and holds(obj), PATIENCE_S)
@@ -109,6 +131,28 @@ class Managed:
         obj = self._api.get(self._path)
         found: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
         return found
+
+    def scale(self, replicas: int, *removed: str) -> None:
+        """As Ray's autoscaler does: it names the workers that are to go."""
+        (group,) = self._api.get(self._path)["spec"]["workerGroupSpecs"]
+        strategy = {"workersToDelete": list(removed)}
+        self._api.patch(
+            self._path, {"spec": {"workerGroupSpecs": [{**group, "replicas": replicas, "scaleStrategy": strategy}]}}
+        )
+
+    def lose_node(self, pod: Pod) -> None:
+        """Its node is deleted, and the pods that are told to go from there: what collects those takes a minute."""
+        assert pod.node
+        self._cluster.api.delete(f"/api/v1/nodes/{pod.node}")
+
+        def told(pods: list[Object]) -> bool:
+            there = [one for one in pods if one["spec"].get("nodeName") == pod.node]
+            return all("deletionTimestamp" in one["metadata"] for one in there)
+
+        for one in self._api.wait_for(self._team.pods, told, PATIENCE_S):
+            if one["spec"].get("nodeName") == pod.node:
+                self._api.delete(f"{self._team.pods}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+        self._cluster.add_nodes(1, prefix=f"instead-of-{pod.node}")
 
     def delete(self) -> None:
         self._api.delete(self._path, {"propagationPolicy": "Background"})
@@ -148,6 +192,43 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed.suspend(hold="true")
     managed.until(managed.is_clean)
     assert managed.as_written() == written
+    managed.delete()
+
+
+@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob"])
+def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> None:
+    managed = Managed(cluster, MANIFESTS[name])
+    total = sum(podset.count for podset in managed.now().podsets.podsets)
+    first = managed.until_running(total)
+    managed.lose_node(first[0])
+    second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
+    assert first[0].node not in {pod.node for pod in second}
+    check_nodes(managed.now(), second)
+    managed.delete()
+
+
+def test_workers_that_the_autoscaler_of_ray_adds_are_planned_and_its_cluster_shrinks(cluster: Cluster) -> None:
+    managed = Managed(cluster, RAY_CLUSTER.replace("  rayVersion", "  enableInTreeAutoscaling: true\n  rayVersion"))
+    first = managed.until_running(2)
+    check_nodes(managed.now(), first)
+    managed.scale(4)
+    grown = managed.until_running(5)
+    assert {pod.uid for pod in first} < {pod.uid for pod in grown}
+    # Not the last one: the others keep their indexes.
+    managed.scale(3, next(pod.name for pod in first if pod.series != "0-headgroup"))
+    shrunk = managed.until_running(4)
+    assert {pod.uid for pod in shrunk} < {pod.uid for pod in grown}
+    assert not managed.now().suspended
+    managed.delete()
+
+
+def test_a_rayjob_that_has_failed_is_left_with_nothing_of_muster(cluster: Cluster) -> None:
+    failing = MANIFESTS["RayJob"].replace("  entrypoint:", "  submitterConfig: {backoffLimit: 0}\n  entrypoint:")
+    managed = Managed(cluster, failing)
+    pods = managed.until_running(3)
+    managed.fail(next(pod for pod in pods if not pod.series))
+    managed.until(lambda obj: obj["status"]["jobDeploymentStatus"] == "Failed")
+    managed.until(lambda _: not managed.now().marked)
     managed.delete()
 
 

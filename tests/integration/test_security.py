@@ -63,7 +63,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
     """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
     with Cluster(audited=True) as running:
         install(running)
-        for controller in ("jobset", "training-operator", "mpi-operator"):
+        for controller in ("jobset", "training-operator", "mpi-operator", "kuberay"):
             install_crds(running, controller)
         start_over_tls(running, authority)
         running.add_nodes(4)

@@ -14,6 +14,9 @@ ORDINAL = "apps.kubernetes.io/pod-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 
+RAY = "ray.io/group"
+RAY_REPLICA, RAY_HOST = "ray.io/worker-group-replica-index", "ray.io/replica-host-index"
+
 
 @pytest.mark.parametrize(
     ("labels", "index", "series"),
@@ -30,6 +33,10 @@ ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/rep
         ({JOB_ROLE: "launcher", REPLICA: "0"}, 0, "3-launcher"),
         ({JOB_ROLE: "worker", REPLICA: "2"}, 2, "1-worker"),
         ({JOB_ROLE: "master", ROLE: "master", REPLICA: "0"}, 0, "0-master"),
+        ({RAY: "headgroup"}, None, "0-headgroup"),
+        ({RAY: "small", RAY_REPLICA: "4"}, None, "1-small"),
+        ({RAY: "small", RAY_REPLICA: "4", RAY_HOST: "1"}, 1, "1-small/00004"),
+        ({RAY: "g" * 10_000}, None, "1-" + "g" * 63),
         ({"muster.dev/role": "Launcher"}, None, "3-launcher"),
         ({"muster.dev/role": "reader", INDEX: "3"}, 3, "1-reader"),
         ({"muster.dev/role": "reader", INDEX: "3", JOBSET: "7"}, 3, "000000007"),

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.config.settings import Settings
+from extender.kube.kinds.registry import KINDS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
-_JOBS = (
-    ("jobs", "batch"),
-    ("jobsets", "jobset.x-k8s.io"),
-    *((one, "kubeflow.org") for one in ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")),
-)
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
@@ -28,7 +24,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "limitranges", ""),
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),
     (EXTENDER, "list watch", "priorityclasses", "scheduling.k8s.io"),
-    *((EXTENDER, "get list watch patch", plural, group) for plural, group in _JOBS),
+    *((EXTENDER, "get list watch patch", kind.plural, kind.group) for kind in KINDS),
     (SCHEDULER, "list watch", "pods", ""),
     (SCHEDULER, "list watch", "nodes", ""),
     (SCHEDULER, "patch", "pods/status", ""),

@@ -23,10 +23,11 @@ class Template:
     ``count``: pods of each podset. ``indexed``: a pod says by a label which slot is its own; that of the first slot is
     ``first_index``. ``wave``: the start that they belong to. ``affinity``: node affinity may be written here and
     reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
-    ``added``: init containers that its controller gives to the pods. ``done``: slots whose pods had finished well when
-    the job was started last, or have by now while it is suspended: they do not come again. ``ended``: all slots whose
-    pods have finished well by now; ``closed``: as in Job, where they have no index. ``minimum``: so many pods of each
-    podset are enough for the job, as it says itself; None: it needs all.
+    ``added``: init containers that its controller gives to the pods; ``sidecars``: containers that it gives them.
+    ``led``: its pods may be led to nodes; else more of them may come than were planned. ``done``: slots whose pods had
+    finished well when the job was started last, or have by now while it is suspended: they do not come again.
+    ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
+    ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Template:
     emptied: bool = False
     first_index: int = 0
     added: tuple[Object, ...] = ()
+    sidecars: tuple[Object, ...] = ()
+    led: bool = True
     done: frozenset[int] = frozenset()
     ended: frozenset[int] = frozenset()
     closed: int = 0
@@ -49,12 +52,15 @@ class Template:
 class Kind:
     """A kind of job, by the places in its objects: paths of fields, joined with dots; ``*`` is every field or item.
 
-    ``templates`` raises UnreadableJobError. ``finished``: the conditions that say that it has ended. ``active``: how
-    many of its pods (or of its Jobs) are there; ``ran``: how many run or have run. ``frozen``: its templates may be
-    written only while it is suspended. ``managed_by``: the field by which somebody else can be named to look after it;
-    ``managers``: who may stand there. ``min_parallelism``: Kueue's annotation for the least number of pods is read.
-    ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which of its pods have
-    succeeded, and those are kept while it is suspended.
+    What is said by signs (``says``): ``stopped``: its controller has seen that it is suspended; ``began``: its
+    controller has done something with it before; ``finished``: it has ended; ``active``: pods (or Jobs) of it are
+    there; ``ran``: pods of it run or have run.
+
+    ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
+    ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
+    ``suspendable``: its controller lets it be suspended. ``min_parallelism``: Kueue's annotation for the least number
+    of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
+    of its pods have succeeded, and those are kept while it is suspended.
     """
 
     version: str
@@ -63,11 +69,14 @@ class Kind:
     templates: Callable[[Object], Iterator[Template]]
     suspend: str
     finished: tuple[str, ...]
-    active: str
+    active: tuple[str, ...]
     ran: tuple[str, ...]
     managed_by: str
     managers: tuple[str, ...]
+    stopped: str = "Suspended"
+    began: tuple[str, ...] = ("status.startTime",)
     frozen: bool = False
+    suspendable: Callable[[Object], bool] = lambda _: True
     min_parallelism: bool = False
     progress: tuple[str, ...] = ()
     resumes: bool = False
@@ -89,22 +98,31 @@ class Kind:
 
     def is_stopped(self, obj: Object) -> bool:
         """It is suspended, its controller has seen that or never started it, and nothing of it is active."""
-        said = conditions(obj).get("Suspended")
-        began = any(found(obj, "status.startTime")) or said is not None
-        return self.is_suspended(obj) and (said == "True" or not began) and not any(found(obj, self.active))
+        began = any(says(obj, one) for one in self.began) or self.stopped in conditions(obj)
+        stopped = says(obj, self.stopped) or not began
+        return self.is_suspended(obj) and stopped and not any(says(obj, one) for one in self.active)
 
     def has_finished(self, obj: Object) -> bool:
         """It has ended, or is being deleted."""
-        said = conditions(obj)
-        return any(said.get(one) == "True" for one in self.finished) or any(found(obj, "metadata.deletionTimestamp"))
+        return any(says(obj, one) for one in (*self.finished, "metadata.deletionTimestamp"))
 
     def is_running(self, obj: Object) -> bool:
         """Some pod of it runs or has run."""
-        return any(count for path in self.ran for count in found(obj, path))
+        return any(says(obj, one) for one in self.ran)
 
     def is_left_to_us(self, obj: Object) -> bool:
-        """Its own controller looks after it, and nobody in another cluster."""
-        return all(manager in (None, "", *self.managers) for manager in found(obj, self.managed_by))
+        """Its own controller looks after it, and nobody in another cluster, and lets it be suspended."""
+        left = all(manager in (None, "", *self.managers) for manager in found(obj, self.managed_by))
+        return left and self.suspendable(obj)
+
+
+def says(obj: Object, sign: str) -> bool:
+    """Whether the sign holds: a condition that is True, or where there is a dot a field that is neither empty nor 0
+    (``status.active``) or has that value (``status.phase=Failed``)."""
+    path, _, value = sign.partition("=")
+    if "." not in path:
+        return conditions(obj).get(path) == "True"
+    return any(str(one) == value if value else bool(one) for one in found(obj, path))
 
 
 def found(obj: Any, path: str) -> Iterator[Any]:

@@ -121,7 +121,8 @@ class Reader:
         pods = [_decoded(bare(template, kept.get(template.name, {}))) for template in templates]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
-        minimum = min(left, _stated(templates) if said is None else said)
+        least = _least(templates, said)
+        minimum = min(left, sum(least) if said is None else said)
         problems: list[str] = []
         shapes: list[Pod] = []
         for pod in pods:
@@ -130,7 +131,7 @@ class Reader:
             problems.append(self._scheduled(spec))
             shapes.append(_shape(meta, key, owner, minimum, pod.metadata or Meta(), spec))
             problems.append((shapes[-1].group and shapes[-1].group.problem) or "")
-        return key, tuple(_sets(templates, shapes, minimum)), next(filter(None, problems), "")
+        return key, tuple(_sets(templates, shapes, least, minimum)), next(filter(None, problems), "")
 
     def _scheduled(self, spec: TemplateSpec) -> str:
         """Where no scheduler is named the admission policy names ours."""
@@ -213,10 +214,13 @@ def _minimum(kind: Kind, meta: Meta, metas: list[Meta], total: int) -> int | Non
     return None
 
 
-def _stated(templates: list[Template]) -> int:
-    """What the kind of job says itself."""
-    least = (one.count if one.minimum is None else one.minimum for one in templates)
-    return sum(count * len(one.series) for one, count in zip(templates, least, strict=True))
+def _least(templates: list[Template], said: int | None) -> list[int]:
+    """Of each podset: what the kind of job says itself, or all, where the author says a number of all pods together."""
+    return [
+        one.count - len(one.done) if said is not None or one.minimum is None else one.minimum
+        for one in templates
+        for _ in one.series
+    ]
 
 
 def _shape(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Meta, spec: TemplateSpec) -> Pod:
@@ -243,24 +247,19 @@ def _ended(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[S
         yield from (named[name].slot(at) for name in template.series for at in template.ended)
 
 
-def _sets(templates: list[Template], shapes: list[Pod], minimum: int) -> Iterator[PodSet]:
+def _sets(templates: list[Template], shapes: list[Pod], least: list[int], minimum: int) -> Iterator[PodSet]:
     """The least number of pods is taken from the last podsets first, and one pod of each stays while that is enough."""
+    made_of = [
+        (template, shape, name) for template, shape in zip(templates, shapes, strict=True) for name in template.series
+    ]
     sets = [
-        PodSet(
-            replace(shape, series=name),
-            template.count,
-            template.count - len(template.done),
-            template.indexed,
-            template.wave,
-            template.done,
-        )
-        for template, shape in zip(templates, shapes, strict=True)
-        for name in template.series
+        PodSet(replace(shape, series=name), one.count, few, one.indexed, one.wave, one.done)
+        for (one, shape, name), few in zip(made_of, least, strict=True)
     ]
     spare = sum(one.minimum for one in sets) - minimum
-    for least in (1, 0):
+    for floor in (1, 0):
         for at in reversed(range(len(sets))):
-            fewer = min(spare, max(0, sets[at].minimum - least))
+            fewer = min(spare, max(0, sets[at].minimum - floor))
             spare -= fewer
             sets[at] = replace(sets[at], minimum=sets[at].minimum - fewer)
     yield from sets

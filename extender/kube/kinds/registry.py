@@ -6,10 +6,11 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.mpi import MPI
+from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
 from extender.kube.kinds.training import TRAINING
 from extender.kube.objects import Meta
 
-KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI)
+KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB)
 _JOB = (JOB.version, JOB.name)
 _GROUPS = frozenset(
     (

@@ -77,7 +77,11 @@ def bare(template: Template, kept: Kept) -> Object:
     if "metadata" in pod:
         pod["metadata"] = deepcopy(pod["metadata"])
     if isinstance(spec := pod.get("spec"), dict):
-        pod["spec"] = {**spec, "initContainers": [*(spec.get("initContainers") or ()), *template.added]}
+        pod["spec"] = {
+            **spec,
+            "initContainers": [*(spec.get("initContainers") or ()), *template.added],
+            "containers": [*(spec.get("containers") or ()), *template.sidecars],
+        }
         if _AFFINITY in spec:
             pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
     take_off(pod, kept)
@@ -95,7 +99,7 @@ _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "label
 
 def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> str:
     """Write the nodes; returns what the label ``LED`` says of it, "" where none are written."""
-    if _needs_choice(template.pod):
+    if not template.led or _needs_choice(template.pod):
         return ""
     names = tuple(dict.fromkeys(chain.from_iterable(nodes)))
     terms = template.affinity and free

@@ -36,7 +36,7 @@ def _kind(name: str, field: str) -> Kind:
         templates=templates,
         suspend="spec.runPolicy.suspend",
         finished=("Succeeded", "Failed"),
-        active="status.replicaStatuses.*.active",
+        active=("status.replicaStatuses.*.active",),
         ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
         managed_by="spec.runPolicy.managedBy",
         managers=("kubeflow.org/training-operator",),

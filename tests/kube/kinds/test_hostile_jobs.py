@@ -20,6 +20,8 @@ from tests.kube.kinds.jobs import SUSPENDED, started, stored
 from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_training import PI, PYTORCH
 
 JUNK: tuple[Any, ...] = (
@@ -84,8 +86,8 @@ def treat(obj: Object) -> None:
 
 @pytest.mark.parametrize(
     "manifest",
-    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI],
-    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob"],
+    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI, RAY_CLUSTER, RAY_JOB],
+    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob", "RayCluster", "RayJob"],
 )
 def test_junk_at_every_place(manifest: str) -> None:
     random = Random(manifest)  # noqa: S311

@@ -1,0 +1,109 @@
+"""RayCluster and RayJob: the head, a podset of workers for each group, and later the submitter of a RayJob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.plan import MOST_PODS
+from extender.kube.numbering import RAY_HEAD, series_of_ray
+
+_WAITS_FOR_HEAD: Object = {"name": "wait-gcs-ready", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
+"""What ray-operator v1.6.0 adds to workers, unless ENABLE_INIT_CONTAINER_INJECTION says otherwise."""
+_AUTOSCALER: Object = {"requests": {"cpu": "500m", "memory": "512Mi"}}
+_SUBMITTER: Object = {"name": "ray-job-submitter", "resources": {"requests": {"cpu": "500m", "memory": "200Mi"}}}
+"""What it adds to the head of a RayJob with submissionMode SidecarMode."""
+
+
+def _of_cluster(obj: Object) -> Iterator[Template]:
+    yield from _cluster(part_of(obj, "spec"))
+
+
+def _of_job(obj: Object) -> Iterator[Template]:
+    spec = part_of(obj, "spec")
+    mode = spec.get("submissionMode") or "K8sJobMode"
+    yield from _cluster(part_of(spec, "rayClusterSpec"), *((_SUBMITTER,) if mode == "SidecarMode" else ()))
+    if mode == "K8sJobMode" and spec.get("submitterPodTemplate") is not None:
+        # Its Job is made when the cluster is ready. Of a default one there is no template to write on.
+        yield Template("", part_of(spec, "submitterPodTemplate"), ("",), 1, indexed=False, wave=1)
+
+
+def _cluster(spec: Object, *sidecars: Object) -> Iterator[Template]:
+    scales = spec.get("enableInTreeAutoscaling") is True
+    if scales:
+        own = next(found(spec, "autoscalerOptions.resources"), None)
+        sidecars = (*sidecars, {"name": "autoscaler", "resources": own or _AUTOSCALER})
+    head = series_of_ray(RAY_HEAD)
+    yield Template(RAY_HEAD, part_of(spec, "headGroupSpec", "template"), (head,), 1, indexed=False, sidecars=sidecars)
+    named = {RAY_HEAD}
+    for group in found(spec, "workerGroupSpecs.*"):
+        if not isinstance(group, dict) or not isinstance(name := group.get("groupName"), str) or not name:
+            raise UnreadableJobError("its workerGroupSpecs cannot be read")
+        if name in named:
+            raise UnreadableJobError("two groups of its workerGroupSpecs have the same groupName, or that of the head")
+        named.add(name)
+        yield _workers(group, name, scales)
+
+
+def _workers(group: Object, name: str, scales: bool) -> Template:
+    """What the autoscaler adds later is made of the same template: it must not be led to the nodes of the others."""
+    replicas, hosts = _replicas(group), max(1, count_in(group, "numOfHosts", 1))
+    pods, added = part_of(group, "template"), (_WAITS_FOR_HEAD,)
+    if hosts == 1:
+        least = min(count_in(group, "minReplicas", 0), replicas) if scales else None
+        one = (series_of_ray(name),)
+        return Template(name, pods, one, replicas, indexed=False, added=added, led=not scales, minimum=least)
+    if replicas > MOST_PODS:
+        raise UnreadableJobError(f"it has more than {MOST_PODS:,} replicas, and no more pods can be planned together")
+    # A replica is one machine of several hosts. The indexes of the replicas lead only those that were planned.
+    series = tuple(series_of_ray(name, at) for at in range(replicas))
+    return Template(name, pods, series, hosts, affinity=not scales, added=added)
+
+
+def _replicas(group: Object) -> int:
+    """As ray-operator reads it."""
+    if group.get("suspend") is True:
+        return 0
+    least, most = count_in(group, "minReplicas", 0), count_in(group, "maxReplicas", (1 << 31) - 1)
+    return min(max(count_in(group, "replicas", 0), least), most)
+
+
+def _shuts_down(obj: Object) -> bool:
+    """ray-operator refuses to suspend any other RayJob: it fails its validation for good."""
+    return True in found(obj, "spec.shutdownAfterJobFinishes") and not any(found(obj, "spec.clusterSelector"))
+
+
+RAY_CLUSTER = Kind(
+    version="ray.io/v1",
+    name="RayCluster",
+    plural="rayclusters",
+    templates=_of_cluster,
+    suspend="spec.suspend",
+    # It serves until somebody deletes it.
+    finished=(),
+    active=(),
+    ran=("HeadPodReady", "status.availableWorkerReplicas"),
+    managed_by="spec.managedBy",
+    managers=("ray.io/kuberay-operator",),
+    stopped="RayClusterSuspended",
+    began=("status.state", "status.conditions"),
+    # With upgradeStrategy Recreate each change of a template makes all pods anew.
+    frozen=True,
+)
+_STATUS = "status.jobDeploymentStatus"
+RAY_JOB = Kind(
+    version="ray.io/v1",
+    name="RayJob",
+    plural="rayjobs",
+    templates=_of_job,
+    suspend="spec.suspend",
+    finished=(f"{_STATUS}=Complete", f"{_STATUS}=Failed"),
+    active=(),
+    ran=(f"{_STATUS}=Running", "status.rayClusterStatus.availableWorkerReplicas"),
+    managed_by="spec.managedBy",
+    managers=("ray.io/kuberay-operator",),
+    stopped=f"{_STATUS}=Suspended",
+    # ray-operator begins each RayJob, and then stops those that are suspended.
+    began=("metadata.uid",),
+    suspendable=_shuts_down,
+)

@@ -1,0 +1,32 @@
+"""docs/kinds.md has a row for each kind that is planned before its pods, and the tests that it names are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from extender.kube.kinds.registry import KINDS
+from tests.documents.pages import ROOT
+
+PAGE = (ROOT / "docs" / "kinds.md").read_text()
+TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", PAGE)))
+ROWS = [line for line in PAGE.splitlines() if re.match(r"\| `\w+` \(`", line)]
+
+
+def test_every_kind_that_is_planned_before_its_pods_has_a_row() -> None:
+    said = [tuple(re.findall(r"`([^`]+)`", row.split("|")[1])) for row in ROWS]
+    assert len(set(said)) == len(said)
+    assert {(kind.name, kind.version) for kind in KINDS} <= set(said)
+
+
+def test_every_row_names_a_test() -> None:
+    assert [row for row in ROWS if "`tests/" not in row.rstrip("| ").rpartition("|")[2]] == []
+
+
+@pytest.mark.parametrize("named", TESTS)
+def test_a_test_that_is_named_exists(named: str) -> None:
+    file, _, name = named.partition("::")
+    functions = {one.name for one in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(one, ast.FunctionDef)}
+    assert name in functions if name else any(one.startswith("test_") for one in functions)
