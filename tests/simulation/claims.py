@@ -59,7 +59,8 @@ class Claims:
         self._shown = shown
         self._grace_s = grace_s
         self._now = 0.0
-        self._new: dict[str, None] = {}
+        self._new: dict[str, bool] = {}
+        """Who was promised a node by the last event, and whether others might have had that room."""
         self._just_posted: dict[str, None] = {}
 
     def hear(self, event: Event, now: float) -> None:
@@ -132,9 +133,9 @@ class Claims:
     def kept_for(self, gang: GroupKey) -> list[Claim]:
         return [claim for claim in self.kept.values() if claim.gang == gang]
 
-    def new(self) -> list[Claim]:
-        """What has been promised since the last event."""
-        return [self.promised[uid] for uid in self.fresh]
+    def new(self, *, free: bool = False) -> list[Claim]:
+        """What has been promised since the last event. ``free``: not what was kept for the gang until then."""
+        return [self.promised[uid] for uid in self.fresh if self._new[uid] or not free]
 
     @property
     def fresh(self) -> list[str]:
@@ -176,10 +177,10 @@ class Claims:
         if pod is None or pod.node or (before is not None and before.node == node):
             return
         self.promised[uid] = Claim(pod.group_key, node, pod.requests)
-        self._new[uid] = None
         if (waived := self.doubts.waived.get(uid)) is not None and waived.node != node:
             self.doubts.end(uid)
         used = [lost for lost, claim in self.kept.items() if (claim.gang, claim.node) == (pod.group_key, node)]
+        self._new[uid] = not used
         for lost in used[:1]:
             del self.kept[lost]
 

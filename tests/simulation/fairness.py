@@ -178,7 +178,8 @@ class Fairness:
             if relations.related(wanted.waiting, there) or self._company.stands_back(wanted.waiting):
                 continue  # it may be others than those in its room that it waits for
             kept = self._claims.kept_for(key)
-            taken = [claim for claim in self._claims.new() if claim.gang and self._is_behind(claim.gang, wanted)]
+            free = self._claims.new(free=True)
+            taken = [claim for claim in free if claim.gang and self._is_behind(claim.gang, wanted)]
             others = [pod for pod in singles if pod.priority >= wanted.priority and pod not in wanted.waiting]
             if any(self._could_start(room, _alone(pod), taken) for pod in others):
                 continue  # room may be kept for those

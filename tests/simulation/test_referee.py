@@ -399,6 +399,21 @@ def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_starte
     assert all("default/a, of priority 10, could have started" in one for one in said)
 
 
+def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() -> None:
+    """It is kept while another member of its gang may be bound. Where else its replacement goes, they could."""
+    (first,), pods = gang("first", 1, priority=10), gang("train", 2)
+    for nodes, where in (2, "a-0"), (3, "a-2"):
+        life = Life(*cluster(f"a: {nodes}x8"), *pods, first)
+        for at, pod in enumerate(pods):
+            life.tell(Tick(), nomination(pod, f"a-{at}"))
+            life.bind(pod, f"a-{at}")
+        life.end(pods[0], Outcome.REFUSED)
+        life.end(pods[1], Outcome.UNKNOWN)
+        life.now += 1
+        said = life.tell(Tick(), nomination(pods[0], where), turned(pods[0], Turn.PLANNED))
+        assert bool(said) is (where == "a-2")
+
+
 def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
     stamp = Stamp("g", "r", complete=False, quorum=3, size=3, at=1.0)
     pods = [replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in gang("train", 3)]
