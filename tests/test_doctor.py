@@ -288,7 +288,7 @@ def owner(on_itself: dict[str, str], in_template: dict[str, str], scheduler: str
     [
         ({}, {TYPO: "train"}, "UnknownKey", f"write {GANG_KEY} in the pod template"),
         ({}, {"muster.dev/required-topology": "clique"}, "UnreadKey", f"add {GANG_KEY} in the pod template"),
-        ({}, {"scheduling.k8s.io/group-name": "train"}, "ForeignKey", f"write {GANG_KEY} in the pod template"),
+        ({}, {"scheduling.volcano.sh/group-min-member": "2"}, "ForeignKey", "write muster.dev/min-member in the"),
         ({GANG_KEY: "train"}, {}, "KeyOnOwner", "move it to spec.template.metadata.annotations of the Job"),
     ],
 )

@@ -16,6 +16,8 @@ from extender.observe.explain.remedies import SAID
 from policies.model import (
     CLIQUE,
     Constraints,
+    Dialect,
+    GroupRef,
     HostPort,
     Node,
     Pod,
@@ -162,6 +164,14 @@ def test_missing_members_are_counted() -> None:
     assert said.gang.state == "MembersMissing"
     assert said.remedies == ["create 1 more pod that names this gang; 2 pods exist"]
     assert said.domains == []
+
+
+def test_what_lacks_is_a_role_where_there_are_enough_in_all() -> None:
+    group = PodGroup(key("train"), "u", 2, dialect=Dialect.VOLCANO, minima=(("master", 1), ("worker", 1)))
+    workers = [replace(pod, group=GroupRef("train", Dialect.VOLCANO, role="worker")) for pod in gang("train", 2)]
+    said = explained("train", *cluster("a: 2x8"), group, *workers)
+    assert said.gang.message == "0 of 1 members of role master exist"
+    assert said.remedies == ["create 1 more pod that names this gang and role master; 0 pods exist"]
 
 
 @pytest.mark.parametrize(

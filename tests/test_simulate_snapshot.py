@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from extender.cli.simulate import main
 from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject, VolumeObject
+from extender.kube.podgroups.kai import KaiGroup
+from extender.kube.podgroups.volcano import VolcanoGroup
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
 
@@ -257,6 +259,36 @@ def test_gangs_with_a_pod_group_object_take_their_size_from_it(tmp_path: Path) -
     named = taken([node("a", "r"), node("b", "r")], pods, [group])
     for file in (named, anonymise(named)):
         _, (verdict,) = simulate(tmp_path, file)
+        assert len(verdict["answers"][0]["nodes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        (
+            VolcanoGroup,
+            {"minTaskMember": {"driver": 1, "worker": 1}, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}},
+            {"annotations": {"scheduling.k8s.io/group-name": "mpi", "volcano.sh/task-spec": "{role}"}},
+        ),
+        (
+            KaiGroup,
+            {"subGroups": [{"name": one, "minMember": 1} for one in ("driver", "worker")]},
+            {"annotations": {"pod-group-name": "mpi"}, "labels": {"kai.scheduler/subgroup-name": "{role}"}},
+        ),
+    ],
+)
+def test_podgroups_of_other_projects_are_in_it(tmp_path: Path, kind: Any, spec: Tree, said: Tree) -> None:
+    theirs = {"metadata": {"name": "mpi", "namespace": "team-vision", "uid": "u"}, "spec": spec}
+    pods = [pod("mpi", index, 2) for index in range(2)]
+    for one, role in zip(pods, ("worker", "driver"), strict=True):
+        one["metadata"] |= {where: {k: v.format(role=role) for k, v in keys.items()} for where, keys in said.items()}
+    nodes = [msgspec.convert(node(name, "r"), NodeObject) for name in "ab"]
+    file = reduced(nodes, [msgspec.convert(one, PodObject) for one in pods], [msgspec.convert(theirs, kind)])
+    hidden = anonymise(file)
+    assert not any(word in encode(hidden) for word in (b"driver", b"mpi"))
+    for shown in (file, hidden):
+        assert [(group.min_member, len(group.minima)) for group in decode(encode(shown)).groups] == [(2, 2)]
+        _, (verdict,) = simulate(tmp_path, shown)
         assert len(verdict["answers"][0]["nodes"]) == 2
 
 

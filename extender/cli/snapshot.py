@@ -35,7 +35,7 @@ def snapshot(
         settings, target = load(config), Output(output)
         taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
-        counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (len(file.pod_groups), "PodGroup"))
+        counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup"))
         told = ", ".join(many(count, thing) for count, thing in counts)
         if anonymise:
             file = replace_names(file, [level.key for level in settings.levels])

@@ -30,7 +30,7 @@ from extender.core.member import Member, MemberState
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.revocations import Revocations
-from extender.core.said import reads_groups
+from extender.core.said import means
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
@@ -158,11 +158,11 @@ class Apply:
     def group_seen(self, event: GroupSeen, now: float) -> None:
         state, group = self._state, event.group
         self._recovery.find_out(group.key, now)
-        if state.groups.get(group.key) == group:
+        if state.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
-        state.groups[group.key] = group
+        state.groups[group.key, group.dialect] = group
         workload = state.workloads.get(group.key)
-        if workload is None or not any(reads_groups(member.pod) for member in workload.members):
+        if workload is None or not any(means(member.pod, group) for member in workload.members):
             return
         before = workload.group.uid if workload.group is not None else workload.former
         started = workload.members.started
@@ -177,12 +177,12 @@ class Apply:
     def group_gone(self, event: GroupGone, now: float) -> None:
         state, key = self._state, event.key
         self._recovery.find_out(key, now)
-        known = state.groups.get(key)
+        known = state.groups.get((key, event.dialect))
         if known is None or known.uid != event.uid:
             return
-        del state.groups[key]
+        del state.groups[key, event.dialect]
         workload = state.workloads.get(key)
-        if workload is not None and workload.group is not None:
+        if workload is not None and workload.group is not None and workload.group.uid == event.uid:
             workload.follow(None)
             state.touch(workload)
             if not workload.releasing:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from operator import attrgetter
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
+from extender.core.quorum import lacking_roles
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
@@ -66,7 +68,7 @@ class Demands:
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
         related = concerned(firsts, self._state.claims.tenants) or concerned(firsts, self._state.singles.coming)
-        tied = (*tied, *_ties(workload, asked if related else ()))
+        tied = (*tied, *_ties(workload, asked, asked if related else ()))
         if workload.version != version:
             return
         trouble = too_many_shapes(roles, self._state)
@@ -88,9 +90,9 @@ def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reas
     return (own, problem(workload, state, maker)) if own else (lacking, trouble)
 
 
-def _ties(workload: Workload, related: Sequence[Pod]) -> tuple[object, ...]:
+def _ties(workload: Workload, asked: Sequence[Pod], related: Sequence[Pod]) -> tuple[object, ...]:
     """What else counts: how many of each podset have to start, and the labels by which other pods are concerned."""
-    least = _minima(workload)
+    least = _minima(workload) or _minima_of_roles(workload, asked)
     labels = (workload.key.namespace, *((pod.labels, pod.wave) for pod in related)) if related else ()
     return labels if least is None else (least, *labels)
 
@@ -104,9 +106,18 @@ def _minima(workload: Workload) -> tuple[object, ...] | None:
     return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)
 
 
+def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, ...] | None:
+    """How many of each role lack a node, and which of those that ask are of which role."""
+    if not workload.minima or workload.release.complete:
+        return None
+    return lacking_roles(workload.minima, workload.members.slots), tuple((_role(pod), shape_of(pod)) for pod in asked)
+
+
 def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
-    """If these nodes, by UID, leave some podset of the job less than it needs: the least that has to start."""
-    if workload.podsets is None or _minima(workload) is None:
+    """If these nodes, by UID, leave some podset or role with less than it needs: the least that has to start."""
+    if workload.podsets is None:
+        return _left_short_of_role(workload, pods, nodes)
+    if _minima(workload) is None:
         return []
     least: list[Pod] = []
     short = False
@@ -115,6 +126,27 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         least += ours[: podset.minimum]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
     return least if short else []
+
+
+def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
+    """The first of each role that lacks some, and the first of all others up to its minMember."""
+    minima = () if workload.release.complete else workload.minima
+    needed = dict(lacking_roles(minima, workload.members.slots))
+    found = Counter(_role(pod) for pod in pods if pod.uid in nodes)
+    if all(found[role] >= count for role, count in needed.items()):
+        return []
+    left = Counter(needed)
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        (first if left[_role(pod)] > 0 else others).append(pod)
+        left[_role(pod)] -= 1
+    chosen = {pod.uid for pod in (*first, *others[: max(0, workload.lacking - len(first))])}
+    return [pod for pod in pods if pod.uid in chosen]
+
+
+def _role(pod: Pod) -> str:
+    return "" if pod.group is None else pod.group.role
 
 
 def asking(workload: Workload, pods: Sequence[Pod]) -> Steps[list[Pod]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import GroupKey, Job, Node, Pod, PodGroup, Terms
+from policies.model import Dialect, GroupKey, Job, Node, Pod, PodGroup, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class GroupSeen:
 class GroupGone:
     key: GroupKey
     uid: str
+    dialect: Dialect = Dialect.COSCHEDULING
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
-"""The members of a workload, each with its state, counted as they change.
-
-Every event of one member costs the same however many others there are. ``extender.core.recount`` is the slow twin.
-Nothing else writes a member's state, its node, its hold or its step.
+"""The members of a workload, each with its state, counted as they change: an event of one costs the same however many
+others there are. ``extender.core.recount`` is the slow twin. Nothing else writes a member's state, node, hold or step.
 """
 
 from __future__ import annotations
@@ -110,7 +108,7 @@ class Members:
         return min(pods, key=lambda pod: pod.rank) if pods else self.slots.templates[slot]
 
     def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
-        """One pod for each slot that has neither a node nor the promise of one, or of these, in rank order."""
+        """One pod for each slot that lacks a node, or for each of these, in rank order."""
         return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
 
     @property
@@ -232,6 +230,7 @@ class Members:
 
     def _stand(self, member: Member) -> None:
         if member.uid in self.live:
+            self.slots.cast(member.pod)
             self.slots.stand(member.pod.identity, member.uid, Stage.BOUND if member.pod.node else member.stage)
 
     def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
@@ -297,4 +296,5 @@ class Members:
         if self.slots.templates:
             indexed = counts is not None and pod.identity[0] in self.slots.indexed
             counts = pod.identity in self.slots.templates and (counts or indexed)
+        self.slots.cast(pod)
         self.slots.stand(pod.identity, pod.uid, Stage.BOUND if counts else Stage.ABSENT)

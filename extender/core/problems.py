@@ -113,7 +113,7 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
         return Reason("InvalidPodGroup", f"its PodGroup: {workload.group.problem}")
     if workload.min_member is not None:
         return None
-    if Dialect.COSCHEDULING.value in workload.members.said.dialects:
+    if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
         return Reason(
             "PodGroupMissing", f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
         )
@@ -179,8 +179,12 @@ def _gated(workload: Workload, owner: str) -> Reason | None:
 def too_few(workload: Workload) -> Reason | None:
     """Fewer members exist than it needs."""
     needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
-    if workload.release.complete or there >= needed:
+    if workload.release.complete:
         return None
+    if there >= needed:
+        if workload.podsets is not None or workload.short(Stage.THERE) is None:
+            return None
+        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist", warning=False)
     return Reason("MembersMissing", f"{_share(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
 
 

@@ -22,6 +22,7 @@ def differences(workload: Workload) -> Iterator[str]:
         fresh = sum(reached >= stage for slot, reached in stages.items() if podset in ("", slot[0]))
         if counted != fresh:
             yield f"{counted} slots of {podset!r} are counted as {stage.name}, but they are {fresh}: {stages}"
+    yield from _wrong_roles(workload, stages)
     live = [member for member in members if _counts(workload, member.pod) and member.pod.live]
     pods = [member.pod for member in live]
     held = [member for member in members if member.hold is not None]
@@ -61,6 +62,18 @@ def differences(workload: Workload) -> Iterator[str]:
         first = min(hold.expires for hold in members.holds.values()), min(one.arrived for one in members.holds.values())
         if (members.holds.first_to_expire(), members.holds.first_arrived()) != first:
             yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
+
+
+def _wrong_roles(workload: Workload, stages: dict[SlotKey, Stage]) -> Iterator[str]:
+    roles = {
+        pod.identity: pod.group.role for member in workload.members
+        if (pod := member.pod).group is not None and _counts(workload, pod)
+    }  # fmt: skip
+    for role, stage in product({*roles.values()} - {""}, list(Stage)[1:]):
+        counted = workload.members.slots.of_role(stage, role)
+        fresh = sum(reached >= stage for slot, reached in stages.items() if roles.get(slot) == role)
+        if counted != fresh:
+            yield f"{counted} slots of role {role} are counted as {stage.name}, but they are {fresh}: {stages}"
 
 
 def _shown(member: Member) -> MemberState | None:

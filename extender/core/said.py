@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from extender.core.tally import Tally
-from policies.model import Dialect, Pod, Topology
+from policies.model import Dialect, Pod, PodGroup, Topology
 
 Words = tuple[Any, ...]
 
@@ -18,7 +18,7 @@ class Said:
         self.schedulers: Tally[str] = Tally()
         self.owners: Tally[str] = Tally()
         self.priorities: Tally[int] = Tally()
-        self.dialects: Tally[str | None] = Tally()
+        self.dialects: Tally[Dialect | None] = Tally()
         self.sizes: Tally[int | None] = Tally()
         self.topologies: Tally[Topology] = Tally()
         self.releases: Tally[str] = Tally()
@@ -67,6 +67,6 @@ def words_of(pod: Pod | None) -> Words:
     return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release
 
 
-def reads_groups(pod: Pod) -> bool:
-    """Whether its gang is what a PodGroup object says."""
-    return pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING
+def means(pod: Pod, group: PodGroup) -> bool:
+    """Whether its gang is what this PodGroup of its name says."""
+    return pod.group is not None and pod.group.dialect is group.dialect

@@ -28,6 +28,9 @@ class Slots:
         self._counts = [0] * len(Stage)
         self.of_podsets: dict[str, list[int]] = {}
         """The same for each podset of a job that has several, by what its slots begin with."""
+        self.roles: dict[SlotKey, str] = {}
+        """The role of each slot whose pods say one, in a gang that has minima for its roles."""
+        self._of_roles: dict[str, list[int]] = {}
         self.templates: dict[SlotKey, Pod] = {}
         """What the pod of each expected slot will ask for."""
         self.indexed: frozenset[str] = frozenset()
@@ -47,6 +50,22 @@ class Slots:
         """How many have come at least so far. ``podset``: of those that begin with it."""
         counts = self.of_podsets[podset] if podset else self._counts
         return counts[Stage.BOUND] if stage is Stage.BOUND else sum(counts[stage:])
+
+    def of_role(self, stage: Stage, role: str) -> int:
+        """How many of that role have come at least so far."""
+        return sum(self._of_roles.get(role, ())[stage:])
+
+    def cast(self, pod: Pod) -> None:
+        """The pod of a slot says its role, or none."""
+        slot, role = pod.identity, "" if pod.group is None else pod.group.role
+        if self.roles.get(slot, "") == role:
+            return
+        stage = max(self._stages.get(slot, {}).values(), default=Stage.ABSENT)
+        self._count_role(slot, stage, Stage.ABSENT)
+        self.roles.pop(slot, None)
+        if role:
+            self.roles[slot] = role
+            self._count_role(slot, Stage.ABSENT, stage)
 
     @property
     def surplus(self) -> bool:
@@ -84,6 +103,7 @@ class Slots:
         before = max(pods.values()) if pods else Stage.ABSENT
         if pods is None:
             if stage is Stage.ABSENT:
+                self.roles.pop(slot, None)
                 return None
             pods = self._stages[slot] = {}
         if stage is not Stage.ABSENT:
@@ -94,9 +114,11 @@ class Slots:
         elif pods.pop(uid, None) is not None and not pods and slot in self.templates:
             pods[_NOBODY] = self._empty(slot)
             self._vacant[slot] = None
+        self._count(slot, before, max(pods.values()) if pods else Stage.ABSENT)
         if not pods:
             del self._stages[slot]
-        return self._count(slot, before, max(pods.values()) if pods else Stage.ABSENT)
+            self.roles.pop(slot, None)
+        return None
 
     @property
     def first(self) -> Pod | None:
@@ -154,7 +176,17 @@ class Slots:
         if self.of_podsets and (counts := self.of_podsets.get(slot[0])) is not None:
             counts[before] -= 1
             counts[after] += 1
+        self._count_role(slot, before, after)
         if after is Stage.THERE:
             self.lacking[slot] = None
         else:
             self.lacking.pop(slot, None)
+
+    def _count_role(self, slot: SlotKey, before: Stage, after: Stage) -> None:
+        if not (role := self.roles.get(slot)):
+            return
+        counts = self._of_roles.setdefault(role, [0] * len(Stage))
+        for stage, more in ((before, -1), (after, 1)):
+            counts[stage] += more if stage else 0
+        if not any(counts):
+            del self._of_roles[role]

@@ -16,14 +16,13 @@ from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
 from extender.core.refusing import Refusing
-from extender.core.said import reads_groups
 from extender.core.starting import Starting
 from extender.core.timers import Timers
 from extender.core.volumes import Volumes
 from extender.core.waiting import Waiting
 from extender.core.waiting_singles import WaitingSingles
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod, PodGroup, SlotKey
+from policies.model import Dialect, GroupKey, Pod, PodGroup, SlotKey
 
 
 @dataclass(slots=True)
@@ -34,7 +33,7 @@ class State:
     limits: Limits = field(default_factory=Limits)
     pods: dict[str, Pod] = field(default_factory=dict)
     workloads: dict[GroupKey, Workload] = field(default_factory=dict)
-    groups: dict[GroupKey, PodGroup] = field(default_factory=dict)
+    groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
@@ -122,7 +121,7 @@ class State:
                 pod = workload.seated_as(pod, old)
             if workload.members.put(pod):
                 self.touched[key] = None
-            if workload.group is None and (group := self.groups.get(key)) is not None and reads_groups(pod):
+            if workload.group is None and pod.group and (group := self.groups.get((key, pod.group.dialect))):
                 workload.follow(group)
                 self.touched[key] = None
         self.pods[pod.uid] = pod

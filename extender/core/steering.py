@@ -10,6 +10,7 @@ from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.events import Nominated, Ungated
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
+from extender.core.uptake import carrying_out
 from extender.core.verdicts import words_of
 from extender.core.workload import Workload
 from policies.model import GANG_GATE, UNCONSTRAINED, Pod
@@ -162,7 +163,7 @@ class Steering:
 
     def _go_on(self, workload: Workload) -> None:
         """It is settled when no write of its members is under way."""
-        if not workload.carrying_out:
+        if not carrying_out(workload):
             self._state.touch(workload)
 
     def failed(self, workload: Workload, member: Member) -> None:

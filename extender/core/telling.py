@@ -7,6 +7,7 @@ from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
+from policies.model import Dialect
 
 
 def explain(state: State, workload: Workload, reason: Reason, now: float) -> None:
@@ -34,7 +35,8 @@ def report(state: State, workload: Workload, now: float) -> None:
         # People look at the job, and an Event costs the API server half of what a Binding does.
         member, owner = None, workload.job.seen.owner
     said = telling.reason.code, telling.reason.message, telling.reason.warning
-    group = workload.group.uid if workload.group else None
+    # Of other projects' PodGroups the status is theirs to write.
+    group = workload.group.uid if workload.group and workload.group.dialect is Dialect.COSCHEDULING else None
     state.out.append(Report(workload.key, group, member, *said, len(members.live), len(members.bound), owner))
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from extender.core.member import Step
 from extender.core.workload import Workload
+
+
+def carrying_out(workload: Workload) -> bool:
+    """Something that kube-scheduler needs before it can take the placement up is still to be written."""
+    steps = workload.members.steps
+    return bool(steps[Step.NOMINATING] or steps[Step.UNGATING])
 
 
 def awaits_uptake(workload: Workload) -> bool:
@@ -11,5 +18,5 @@ def awaits_uptake(workload: Workload) -> bool:
     Nor do members in doubt: their room is not given back before the doubt ends.
     """
     members = workload.members
-    for_others = members.holds or workload.releasing or workload.carrying_out or workload.being_started
+    for_others = members.holds or workload.releasing or carrying_out(workload) or workload.being_started
     return len(members.placed) > len(members.unknown) and not for_others

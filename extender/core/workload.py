@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from extender.core.job import JobRecord, JobWrite
-from extender.core.member import Stage, Step
+from extender.core.member import Stage
 from extender.core.members import Members
 from extender.core.phase import Phase
+from extender.core.quorum import Part, lacking_roles, short_podset, short_role
 from extender.core.reasons import Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
 from extender.core.shape import Demand
-from policies.model import GroupKey, Job, Pod, PodGroup, PodSet, PodSets, SlotKey, Topology
+from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
+from policies.model.topology import SILENT
 
 
 @dataclass(slots=True, eq=False)
@@ -128,9 +130,7 @@ class Workload:
     @property
     def whole(self) -> bool:
         """Enough members are bound (or have finished) by now."""
-        needed = self.min_member  # it is looked at all the time
-        enough = needed is not None and self.members.slots.reached(Stage.BOUND) >= needed
-        return enough and (self.podsets is None or self._short(Stage.BOUND) is None)
+        return self.has_quorum(Stage.BOUND)
 
     @property
     def starting(self) -> bool:
@@ -145,7 +145,15 @@ class Workload:
     @property
     def lacking(self) -> int:
         """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
-        return 1 if self.release.complete else max(1, (self.planned_minimum or 0) - self.reached(Stage.PROMISED))
+        if self.release.complete:
+            return 1
+        of_roles = sum(count for _, count in lacking_roles(self.minima, self.members.slots))
+        return max(1, of_roles, (self.planned_minimum or 0) - self.reached(Stage.PROMISED))
+
+    @property
+    def minima(self) -> Minima:
+        """How many of each role have to start together, where its PodGroup says so."""
+        return self.group.minima if self.group is not None else ()
 
     @property
     def min_member(self) -> int | None:
@@ -176,11 +184,6 @@ class Workload:
         return first.created if first is not None else 0.0
 
     @property
-    def carrying_out(self) -> bool:
-        """Something that kube-scheduler needs before it can take the placement up is still to be written."""
-        return bool(self.members.steps[Step.NOMINATING] or self.members.steps[Step.UNGATING])
-
-    @property
     def seats(self) -> list[str]:
         """The nodes where its members are, or are planned to go."""
         advised = {uid: node for uid, node in self.advised.items() if uid in self.members.live}
@@ -191,32 +194,30 @@ class Workload:
         return self.members.slots.reached(stage)
 
     def has_quorum(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> bool:
-        """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset of its job."""
+        """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset or role."""
         needed = self.planned_minimum if stage is Stage.PROMISED else self.min_member
         enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
-        return enough and (self.podsets is None or self._short(stage, more) is None)
+        return enough and self.short(stage, more) is None
 
     def share(self, stage: Stage) -> str:
-        """How many have come so far, ``"2 of 4 members"``; where they are enough, of the podset that has too few."""
+        """How many have come so far, ``"2 of 4 members"``; where they are enough, of the part that has too few."""
         there, needed = self.reached(stage), self.min_member
-        short = self._short(stage) if needed is not None and there >= needed else None
+        short = self.short(stage) if needed is not None and there >= needed else None
         if short is not None:
-            return f"{self.members.slots.reached(stage, short.prefix)} of {short.least} members of podset {short.title}"
+            return f"{short.there} of {short.least} members of {short.name}"
         return f"{there} of {needed} members"
 
-    def _short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> PodSet | None:
-        """The podset that has too few, where there are several. Nodes are planned for all waves together."""
-        podsets, reached = self.podsets, self.members.slots.reached
-        if podsets is None or len(podsets.podsets) < 2:
-            return None
-        also, together = [slot[0] for slot in more], stage > Stage.PROMISED
-        return podsets.short(lambda one: reached(stage, one.prefix) + also.count(one.prefix), together=together)
+    def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+        """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""
+        if self.podsets is not None:
+            return short_podset(self.podsets, self.members.slots, stage, more)
+        return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
     def asking(self, pod: Pod) -> Pod:
         """The member, with what the PodGroup asks of the topology where it says nothing itself."""
-        if self.group is None or self.group.topology == Topology():
+        if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
-        return replace(pod, topology=pod.topology.over(self.group.topology))
+        return replace(pod, topology=pod.topology.over(asked))
 
     def follow(self, group: PodGroup | None) -> None:
         """Take over its PodGroup's facts; None when it is gone."""

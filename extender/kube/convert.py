@@ -19,7 +19,6 @@ from extender.kube.objects import (
     Affinity,
     ClaimObject,
     Condition,
-    GroupObject,
     Meta,
     NodeAffinity,
     NodeObject,
@@ -34,9 +33,16 @@ from extender.kube.objects import (
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.selections import TOO_CHOOSY, selection_of
-from extender.kube.topology import topology_of, topology_problem
+from extender.kube.topology import topology_of
 from extender.kube.unread_keys import hint_of
-from policies.model import UNCONSTRAINED, Controller, GroupKey, Node, Pod, PodGroup, Selection, Taint
+from policies.model import (
+    UNCONSTRAINED,
+    Controller,
+    Node,
+    Pod,
+    Selection,
+    Taint,
+)
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -77,14 +83,14 @@ def pod_from(obj: PodObject) -> Pod:
 
 def said_by(meta: Meta) -> dict[str, Any]:
     """The fields of a Pod that its metadata alone decide. ``stamp`` counts on a pod that has a node."""
-    uid, namespace, name = _identity(meta, "pod")
+    uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
     maker = next((owner for owner in meta.owner_references or () if owner.controller), None)
     return {
         "uid": uid,
         "namespace": namespace,
         "name": name,
-        "created": _instant(meta.creation_timestamp),
+        "created": instant(meta.creation_timestamp),
         "deleting": bool(meta.deletion_timestamp),
         "owner": plain(workload or (maker.uid if maker is not None else None) or ""),
         "controller": _controller(maker),
@@ -171,27 +177,9 @@ def node_from(obj: NodeObject) -> Node:
     )
 
 
-def group_from(obj: GroupObject) -> PodGroup:
-    """A PodGroup object without minMember has ``min_member`` 0, which no gang can mean. Raises UnreadableError."""
-    meta, spec = obj.metadata or Meta(), obj.spec
-    uid, namespace, name = _identity(meta, "PodGroup")
-    timeout_s = spec.schedule_timeout_seconds if spec else None
-    return PodGroup(
-        key=GroupKey(namespace, name),
-        uid=uid,
-        min_member=(spec.min_member if spec else None) or 0,
-        created=_instant(meta.creation_timestamp),
-        # 0 is a Go client's way to say nothing.
-        timeout_s=float(timeout_s) if timeout_s is not None and timeout_s > 0 else None,
-        deleting=bool(meta.deletion_timestamp),
-        topology=topology_of(meta),
-        problem=topology_problem(meta),
-    )
-
-
 def claim_from(obj: ClaimObject) -> ClaimSeen:
     """Raises UnreadableError without a UID, name or namespace."""
-    _, namespace, name = _identity(obj.metadata or Meta(), "PersistentVolumeClaim")
+    _, namespace, name = identity(obj.metadata or Meta(), "PersistentVolumeClaim")
     return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name))
 
 
@@ -210,7 +198,8 @@ def volume_from(obj: VolumeObject) -> VolumeSeen | None:
     return VolumeSeen(plain(meta.name), plain(claim.namespace or ""), plain(claim.name or ""), nodes.affinity)
 
 
-def _identity(meta: Meta, kind: str) -> tuple[str, str, str]:
+def identity(meta: Meta, kind: str) -> tuple[str, str, str]:
+    """UID, namespace and name. Raises UnreadableError."""
     if not meta.name or not meta.namespace or not meta.uid:
         absent = next(word for word, value in _identifying(meta) if not value)
         raise UnreadableError(f"the {kind} has no {absent}")
@@ -250,11 +239,11 @@ def _end(spec: PodSpec, status: PodStatus | None) -> float | None:
     """When its active deadline passes; the kubelet counts from the start of the pod."""
     if spec.active_deadline_seconds is None or status is None or not status.start_time:
         return None
-    return _instant(status.start_time) + spec.active_deadline_seconds
+    return instant(status.start_time) + spec.active_deadline_seconds
 
 
-def _instant(text: str | None) -> float:
-    """RFC 3339 -> seconds since the epoch; 0 if absent."""
+def instant(text: str | None) -> float:
+    """RFC 3339 -> seconds since the epoch; 0 if absent. Raises UnreadableError."""
     if not text:
         return 0.0
     try:

@@ -14,21 +14,22 @@ from extender.core.events import Event
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
-from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
 from extender.kube.objects import UNDECODABLE, Named
 from extender.kube.reflector import Reflector
-from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, VOLUMES, Resource
+from extender.kube.resources import CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 
 LOOK_AGAIN_S = 30.0
-"""How often to look whether a kind of job has come to exist, or exists no more."""
+"""How often to look whether a kind has come to exist, or exists no more."""
 _TRY_AGAIN_S = 2.0
+_Served = tuple[str, str]
+"""The version and the plural of a kind, as the API server lists them."""
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -54,7 +55,8 @@ def followers(
 
 
 class JobFollower:
-    """Follows the jobs of every kind that the API server serves. It is asked which those are, by one request for all.
+    """Follows the jobs of every kind that the API server serves, and the PodGroups of other projects. It is asked which
+    those are, by one request for all.
 
     A job is read together with what completes its pods: when that changes, the jobs are listed again.
     """
@@ -74,10 +76,12 @@ class JobFollower:
         self._sight = sight
         self._pause = pause
         self._changed = asyncio.Event()
-        self._jobs = {
-            kind: Reflector(kube, jobs_of(kind, reader), dispatch, sight=sight, pause=pause) for kind in KINDS
+        self._jobs: dict[_Served, Reflector[Any, Event]] = {
+            (kind.version, kind.plural): Reflector(kube, jobs_of(kind, reader), dispatch, sight=sight, pause=pause)
+            for kind in KINDS
         }
-        self._running: dict[Kind, asyncio.Task[None]] = {}
+        self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}
+        self._running: dict[_Served, asyncio.Task[None]] = {}
 
         def follow(resource: Resource[Any, None]) -> Reflector[Any, None]:
             return Reflector(kube, resource, lambda _: self._changed.set(), sight=sight, pause=pause)
@@ -97,8 +101,13 @@ class JobFollower:
                     await asyncio.wait_for(self._changed.wait(), LOOK_AGAIN_S)
 
     def repeat(self) -> None:
-        for reflector in self._jobs.values():
+        for reflector in self._all.values():
             reflector.repeat()
+
+    @property
+    def _all(self) -> dict[_Served, Reflector[Any, Event]]:
+        """PodGroups first, which pods refer to."""
+        return self._groups | self._jobs
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
         """Follow what is served, and nothing else."""
@@ -106,36 +115,34 @@ class JobFollower:
         completion = self._completion()
         if completion != self._reader.completion:
             self._reader.completion = completion
-            for kind in list(self._running):
+            for kind in [kind for kind in self._running if kind in self._jobs]:
                 await self._stop(kind)
                 self._jobs[kind].list_again()
         served = await self._served()
-        for kind in KINDS:
+        for kind, reflector in self._all.items():
             if kind in served and kind not in self._running:
-                self._running[kind] = group.create_task(self._jobs[kind].run())
+                self._running[kind] = group.create_task(reflector.run())
             elif kind not in served and kind in self._running:
-                log.info("%s: no longer served", kind.path)
+                log.info("%s of %s: no longer served", kind[1], kind[0])
                 await self._stop(kind)
-                self._jobs[kind].end()
+                reflector.end()
         for kind in self._running:
-            await self._jobs[kind].synced.wait()
+            await self._all[kind].synced.wait()
         self.synced.set()
 
-    async def _stop(self, kind: Kind) -> None:
+    async def _stop(self, kind: _Served) -> None:
         task = self._running.pop(kind)
         task.cancel()
         await asyncio.wait([task])
 
-    async def _served(self) -> frozenset[Kind]:
+    async def _served(self) -> frozenset[_Served]:
         while True:
             try:
-                answer = await self._kube.call("GET", "/apis", accept=_DISCOVERY)
-                served = set(_resources(answer))
-                return frozenset(kind for kind in KINDS if (kind.version, kind.plural) in served)
+                return frozenset(_resources(await self._kube.call("GET", "/apis", accept=_DISCOVERY)))
             except ApiError as error:
                 if error.status == 404:
                     return frozenset()
-                log.warning("cannot see which kinds of jobs there are: %s", error)
+                log.warning("cannot see which kinds there are: %s", error)
                 await self._pause(_TRY_AGAIN_S)
 
     def _completion(self) -> Completion:

@@ -30,9 +30,12 @@ RAY_HEAD = "headgroup"
 ROLE = "muster.dev/role"
 """Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
 
+KAI_SUBGROUP = "kai.scheduler/subgroup-name"
+"""The same in KAI-Scheduler's words."""
+
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
-    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE,
+    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP,
 )  # fmt: skip
 """Every label or annotation that is read here."""
 
@@ -65,7 +68,7 @@ def series_of(meta: Meta) -> str:
         return series_of_role(role)
     if group := next(iter(meta.said(RAY_GROUP)), ""):
         return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.said(RAY_HOST) else None)
-    if (said := meta.said(ROLE)) and not meta.said(WORKLOAD):
+    if (said := meta.said(ROLE) or meta.said(KAI_SUBGROUP)) and not meta.said(WORKLOAD):
         return series_of_role(said[0][:_ROLE_MAX])
     return ""
 

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
-from extender.kube.dialects import NAMES, koordinator
+from extender.kube.dialects import NAMES, koordinator, volcano
+from extender.kube.numbering import KAI_SUBGROUP
 from extender.kube.snapshot import READ, ClusterFile
 from extender.kube.topology import TOPOLOGY
 from policies.model.constraints import ANY_ADDRESS
@@ -26,16 +27,20 @@ _WELL_KNOWN = re.compile(
 )
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _KINDS = {
-    "nodes.metadata.name": "node", "podGroups.metadata.name": "group", "claims.metadata.name": "claim",
+    "nodes.metadata.name": "node", "claims.metadata.name": "claim",
     "volumes.metadata.name": "volume", "claimRef.name": "claim", "claimRef.namespace": "namespace",
     "pods.metadata.name": "pod", "metadata.uid": "uid", "metadata.namespace": "namespace",
     "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "spec.nodeName": "node",
     "status.nominatedNodeName": "node", "persistentVolumeClaim.claimName": "claim", "schedulingGates.name": "key",
     "taints.key": "key", "taints.value": "value", "tolerations.key": "key", "tolerations.value": "value",
     "ports.hostIP": "address",
+    "networkTopology.highestTierName": "key", "subGroups.name": "role", "subGroups.parent": "role",
+    "topologyConstraint.requiredTopologyLevel": "key", "topologyConstraint.preferredTopologyLevel": "key",
     "matchExpressions.key": "key", "matchExpressions.values": "value", "matchFields.values": "node",
 }  # fmt: skip
 """The end of a text's path -> what it names."""
+_GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups"
+_KINDS |= {f"{groups}.metadata.name": "group" for groups in _GROUPS}
 _KINDS |= {
     f"{where}.{field}": kind
     for where in ("requiredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm", "topologySpreadConstraints")
@@ -46,6 +51,7 @@ _KINDS |= {
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
 _MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
+_MARKS |= {volcano.TASK_SPEC: "role", KAI_SUBGROUP: "role"}
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""
 
@@ -91,7 +97,7 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    return {root: _part(tree[root], root, say) for root in ("nodes", "podGroups", "claims", "volumes", "pods")}
+    return {root: _part(tree[root], root, say) for root in ("nodes", *_GROUPS, "claims", "volumes", "pods")}
 
 
 def _part(tree: Any, path: str, say: Say) -> Any:
@@ -101,6 +107,8 @@ def _part(tree: Any, path: str, say: Say) -> Any:
     if isinstance(tree, dict):
         if path.endswith(_AMOUNTS):
             return {say("key", name): amount for name, amount in tree.items()}
+        if path.endswith(".minTaskMember"):
+            return {say("role", role): least for role, least in tree.items()}
         if path in _LABELS or path.endswith(".matchLabels"):
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):

@@ -56,7 +56,7 @@ class Reflector(Generic[ValueT, EventT]):
         self._resource = resource
         self._dispatch = dispatch
         self._sight = sight
-        self._kind = resource.path.rpartition("/")[2]
+        self._kind = resource.name
         self._pause = pause
         self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
         self._version: str | None = None  # None: what is known may be wrong, list again

@@ -21,12 +21,15 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
-from extender.kube.convert import claim_from, group_from, node_from, volume_from
+from extender.kube.convert import claim_from, node_from, volume_from
 from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
+from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.podgroups.kai import KaiGroup, kai_group_from
+from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
 from extender.kube.recent import read_pod
 from policies.model import Node, Pod, PodGroup
 
-ObjectT = TypeVar("ObjectT", NodeObject, GroupObject, ClaimObject, VolumeObject)
+ObjectT = TypeVar("ObjectT", NodeObject, GroupObject, VolcanoGroup, KaiGroup, ClaimObject, VolumeObject)
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
 
@@ -37,7 +40,8 @@ class Resource(Generic[ValueT, EventT]):
 
     ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
-    writes to these objects, and only to the version that it has seen last.
+    writes to these objects, and only to the version that it has seen last. ``title``: where another one has the same
+    plural.
     """
 
     path: str
@@ -48,6 +52,18 @@ class Resource(Generic[ValueT, EventT]):
     optional: bool = False
     dispensable: bool = False
     patched: bool = False
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is told of it under."""
+        return self.title or self.path.rpartition("/")[2]
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Its API version and plural, as the API server lists them."""
+        version, _, plural = self.path.removeprefix("/apis/").rpartition("/")
+        return version, plural
 
 
 def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callable[[msgspec.Raw], tuple[Meta, ValueT]]:
@@ -71,6 +87,24 @@ GROUPS: Resource[PodGroup, Event] = Resource(
     lambda group: GroupGone(group.key, group.uid),
     optional=True,
 )
+
+
+def _groups_of(version: str, kind: type[ObjectT], convert: Callable[[ObjectT], PodGroup]) -> Resource[PodGroup, Event]:
+    """PodGroups of another project, which is not missed where it is not installed."""
+    return Resource(
+        f"/apis/{version}/podgroups",
+        _reader(kind, convert),
+        GroupSeen,
+        lambda group: GroupGone(group.key, group.uid, group.dialect),
+        optional=True,
+        dispensable=True,
+        title=f"podgroups.{version.partition('/')[0]}",
+    )
+
+
+VOLCANO_GROUPS = _groups_of("scheduling.volcano.sh/v1beta1", VolcanoGroup, volcano_group_from)
+KAI_GROUPS = _groups_of("scheduling.run.ai/v2alpha2", KaiGroup, kai_group_from)
+GROUPS_OF_OTHERS = (VOLCANO_GROUPS, KAI_GROUPS)
 CLAIMS: Resource[ClaimSeen, Event] = Resource(
     "/api/v1/persistentvolumeclaims",
     _reader(ClaimObject, claim_from),

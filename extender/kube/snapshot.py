@@ -21,7 +21,7 @@ from extender.kube import dialects
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import selected_keys
-from extender.kube.convert import claim_from, group_from, node_from, pod_from, readable, volume_from
+from extender.kube.convert import claim_from, node_from, pod_from, readable, volume_from
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
     UNDECODABLE,
@@ -35,7 +35,10 @@ from extender.kube.objects import (
     Volume,
     VolumeObject,
 )
-from extender.kube.resources import CLAIMS, GROUPS, NODES, PODS, VOLUMES
+from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.podgroups.kai import KaiGroup, kai_group_from
+from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
+from extender.kube.resources import CLAIMS, GROUPS, KAI_GROUPS, NODES, PODS, VOLCANO_GROUPS, VOLUMES
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
@@ -44,7 +47,8 @@ READ = frozenset((*dialects.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGE
 some pod selects others by."""
 _BOUND = "bound"
 
-ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, ClaimObject, VolumeObject)
+AnyGroup = GroupObject | VolcanoGroup | KaiGroup
+ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, VolcanoGroup, KaiGroup, ClaimObject, VolumeObject)
 
 
 VERSION = "muster.dev/v1"
@@ -63,8 +67,15 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     taken: str = ""
     anonymised: bool = False
     pod_groups: list[GroupObject] = field(default_factory=list)
+    volcano_pod_groups: list[VolcanoGroup] = field(default_factory=list)
+    kai_pod_groups: list[KaiGroup] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
+
+    @property
+    def groups(self) -> int:
+        """How many PodGroups are in it, of all projects."""
+        return len(self.pod_groups) + len(self.volcano_pod_groups) + len(self.kai_pod_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,11 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
             taken=taken,
             nodes=await _list(kube, NODES.path, NodeObject),
             pods=await _list(kube, PODS.path, PodObject),
-            groups=await _list(kube, GROUPS.path, GroupObject, optional=True),
+            groups=[
+                *await _list(kube, GROUPS.path, GroupObject, optional=True),
+                *await _list(kube, VOLCANO_GROUPS.path, VolcanoGroup, optional=True),
+                *await _list(kube, KAI_GROUPS.path, KaiGroup, optional=True),
+            ],
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
         )
@@ -97,19 +112,23 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
 def reduced(
     nodes: Iterable[NodeObject],
     pods: Iterable[PodObject],
-    groups: Iterable[GroupObject],
+    groups: Iterable[AnyGroup],
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
-    pods = list(pods)
+    pods, groups = list(pods), list(groups)
+    for group in groups:
+        group.metadata = _reduced(group.metadata or Meta())
     keys = selected_keys(one.spec for one in pods if one.spec is not None)
     return ClusterFile(
         taken=taken,
         nodes=[_node(one) for one in nodes],
         pods=[_pod(one, keys) for one in pods],
-        pod_groups=[GroupObject(_reduced(one.metadata or Meta()), one.spec) for one in groups],
+        pod_groups=[one for one in groups if isinstance(one, GroupObject)],
+        volcano_pod_groups=[one for one in groups if isinstance(one, VolcanoGroup)],
+        kai_pod_groups=[one for one in groups if isinstance(one, KaiGroup)],
         claims=[_claim(one) for one in claims],
         volumes=[_kept(one) for one in volumes if volume_from(one) is not None],
     )
@@ -136,7 +155,12 @@ def decode(content: bytes) -> ClusterFacts:
     ):
         if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise SnapshotError(f"two {what} {twice}")
-    groups, claims = readable(group_from, file.pod_groups, unreadable), readable(claim_from, file.claims, unreadable)
+    groups = [
+        *readable(group_from, file.pod_groups, unreadable),
+        *readable(volcano_group_from, file.volcano_pod_groups, unreadable),
+        *readable(kai_group_from, file.kai_pod_groups, unreadable),
+    ]
+    claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
     return ClusterFacts(nodes, pods, groups, claims, volumes, unreadable)
 

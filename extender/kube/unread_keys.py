@@ -22,10 +22,7 @@ _OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, OWN, WORKLOAD, LED, NODES)
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
-    "scheduling.k8s.io/group-name": POD_GROUP,
-    "scheduling.volcano.sh/group-name": POD_GROUP,
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
-    "pod-group-name": POD_GROUP,
     NETWORK_TOPOLOGY: REQUIRED,
     "kueue.x-k8s.io/podset-slice-required-topology-constraints": SLICE_TOPOLOGY,
 }

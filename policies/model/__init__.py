@@ -14,7 +14,7 @@ from policies.model.constraints import (
     Spread,
     Term,
 )
-from policies.model.group import Dialect, GroupKey, GroupRef, Placement, PodGroup
+from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
@@ -34,6 +34,7 @@ __all__ = [
     "HostPort",
     "Job",
     "Labels",
+    "Minima",
     "Node",
     "Placement",
     "PlannedNodes",

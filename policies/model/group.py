@@ -28,24 +28,41 @@ class Dialect(StrEnum):
 
     ANNOTATION = "annotation"
     COSCHEDULING = "coscheduling"
+    VOLCANO = "volcano"
+    KAI = "kai"
     KUEUE = "kueue"
     KOORDINATOR = "koordinator"
 
+    @property
+    def has_objects(self) -> bool:
+        """A PodGroup object says how many members start together."""
+        return self in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.KAI)
+
+
+Minima = tuple[tuple[str, int], ...]
+"""Roles, each with how many of its members have to start together."""
+
 
 class GroupRef(NamedTuple):
-    """What one pod says about its gang; ``min_member`` where no object says it, ``problem`` if unreadable."""
+    """What one pod says about its gang; ``min_member`` where no object says it, ``problem`` if unreadable.
+
+    ``role``: what it is in the gang, where the gang's minimum is said for each role.
+    """
 
     name: str
     dialect: Dialect
     min_member: int | None = None
     problem: str | None = None
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A ``scheduling.x-k8s.io/v1alpha1`` PodGroup object. ``timeout_s`` bounds how long its members may be held.
+    """A PodGroup object. ``timeout_s`` bounds how long its members may be held.
 
-    ``problem`` says what in its annotations cannot be read.
+    ``dialect``: whose kind it is; pods of other dialects do not mean it. ``minima``: of its roles that have one.
+    ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
+    that. ``problem`` says what in it cannot be read.
     """
 
     key: GroupKey
@@ -56,6 +73,13 @@ class PodGroup:
     deleting: bool = False
     topology: Topology = SILENT
     problem: str | None = None
+    dialect: Dialect = Dialect.COSCHEDULING
+    minima: Minima = ()
+    of_roles: tuple[tuple[str, Topology], ...] = ()
+
+    def asked_of(self, role: str) -> Topology:
+        """What it asks of the topology for the members of that role."""
+        return next((topology for name, topology in self.of_roles if name == role), self.topology)
 
 
 Placement = Mapping[str, str]

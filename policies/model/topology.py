@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+WHOLE_ROLE = 999_999_999
+"""The size of a slice that holds all members of its series, whatever their number: they need no index for that."""
 NO_LEVEL = "none"
 """What a request says in place of a level to ask for none."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from policies.model import NO_LEVEL, Pod, Topology
+from policies.model.topology import WHOLE_ROLE
 from policies.placement.snapshot import Snapshot
 from policies.words import counted
 
@@ -85,7 +86,7 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
             known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)
             return Unclear(f'unknown topology level "{name}"; available: {known}')
-    if said.slice_size is not None and (odd := sum(pod.index is None for pod in pods)):
+    if said.slice_size not in (None, WHOLE_ROLE) and (odd := sum(pod.index is None for pod in pods)):
         without = counted(odd, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
     slices = [] if said.slice_size is None else [Slice(said.slice_size, _index(said.slice_level, snapshot) or 0)]

@@ -141,8 +141,12 @@ class Snapshot:
         return replace(self, others=replace(self.others, tenants=tenants))
 
     def level_called(self, name: str) -> int | None:
-        """The index of the level with that short name or label key; None when there is none."""
-        return next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
+        """The index of the level with that short name or label key, or counted from 1, the nearest; None when there is
+        none."""
+        found = next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
+        if found is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels):
+            return int(name[:4]) - 1
+        return found
 
     def demand(self, requests: Requests) -> list[tuple[int, int]] | None:
         """Line and amount of what is asked for; None when no node offers one of the resources at all."""

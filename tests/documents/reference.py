@@ -26,11 +26,12 @@ from extender.core.stamps import (
     RELEASED_AT,
 )
 from extender.core.steering import SteeringMode
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, kai
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
+from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
-from extender.kube.numbering import KUEUE_INDEX, ROLE
+from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from extender.kube.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
@@ -53,6 +54,10 @@ SAID = {
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
 
 SAID_TO_OTHERS = {
+    GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
+    TASK_SPEC: "Volcano: the role of the pod, for `minTaskMember` of its PodGroup.",
+    kai.POD_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
+    KAI_SUBGROUP: "KAI-Scheduler: the role of the pod, a subgroup of its PodGroup; as `muster.dev/role`.",
     NAME: "Koordinator: the gang's name.",
     MIN_AVAILABLE: "Koordinator: its minMember.",
     "pod-group.scheduling.sigs.k8s.io": "Koordinator, older coscheduling plugins: the gang's name; also with `/name`.",

@@ -32,10 +32,11 @@ def shown() -> list[Pod]:
             shown(),
             [
                 (Dialect.COSCHEDULING, None, None),
-                (Dialect.ANNOTATION, 8, "clique"),
+                (Dialect.VOLCANO, None, None),
                 (Dialect.ANNOTATION, 2, None),
                 (Dialect.KUEUE, 2, "clique"),
                 (Dialect.KOORDINATOR, 2, None),
+                (Dialect.KAI, None, None),
             ],
             strict=True,
         )

@@ -17,6 +17,7 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
+from devcluster.crds import CRDS, until_established
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from policies.model import GANG_GATE
 
@@ -24,14 +25,44 @@ pytestmark = pytest.mark.xdist_group("dialects")
 CLIQUE = "nvidia.com/gpu.clique"
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
+GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    running = start_muster(cluster)
+    """It serves Volcano's name as well: a profile, a setting, and the policy of the gate."""
+    for group, version in (("scheduling.volcano.sh", "v1beta1"), ("scheduling.run.ai", "v2alpha2")):
+        cluster.api.create(CRDS, _podgroups(group, version))
+        until_established(cluster.api, f"podgroups.{group}")
+    running = start_muster(
+        cluster,
+        {"scheduler_names": ["muster", "volcano"], "topology_levels": ["nvidia", "rack=topology/rack"]},
+        {"profiles": [{"schedulerName": "muster"}, {"schedulerName": "volcano"}]},
+    )
     install_gate(cluster)
+    gate = cluster.api.get(GATE)
+    for condition in gate["spec"]["matchConditions"]:
+        condition["expression"] = condition["expression"].replace("in ['muster']", "in ['muster', 'volcano']")
+    cluster.api.patch(GATE, {"spec": {"matchConditions": gate["spec"]["matchConditions"]}})
     return running
+
+
+def _podgroups(group: str, version: str) -> Object:
+    """Their CRD with whatever is in its objects: the projects' own are not to be had as a module."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"podgroups.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
+            "versions": [served],
+        },
+    }
 
 
 class Team:
@@ -51,8 +82,8 @@ class Team:
         self._api.wait_for(self.pods_path, lambda pods: not pods)
         self._api.delete("/api/v1/nodes", labelSelector=f"team={self.name}")
 
-    def nodes(self, clique: str, count: int, **room: Any) -> None:
-        labels = {"team": self.name, CLIQUE: f"uuid.{clique}"}
+    def nodes(self, clique: str, count: int, rack: str = "r1", **room: Any) -> None:
+        labels = {"team": self.name, CLIQUE: f"uuid.{clique}", "topology/rack": rack}
         prefix = f"{self.name}-{clique}-{len(self._cliques)}"
         added = self._cluster.add_nodes(count, prefix=prefix, labels=labels, **room)
         self._cliques |= dict.fromkeys(added, clique)
@@ -121,6 +152,73 @@ def starts_as_a_whole(team: Team, gang: str, members: Sequence[Object], **room: 
     return bound
 
 
+VOLCANO = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata:
+  name: test
+spec:
+  minMember: 3
+  minResources:
+    cpu: "3"
+    memory: "2048Mi"
+  queue: default
+"""
+VOLCANO_POD = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: test-0
+  annotations:
+    scheduling.k8s.io/group-name: test
+spec:
+  schedulerName: volcano
+  restartPolicy: Never
+  containers:
+    - name: main
+      image: registry.k8s.io/pause:3.9
+      resources:
+        limits:
+          nvidia.com/gpu: "1"
+        requests:
+          nvidia.com/gpu: "1"
+"""
+KAI = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata:
+  name: sample1
+spec:
+  queue: test
+  priorityClassName: inference
+  minSubGroup: 2
+  subGroups:
+    - name: subgroup-a
+      minMember: 2
+      topologyConstraint:
+        topology: "cluster-topology"
+        requiredTopologyLevel: "topology/rack"
+    - name: subgroup-b
+      minMember: 3
+      topologyConstraint:
+        topology: "cluster-topology"
+        requiredTopologyLevel: "topology/rack"
+"""
+KAI_POD = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod-a1
+  annotations:
+    pod-group-name: sample1
+  labels:
+    kai.scheduler/subgroup-name: subgroup-a
+spec:
+  containers:
+    - name: worker
+      image: ubuntu
+      command: ["sleep", "infinity"]
+"""
 KUEUE = """
 apiVersion: v1
 kind: Pod
@@ -207,9 +305,59 @@ def test_a_gang_of_koordinator(team: Team) -> None:
     starts_as_a_whole(team, "gang-example", pods, pods=1)
 
 
-def _pod(manifest: str, *, name: str = "") -> Object:
+def test_a_podgroup_of_volcano_whose_pods_keep_its_schedulers_name(team: Team) -> None:
+    group = yaml.safe_load(VOLCANO)
+    group["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    team.apply(group)
+    pods = [_pod(VOLCANO_POD, name=f"test-{number}", scheduler="volcano") for number in range(3)]
+    starts_as_a_whole(team, "test", pods, gpus=1)
+
+
+def test_members_that_come_before_their_podgroup_wait_for_it_and_for_its_tasks(team: Team) -> None:
+    team.nodes("a", 4, gpus=1)
+    pods = [_pod(VOLCANO_POD, name=f"test-{number}", scheduler="volcano") for number in range(4)]
+    for pod, task in zip(pods, ("worker", "worker", "worker", "master"), strict=True):
+        pod["metadata"]["annotations"]["volcano.sh/task-spec"] = task
+    team.create(*pods[:3])
+    assert "no PodGroup named test" in team.until_told("test", "PodGroupMissing")
+    group = yaml.safe_load(VOLCANO)
+    group["spec"]["minTaskMember"] = {"master": 1, "worker": 2}
+    team.apply(group)
+    assert team.until_told("test", "MembersMissing") == "0 of 1 members of role master exist"
+    team.create(pods[3])
+    team.until_bound(4)
+
+
+def test_a_podgroup_that_says_what_muster_would_not_do_is_told(team: Team) -> None:
+    group = yaml.safe_load(VOLCANO)
+    group["spec"]["subGroupPolicy"] = [{"name": "task", "subGroupSize": 2}]
+    team.apply(group)
+    team.create(_pod(VOLCANO_POD, scheduler="volcano"))
+    assert "subGroupPolicy" in team.until_told("test", "InvalidPodGroup")
+
+
+def test_a_podgroup_of_kai_with_each_subgroup_in_a_rack_of_its_own(team: Team) -> None:
+    team.apply(yaml.safe_load(KAI))
+    names = ["a1", "a2", "b1", "b2", "b3"]
+    pods = [_pod(KAI_POD, name=f"pod-{name}") for name in names]
+    for pod, name in zip(pods, names, strict=True):
+        pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] = f"subgroup-{name[0]}"
+    team.nodes("a", 2, rack="r1", pods=1)
+    team.nodes("b", 2, rack="r2", pods=1)
+    team.nodes("c", 1, rack="r3", pods=1)
+    team.create(*pods[:4])
+    assert team.until_told("sample1", "MembersMissing") == "4 of 5 members exist"
+    team.create(pods[4])
+    assert "members fit at once" in team.until_told("sample1", "NoRoom")
+    team.nodes("b", 1, rack="r2", pods=1)
+    bound = team.until_bound(5)
+    of = {sub: team.cliques([one for one in bound if one["metadata"]["name"][4] == sub]) for sub in "ab"}
+    assert of == {"a": {"a"}, "b": {"b"}}
+
+
+def _pod(manifest: str, *, name: str = "", scheduler: str = "muster") -> Object:
     pod: Object = copy.deepcopy(yaml.safe_load(manifest))
-    pod["spec"]["schedulerName"] = "muster"
+    pod["spec"]["schedulerName"] = scheduler
     if name:
         pod["metadata"]["name"] = name
     return pod

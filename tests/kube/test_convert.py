@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.kube.convert import UnreadableError, claim_from, group_from, node_from, pod_from, volume_from
+from extender.kube.convert import UnreadableError, claim_from, node_from, pod_from, volume_from
 from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, NodeObject, PodObject, VolumeObject
+from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.quantity import milli, whole
 from extender.kube.selections import MOST_CONDITIONS
 from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration

@@ -26,8 +26,11 @@ def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> s
         (GANG | {"muster.dev/minMember": "2"}, "muster.dev/minMember", "write muster.dev/min-member"),
         (GANG | {"muster.dev/zzz": "2"}, "muster.dev/zzz", "write one of muster.dev/pod-group, "),
         ({"muster.dev/min-member": "2"}, "muster.dev/min-member", "add muster.dev/pod-group"),
-        ({"scheduling.k8s.io/group-name": "train"}, "scheduling.k8s.io/group-name", "write muster.dev/pod-group"),
-        ({"pod-group-name": "train"}, "pod-group-name", "write muster.dev/pod-group"),
+        (
+            {"scheduling.volcano.sh/group-min-member": "2"},
+            "scheduling.volcano.sh/group-min-member",
+            "write muster.dev/min-member",
+        ),
         (
             {"gang.scheduling.koordinator.sh/network-topology-spec": "{}"},
             "gang.scheduling.koordinator.sh/network-topology-spec",

@@ -14,8 +14,9 @@ import msgspec
 from devcluster import nodes
 from extender.config.settings import load
 from extender.core.engine import Engine
-from extender.kube.convert import group_from, node_from, pod_from
+from extender.kube.convert import node_from, pod_from
 from extender.kube.objects import GroupObject, NodeObject, PodObject
+from extender.kube.podgroups.coscheduling import group_from
 from extender.observe.views import GangView, view
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock

@@ -11,6 +11,7 @@ from extender.kube.kinds.registry import KINDS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
+_PODGROUPS = "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai"
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
@@ -19,7 +20,7 @@ _ALWAYS = (
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),
-    (EXTENDER, "list watch", "podgroups", "scheduling.x-k8s.io"),
+    *((EXTENDER, "list watch", "podgroups", group) for group in _PODGROUPS),
     (EXTENDER, "patch", "podgroups/status", "scheduling.x-k8s.io"),
     (EXTENDER, "list watch", "limitranges", ""),
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),

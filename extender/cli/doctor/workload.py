@@ -52,8 +52,9 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
         what = f"its members name a gang, and have schedulerName {schedulers[0]}: they are not started together"
         yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
     groups = [one.group for one in waiting if one.group is not None]
-    if any(one.dialect is Dialect.COSCHEDULING for one in groups):
-        yield from _object(name, facts)
+    if any(one.dialect.has_objects for one in groups):
+        if any(one.dialect is Dialect.COSCHEDULING for one in groups):
+            yield from _object(name, facts)
         return
     sizes = sorted({one.min_member for one in groups if one.min_member is not None})
     if len(sizes) > 1:

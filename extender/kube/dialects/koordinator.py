@@ -46,6 +46,6 @@ WORDS = Words(
     Dialect.KOORDINATOR,
     (NAME, f"{_SIGS}/name", _SIGS),
     (MIN_AVAILABLE, SIGS_MIN_AVAILABLE),
-    _refused,
-    (GROUPS, SIGS_GROUPS),
+    refused=_refused,
+    more=(GROUPS, SIGS_GROUPS),
 )

@@ -17,12 +17,14 @@ class Words(NamedTuple):
     """The keys of one project, each an annotation or a label of a pod.
 
     ``names``: any of them names the gang. ``sizes``: any of them says its minMember; none where an object says it.
+    ``role``: says which role of the gang the pod has.
     ``refused(meta, name)``: what is said beside that and is not implemented, as a sentence; None if there is nothing.
     """
 
     dialect: Dialect
     names: tuple[str, ...]
     sizes: tuple[str, ...] = ()
+    role: str = ""
     refused: Callable[[Meta, str], str | None] = nothing
     more: tuple[str, ...] = ()
     """Other keys that are read."""
@@ -34,4 +36,4 @@ class Words(NamedTuple):
     @property
     def read(self) -> tuple[str, ...]:
         """Every key that is read."""
-        return (*self.names, *self.sizes, *self.more)
+        return (*self.names, *self.sizes, *([self.role] if self.role else []), *self.more)

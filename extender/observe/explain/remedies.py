@@ -71,9 +71,11 @@ def remedies(state: State, gang: Workload, question: Inquiry | None, now: float)
     """What would make it start, or go on; at least one sentence."""
     code = waits_for(gang).code
     if code == "MembersMissing":
-        there, needed = gang.reached(Stage.THERE), gang.min_member or 0
+        there, needed, which = gang.reached(Stage.THERE), gang.min_member or 0, "this gang"
+        if there >= needed and (part := gang.short(Stage.THERE)) is not None:
+            there, needed, which = part.there, part.least, f"this gang and {part.name}"
         lacking = counted(needed - there, "more pod", "that names", "that name")
-        said = [f"create {lacking} this gang; {counted(there, 'pod', 'exists', 'exist')}"]
+        said = [f"create {lacking} {which}; {counted(there, 'pod', 'exists', 'exist')}"]
         maker = gang.members.first.controller if gang.members.first is not None else None
         if maker is not None and maker.kind == "StatefulSet":
             said.append(

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from extender.core.events import Event, JobGone, JobSeen
+from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen
 from extender.kube import following
 from extender.kube.following import JobFollower
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
+from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
 from extender.observe.sight import Sight
-from policies.model import Job
+from policies.model import Dialect, GroupKey, Job
 from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
 from tests.kube.kinds.jobs import stored
 from tests.kube.kinds.test_job import INDEXED
@@ -264,5 +265,38 @@ def test_a_new_core_is_told_of_all_jobs() -> None:
         one.events.clear()
         one.follower.repeat()
         assert one.told == ["+job-a", "+job-b"]
+
+    followed(setup, check)
+
+
+def test_podgroups_of_other_projects_are_followed_where_their_kinds_are_served_alone(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+    group = {"metadata": {"name": "train", "namespace": "team", "uid": "u"}, "spec": {"minMember": 2}}
+    volcano, kai = (resource.path for resource in GROUPS_OF_OTHERS)
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served(("scheduling.volcano.sh", "v1beta1", "podgroups")))
+        api.on("GET", volcano, listed(group))
+        api.on("WATCH", volcano, watch(stays_open=True))
+
+    async def check(seen: Followed) -> None:
+        assert [one.group.dialect for one in seen.events if isinstance(one, GroupSeen)] == [Dialect.VOLCANO]
+        assert (seen.asked(kai), seen.asked(JOB.path)) == (0, 0)
+        assert "podgroups.scheduling.volcano.sh" in seen.sight.ages()
+        seen.api.on("GET", "/apis", served())
+        await eventually(lambda: GroupGone(GroupKey("team", "train"), "u", Dialect.VOLCANO) in seen.events)
+
+    followed(setup, check)
+
+
+def test_without_the_right_to_read_them_muster_does_without() -> None:
+    kai = KAI_GROUPS.path
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served(("scheduling.run.ai", "v2alpha2", "podgroups")))
+        api.on("GET", kai, refused(403))
+
+    async def check(seen: Followed) -> None:
+        assert seen.asked(kai) >= 1
 
     followed(setup, check)

@@ -1,0 +1,45 @@
+"""Whether enough of each part of a workload has come: of each podset of a job, or of each role of a gang of pods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from extender.core.member import Stage
+from extender.core.slots import Slots
+from policies.model import Minima, PodSets, SlotKey
+
+
+class Part(NamedTuple):
+    """A part of which there is too little. ``name``: what people call it."""
+
+    name: str
+    there: int
+    least: int
+
+
+def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+    """The podset that has too few, where there are several; ``more`` slots are counted as well. Nodes are planned for
+    all waves together."""
+    if len(podsets.podsets) < 2:
+        return None
+    also = [slot[0] for slot in more]
+    found = podsets.short(
+        lambda one: slots.reached(stage, one.prefix) + also.count(one.prefix), together=stage > Stage.PROMISED
+    )
+    if found is None:
+        return None
+    return Part(f"podset {found.title}", slots.reached(stage, found.prefix), found.least)
+
+
+def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+    """The role that has too few; ``more`` slots are counted as well."""
+    also = [slots.roles.get(slot) for slot in more]
+    counted = ((role, slots.of_role(stage, role), least) for role, least in minima)
+    return next(
+        (Part(f"role {role}", there, least) for role, there, least in counted if there + also.count(role) < least), None
+    )
+
+
+def lacking_roles(minima: Minima, slots: Slots) -> Minima:
+    """How many of each role have to get a node yet."""
+    return tuple((role, max(0, least - slots.of_role(Stage.PROMISED, role))) for role, least in minima)

@@ -1,0 +1,1 @@
+"""PodGroup objects, one file for each project that has some."""

@@ -1,0 +1,102 @@
+"""PodGroups of ``scheduling.run.ai/v2alpha2``, KAI-Scheduler's (its pkg/apis/scheduling/v2alpha2/podgroup_types.go).
+
+A subgroup is a role of the gang. One that asks for a level of its own has all its pods in one domain of it, whichever
+domains the others have. Which Topology object a level is of does not matter: it is a level by its node label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from extender.kube.objects import Meta
+from extender.kube.plain import quoted
+from extender.kube.podgroups.podgroup import podgroup
+from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
+from extender.kube.topology import topology_of
+from policies.model import Dialect, PodGroup, Topology
+from policies.model.topology import SILENT, WHOLE_ROLE
+
+SOME_SUBGROUPS = "minSubGroup is {} of {} subgroups: Muster starts a gang with all its subgroups; leave it out"
+PARENT_LEVEL = "subgroup {} has subgroups and a topologyConstraint, which Muster reads on the gang and on the innermost"
+PARENT_MEMBERS = "subgroup {} needs {} members, and its own subgroups {}: say it there"
+
+
+class Constraint(Struct, rename="camel"):
+    required_topology_level: str | None = None
+    preferred_topology_level: str | None = None
+
+    @property
+    def levels(self) -> tuple[str | None, str | None]:
+        """Required and preferred."""
+        required, preferred = self.required_topology_level, self.preferred_topology_level
+        return (required or "")[:317] or None, (preferred or "")[:317] or None
+
+
+class SubGroup(Struct, rename="camel"):
+    name: str | None = None
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    parent: str | None = None
+    topology_constraint: Constraint | None = None
+
+
+class KaiSpec(Struct, rename="camel"):
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    topology_constraint: Constraint | None = None
+    sub_groups: list[SubGroup] | None = None
+
+
+class KaiGroup(Struct):
+    metadata: Meta | None = None
+    spec: KaiSpec | None = None
+
+
+def kai_group_from(obj: KaiGroup) -> PodGroup:
+    """What Muster's own annotations on it say of the topology goes before its spec. Raises UnreadableError."""
+    meta, spec = obj.metadata or Meta(), obj.spec or KaiSpec()
+    subgroups = (spec.sub_groups or [])[: MOST_ROLES + 1]
+    parents = {one.parent for one in subgroups if one.parent}
+    leaves = [one for one in subgroups if one.name not in parents]
+    minima = minima_of({one.name or "": _least(one) for one in leaves})
+    required, preferred = (spec.topology_constraint or Constraint()).levels
+    whole = topology_of(meta).over(Topology(required, preferred))
+    return podgroup(
+        meta,
+        needed(spec.min_member or 0, minima),
+        dialect=Dialect.KAI,
+        topology=whole,
+        of_roles=tuple((one.name or "", _own(one).over(whole)) for one in leaves if _own(one) != SILENT),
+        minima=minima,
+        problem=_problem(spec, subgroups),
+    )
+
+
+def _least(leaf: SubGroup) -> int:
+    return 1 if leaf.min_member is None else leaf.min_member
+
+
+def _own(leaf: SubGroup) -> Topology:
+    """What the subgroup asks for by itself: the level that it requires has to hold it, and nobody else."""
+    required, preferred = (leaf.topology_constraint or Constraint()).levels
+    return Topology(None, preferred, None if required is None else WHOLE_ROLE, required)
+
+
+def _problem(spec: KaiSpec, subgroups: Sequence[SubGroup]) -> str | None:
+    """What of it Muster would not do."""
+    if len(subgroups) > MOST_ROLES:
+        return TOO_MANY_ROLES
+    for one in (None, *subgroups):
+        name, least = (None, spec.min_sub_group) if one is None else (one.name, one.min_sub_group)
+        inside = [other for other in subgroups if (other.parent or None) == name]
+        if least is not None and 0 < least < len(inside):
+            return SOME_SUBGROUPS.format(least, len(inside))
+        if one is None or not inside:
+            continue
+        if one.topology_constraint is not None and one.topology_constraint.levels != (None, None):
+            return PARENT_LEVEL.format(quoted(name or ""))
+        if (one.min_member or 0) > (members := sum(map(_least, inside))):
+            return PARENT_MEMBERS.format(quoted(name or ""), one.min_member, members)
+    return None

@@ -1,0 +1,36 @@
+"""What the PodGroups of all projects have in common."""
+
+from __future__ import annotations
+
+from extender.kube.convert import identity, instant
+from extender.kube.objects import Meta
+from extender.kube.topology import topology_of, topology_problem
+from policies.model import Dialect, GroupKey, Minima, PodGroup, Topology
+
+
+def podgroup(
+    meta: Meta,
+    min_member: int,
+    *,
+    dialect: Dialect = Dialect.COSCHEDULING,
+    timeout_s: float | None = None,
+    topology: Topology | None = None,
+    of_roles: tuple[tuple[str, Topology], ...] = (),
+    minima: Minima = (),
+    problem: str | None = None,
+) -> PodGroup:
+    """A PodGroup of any project. ``topology``: unless its annotations alone say it. Raises UnreadableError."""
+    uid, namespace, name = identity(meta, "PodGroup")
+    return PodGroup(
+        key=GroupKey(namespace, name),
+        uid=uid,
+        min_member=min_member,
+        created=instant(meta.creation_timestamp),
+        timeout_s=timeout_s,
+        deleting=bool(meta.deletion_timestamp),
+        topology=topology_of(meta) if topology is None else topology,
+        problem=topology_problem(meta) or problem,
+        dialect=dialect,
+        minima=minima,
+        of_roles=of_roles,
+    )

@@ -1,0 +1,170 @@
+"""PodGroups of Volcano and of KAI-Scheduler, as their own documents print them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from extender.kube.dialects import group_of
+from extender.kube.objects import Meta
+from extender.kube.plain import quoted
+from extender.kube.podgroups.kai import PARENT_LEVEL, PARENT_MEMBERS, SOME_SUBGROUPS, KaiGroup, kai_group_from
+from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
+from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
+from policies.model import Dialect, GroupKey, GroupRef, PodGroup, Topology
+from policies.model.topology import WHOLE_ROLE
+
+META = {"name": "train", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-23T16:00:00Z"}
+
+
+def volcano(**spec: Any) -> PodGroup:
+    return volcano_group_from(msgspec.convert({"metadata": META, "spec": spec}, VolcanoGroup))
+
+
+def kai(**spec: Any) -> PodGroup:
+    return kai_group_from(msgspec.convert({"metadata": META, "spec": spec}, KaiGroup))
+
+
+def test_a_podgroup_of_volcano() -> None:
+    found = volcano(minMember=2, minResources={"cpu": "16", "nvidia.com/gpu": "8"}, queue="inference")
+    assert found == PodGroup(GroupKey("team", "train"), "u", 2, found.created, dialect=Dialect.VOLCANO)
+    assert found.created > 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "needed", "minima"),
+    [
+        ({"minTaskMember": {"prefill-0": 2, "decode-0": 2}}, 4, (("decode-0", 2), ("prefill-0", 2))),
+        ({"minMember": 5, "minTaskMember": {"a": 1, "b": 0}}, 5, (("a", 1),)),
+        ({"minMember": 1, "minTaskMember": {"a": 2}}, 2, (("a", 2),)),
+        ({}, 1, ()),
+        ({"minMember": 0}, 1, ()),
+        ({"minMember": -1}, -1, ()),
+    ],
+)
+def test_the_minimum_of_the_gang_is_at_least_that_of_its_tasks(
+    spec: dict[str, Any], needed: int, minima: tuple[tuple[str, int], ...]
+) -> None:
+    found = volcano(**spec)
+    assert (found.min_member, found.minima, found.problem) == (needed, minima, None)
+
+
+@pytest.mark.parametrize(
+    ("network", "required"),
+    [
+        ({"mode": "hard", "highestTierAllowed": 1}, "1"),
+        ({"highestTierAllowed": 2}, "2"),
+        ({"mode": "hard", "highestTierName": "spine"}, "spine"),
+        ({"mode": "soft"}, None),
+        ({"mode": "soft", "highestTierAllowed": 3}, None),
+    ],
+)
+def test_a_tier_of_volcano_is_a_level_counted_from_the_nearest(network: dict[str, Any], required: str | None) -> None:
+    found = volcano(minMember=2, networkTopology=network)
+    assert (found.topology, found.problem) == (Topology(required), None)
+
+
+def test_musters_own_annotations_on_a_podgroup_of_others_go_before_its_spec() -> None:
+    meta = META | {"annotations": {"muster.dev/required-topology": "block"}}
+    spec = {"minMember": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+    found = volcano_group_from(msgspec.convert({"metadata": meta, "spec": spec}, VolcanoGroup))
+    assert found.topology == Topology("block")
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"networkTopology": {"mode": "hard"}}, NO_TIER),
+        ({"networkTopology": {"highestTierAllowed": 0}}, BAD_TIER.format(0)),
+        ({"networkTopology": {"highestTierAllowed": 10**9}}, BAD_TIER.format(10**9)),
+        ({"networkTopology": {"mode": "firm"}}, BAD_MODE.format(quoted("firm"))),
+        ({"subGroupPolicy": [{"name": "task", "subGroupSize": 4}]}, SUBGROUPS),
+        ({"minTaskMember": {f"t{at}": 1 for at in range(MOST_ROLES + 1)}}, TOO_MANY_ROLES),
+    ],
+)
+def test_what_muster_would_not_do_of_a_podgroup_of_volcano_is_told(spec: dict[str, Any], problem: str) -> None:
+    found = volcano(minMember=2, **spec)
+    assert found.problem == problem
+    assert len(found.minima) <= MOST_ROLES
+
+
+SAMPLE = """
+queue: test
+priorityClassName: inference
+minSubGroup: 2
+subGroups:
+  - name: subgroup-a
+    minMember: 2
+    topologyConstraint:
+      topology: "cluster-topology"
+      requiredTopologyLevel: "topology/rack"
+  - name: subgroup-b
+    minMember: 3
+    topologyConstraint:
+      topology: "cluster-topology"
+      requiredTopologyLevel: "topology/rack"
+"""
+
+
+def test_a_podgroup_of_kai_with_subgroups() -> None:
+    found = kai(**yaml.safe_load(SAMPLE))
+    rack = Topology(None, None, WHOLE_ROLE, "topology/rack")
+    assert (found.min_member, found.minima) == (5, (("subgroup-a", 2), ("subgroup-b", 3)))
+    assert (found.asked_of("subgroup-a"), found.asked_of("subgroup-b"), found.asked_of("")) == (rack, rack, Topology())
+    assert (found.dialect, found.problem) == (Dialect.KAI, None)
+
+
+def test_what_a_subgroup_asks_for_is_beside_what_the_gang_does() -> None:
+    found = kai(
+        topologyConstraint={"requiredTopologyLevel": "zone", "preferredTopologyLevel": "block"},
+        subGroups=[
+            {"name": "a", "minMember": 1, "topologyConstraint": {"requiredTopologyLevel": "rack"}},
+            {"name": "b"},
+        ],
+    )
+    assert found.asked_of("a") == Topology("zone", "block", WHOLE_ROLE, "rack")
+    assert found.asked_of("b") == Topology("zone", "block")
+    assert found.minima == (("a", 1), ("b", 1)), "a subgroup that says nothing needs one"
+
+
+def test_of_nested_subgroups_the_innermost_count() -> None:
+    found = kai(subGroups=[{"name": "p", "minMember": 2}, {"name": "a", "parent": "p"}, {"name": "b", "parent": "p"}])
+    assert (found.min_member, found.minima, found.problem) == (2, (("a", 1), ("b", 1)), None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"minSubGroup": 1, "subGroups": [{"name": "a"}, {"name": "b"}]}, SOME_SUBGROUPS.format(1, 2)),
+        (
+            {"subGroups": [{"name": "p", "minMember": 3}, {"name": "a", "parent": "p"}]},
+            PARENT_MEMBERS.format("'p'", 3, 1),
+        ),
+        (
+            {
+                "subGroups": [
+                    {"name": "p", "topologyConstraint": {"requiredTopologyLevel": "zone"}},
+                    {"name": "a", "parent": "p"},
+                ]
+            },
+            PARENT_LEVEL.format("'p'"),
+        ),
+        ({"subGroups": [{"name": f"s{at}"} for at in range(1000)]}, TOO_MANY_ROLES),
+    ],
+)
+def test_what_muster_would_not_do_of_a_podgroup_of_kai_is_told(spec: dict[str, Any], problem: str) -> None:
+    found = kai(**spec)
+    assert found.problem == problem
+    assert len(found.minima) <= MOST_ROLES
+
+
+def test_how_pods_name_them() -> None:
+    volcanos = Meta(annotations={"scheduling.k8s.io/group-name": "train", "volcano.sh/task-spec": "worker"})
+    assert group_of(volcanos) == GroupRef("train", Dialect.VOLCANO, role="worker")
+    other = Meta(annotations={"scheduling.volcano.sh/group-name": "train"})
+    assert group_of(other) == GroupRef("train", Dialect.VOLCANO)
+    kais = Meta(annotations={"pod-group-name": "train"}, labels={"kai.scheduler/subgroup-name": "subgroup-a"})
+    assert group_of(kais) == GroupRef("train", Dialect.KAI, role="subgroup-a")
