@@ -1,0 +1,104 @@
+"""What a platform team says about quota: flavors, queues and cohorts, as ``kueue.x-k8s.io`` objects say it.
+
+Amounts are integers as everywhere: cpu in millicores, everything else in its base unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from policies.model.node import Taint, Toleration
+
+FlavorResource = tuple[str, str]
+"""A flavor and a resource: what quota is counted in."""
+
+Usage = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFlavor:
+    """A sort of nodes: those with ``node_labels``. ``taints`` are those of its nodes, ``tolerations`` what every
+    workload gets that is admitted with it."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """``nominal`` is the owner's own. ``borrowing``: so much more it may use of what others in its cohort do not;
+    ``lending``: so much of the nominal others may use. None: no limit."""
+
+    nominal: int
+    borrowing: int | None = None
+    lending: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources that a podset gets of one flavor together. The flavors are in their order of preference, each with its
+    quota by resource. A covered resource for which no flavor says a quota is not limited."""
+
+    covered: tuple[str, ...]
+    flavors: tuple[tuple[str, Mapping[str, Quota]], ...]
+
+    def limited(self) -> tuple[str, ...]:
+        """The covered resources of which some flavor has a quota."""
+        return tuple(name for name in self.covered if any(name in quotas for _, quotas in self.flavors))
+
+
+class Strategy(StrEnum):
+    """What a workload that cannot be admitted does to those behind it in its queue."""
+
+    STRICT = "StrictFIFO"
+    BEST_EFFORT = "BestEffortFIFO"
+
+
+class Search(StrEnum):
+    """Whether the flavors after one that would do are looked at, too."""
+
+    STOP = "MayStopSearch"
+    NEXT = "TryNextFlavor"
+
+
+class Preference(StrEnum):
+    """Which of two flavors is the better one."""
+
+    BORROWING = "BorrowingOverPreemption"
+    PREEMPTION = "PreemptionOverBorrowing"
+
+
+@dataclass(frozen=True, slots=True)
+class Fungibility:
+    """When the next flavor is tried: if this one has to be borrowed, or others preempted for it."""
+
+    when_can_borrow: Search = Search.STOP
+    when_can_preempt: Search = Search.NEXT
+    preference: Preference = Preference.BORROWING
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """``cohort``: the name of the cohort that it lends to and borrows from; empty for none."""
+
+    name: str
+    groups: tuple[ResourceGroup, ...] = ()
+    cohort: str = ""
+    strategy: Strategy = Strategy.BEST_EFFORT
+    fungibility: Fungibility = Fungibility()
+    weight: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Queues, and other cohorts, that lend each other what they do not use. It may have quota of its own."""
+
+    name: str
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    weight: Fraction = Fraction(1)

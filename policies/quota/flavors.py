@@ -1,0 +1,253 @@
+"""Which flavor each podset gets of each resource, and what keeps it from more.
+
+The rules are those of Kueue (``pkg/scheduler/flavorassigner`` at ff69552e79), with one difference on purpose: a flavor
+counts as fitting only if the workload can be placed on its nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from policies.model.node import ANY_NODE, Node, Selection
+from policies.model.queues import (
+    ClusterQueue,
+    FlavorResource,
+    Fungibility,
+    Preference,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Search,
+    Usage,
+)
+from policies.placement.matching import admits
+from policies.quota.tree import QuotaTree
+
+
+class Fit(IntEnum):
+    """How a request can be had, the better the higher."""
+
+    NONE = 0
+    """Not with any victims."""
+    NO_CANDIDATES = 1
+    """Others use it, and none of them may be preempted."""
+    PREEMPT = 2
+    RECLAIM = 3
+    """By preempting those alone who have borrowed it."""
+    FITS = 4
+
+
+class Lack(IntEnum):
+    """What is said of a request that cannot be had, the graver the higher."""
+
+    NOTHING = 0
+    NODES = 1
+    """There is quota, and no nodes."""
+    QUOTA = 2
+    """Others use it."""
+    EXCEEDS = 3
+    """It is more than the queue can ever have."""
+    NO_FLAVOR = 4
+    """No flavor suits the pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetRequest:
+    """``requests``: what one of its ``count`` pods asks for."""
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    selection: Selection = ANY_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one flavor offers to a podset: how it fits, from how far away it is borrowed, and what is lacking."""
+
+    flavor: str
+    fit: Fit
+    level: int = 0
+    lack: Lack = Lack.NOTHING
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """``flavors``: by podset and resource. ``usage``: what it adds to its queue's. ``level``: the farthest borrowing.
+    ``text``: one sentence on what is lacking."""
+
+    fit: Fit
+    flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    usage: Usage = field(default_factory=dict)
+    level: int = 0
+    lack: Lack = Lack.NOTHING
+    text: str = ""
+
+
+Places = Callable[[PodSetRequest, ResourceFlavor], str]
+"""Why the podset cannot be placed on the nodes of the flavor; empty if it can."""
+Preempts = Callable[[FlavorResource, int], tuple[Fit, int]]
+"""What preempting gives for so much of one flavor and resource, and from how far away it is borrowed then."""
+
+
+def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
+    """Quota alone decides."""
+    return ""
+
+
+def _nobody(_what: FlavorResource, _amount: int) -> tuple[Fit, int]:
+    return Fit.NO_CANDIDATES, 0
+
+
+class Flavors:
+    """``flavors``: all that exist, by name. ``places``, ``preempts``: what the planner knows; by default every podset
+    can be placed, and nobody be preempted."""
+
+    def __init__(
+        self,
+        tree: QuotaTree,
+        flavors: Mapping[str, ResourceFlavor],
+        places: Places = no_place_needed,
+        preempts: Preempts = _nobody,
+    ) -> None:
+        self._tree = tree
+        self._flavors = flavors
+        self._places = places
+        self._preempts = preempts
+
+    def assign(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Assignment:
+        """A flavor for every resource of every podset. Resources that the queue does not cover are left out: whether
+        that is allowed is not asked here."""
+        taken: Counter[FlavorResource] = Counter()
+        chosen: dict[str, dict[str, str]] = {}
+        worst = Offer("", Fit.FITS)
+        for podset in podsets:
+            chosen[podset.name] = {}
+            for group in queue.groups:
+                wanted = {
+                    name: amount * podset.count
+                    for name in group.limited()
+                    if (amount := podset.requests.get(name, 0)) and podset.count
+                }
+                if not wanted:
+                    continue
+                offer = self._best(queue, group, podset, wanted, taken)
+                worst = _worst(worst, offer)
+                if offer.fit is Fit.NONE:
+                    return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
+                for name, amount in wanted.items():
+                    chosen[podset.name][name] = offer.flavor
+                    taken[(offer.flavor, name)] += amount
+        return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
+
+    def _best(
+        self,
+        queue: ClusterQueue,
+        group: ResourceGroup,
+        podset: PodSetRequest,
+        wanted: Mapping[str, int],
+        taken: Mapping[FlavorResource, int],
+    ) -> Offer:
+        best: Offer | None = None
+        for offer in self._offers(queue, group, podset, wanted, taken):
+            if best is None or _is_better(offer, best, queue.fungibility):
+                best = offer
+            if _is_enough(offer, queue.fungibility):
+                break
+        return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
+
+    def _offers(
+        self,
+        queue: ClusterQueue,
+        group: ResourceGroup,
+        podset: PodSetRequest,
+        wanted: Mapping[str, int],
+        taken: Mapping[FlavorResource, int],
+    ) -> Iterator[Offer]:
+        """Of each flavor in the order of the queue, one after another as they are asked for."""
+        for name, quotas in group.flavors:
+            flavor = self._flavors.get(name)
+            if flavor is None:
+                yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
+            elif not suits(flavor, podset.selection):
+                text = f"its pods do not go to nodes of flavor {name}"
+                yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
+            else:
+                yield self._offer(queue, flavor, quotas, podset, wanted, taken)
+
+    def _offer(
+        self,
+        queue: ClusterQueue,
+        flavor: ResourceFlavor,
+        quotas: Mapping[str, Quota],
+        podset: PodSetRequest,
+        wanted: Mapping[str, int],
+        taken: Mapping[FlavorResource, int],
+    ) -> Offer:
+        """The worst over its resources; then whether there are nodes."""
+        worst = Offer(flavor.name, Fit.FITS)
+        for resource, amount in wanted.items():
+            what = flavor.name, resource
+            if resource not in quotas:
+                text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
+                return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
+            worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
+        if worst.fit is Fit.FITS and (text := self._places(podset, flavor)):
+            return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
+        return worst
+
+    def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
+        flavor, resource = what
+        node = self._tree.queues[queue.name]
+        potential, left = node.potential(what), max(0, node.left(what))
+        level, may_reclaim = self._tree.level(queue.name, what, amount)
+        if amount > potential:
+            text = f"queue {queue.name} can have {potential} {resource} of flavor {flavor}, and it asks for {amount}"
+            return Offer(flavor, Fit.NONE, lack=Lack.EXCEEDS, text=text)
+        if amount <= left:
+            return Offer(flavor, Fit.FITS, level)
+        text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
+        if quota.nominal >= amount or may_reclaim:
+            fit, at = self._preempts(what, amount)
+            return Offer(flavor, fit, at if fit > Fit.NO_CANDIDATES else level, Lack.QUOTA, text)
+        return Offer(flavor, Fit.NONE, level, Lack.QUOTA, text)
+
+
+def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
+    """Whether such a pod goes to nodes of the flavor. Of its selector and required affinity only what is said of labels
+    that the flavor has counts: the others are for the nodes to have. A term without such lets it in."""
+    labels = flavor.node_labels
+    selector = tuple((key, value) for key, value in selection.node_selector if key in labels)
+    affinity = selection.affinity
+    if affinity is not None:
+        terms = tuple(tuple(one for one in term if not one.is_field and one.key in labels) for term in affinity)
+        affinity = terms if all(terms) else None
+    asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
+    return admits(Node(flavor.name, (), labels, flavor.taints), asked)
+
+
+def _worst(one: Offer, other: Offer) -> Offer:
+    """The one that is harder to have, and the farther of both borrowings."""
+    found = other if (other.fit, -other.lack) < (one.fit, -one.lack) else one
+    return replace(found, level=max(one.level, other.level))
+
+
+def _is_enough(offer: Offer, rules: Fungibility) -> bool:
+    """Whether no other flavor is looked at after this one."""
+    if offer.fit <= Fit.NO_CANDIDATES:
+        return False
+    if offer.fit < Fit.FITS and rules.when_can_preempt is Search.NEXT:
+        return False
+    return not (offer.level and rules.when_can_borrow is Search.NEXT)
+
+
+def _is_better(one: Offer, other: Offer, rules: Fungibility) -> bool:
+    if one.fit <= Fit.NO_CANDIDATES or other.fit <= Fit.NO_CANDIDATES:
+        return (one.fit, -one.lack) > (other.fit, -other.lack)
+    if rules.preference is Preference.PREEMPTION:
+        return (-one.level, one.fit) > (-other.level, other.fit)
+    return (one.fit, -one.level) > (other.fit, -other.level)

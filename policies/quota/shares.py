@@ -1,0 +1,110 @@
+"""Whose turn it is among queues that lend each other quota: by borrowing, priority and age, or by fair shares.
+
+A node's share is the largest part that it borrows of what its cohort can lend of any resource, by its weight (dominant
+resource share; Ghodsi et al., NSDI 2011; as Kueue's fair sharing counts it).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from policies.model.queues import Usage
+from policies.quota.tree import QuotaNode, QuotaTree
+
+THOUSAND = 1000
+"""A share of all that can be lent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """``unweighted``: in thousandths of what can be lent. Who borrows with weight 0 comes after all others."""
+
+    unweighted: Fraction
+    weight: Fraction
+
+    @property
+    def endless(self) -> bool:
+        return not self.weight and self.unweighted > 0
+
+    @property
+    def value(self) -> Fraction:
+        """By weight. Of an endless share the unweighted one."""
+        return self.unweighted / self.weight if self.weight else self.unweighted
+
+    @property
+    def rank(self) -> tuple[bool, Fraction]:
+        """The lowest share is served first."""
+        return self.endless, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first workload of a queue. ``usage``: what it will use. ``since``: when it came into its queue, in seconds.
+    ``level``: from how far away it has to borrow.
+    """
+
+    queue: str
+    usage: Usage
+    priority: int = 0
+    since: float = 0.0
+    uid: str = ""
+    level: int = 0
+
+
+def share_of(node: QuotaNode) -> Share:
+    """Nothing is borrowed where there is nobody to borrow from."""
+    if node.parent is None:
+        return Share(Fraction(0), node.weight)
+    borrowed: Counter[str] = Counter()
+    for what in node.used:
+        borrowed[what[1]] += node.borrowed(what)
+    largest = Fraction(0)
+    for resource, amount in borrowed.items():
+        lendable = sum(node.parent.potential(what) for what in node.root.subtree if what[1] == resource)
+        if amount and lendable > 0:
+            largest = max(largest, Fraction(THOUSAND * amount, lendable))
+    return Share(largest, node.weight)
+
+
+def by_age(heads: Mapping[str, Head]) -> list[Head]:
+    """Without fair shares: who need not borrow from far away first, then priority, then age."""
+    return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
+
+
+def fairest(tree: QuotaTree, heads: Mapping[str, Head]) -> Head | None:
+    """The one whose turn it is: asked anew after each admission. ``heads``: by queue.
+
+    Queues in no cohort go first: they compete with nobody. In a cohort each child is stood for by the best of its own:
+    who does not borrow what it asks for, then the lowest share with it, then priority and age.
+    """
+    competing: dict[str, QuotaNode] = {}
+    for name in sorted(heads):
+        node = tree.queues[name]
+        if node.parent is None:
+            return heads[name]
+        competing.setdefault(node.root.name, node.root)
+    found = [head for root in competing.values() if (head := _winner(root, heads, _key(tree))) is not None]
+    return min(found, key=lambda head: (-head.priority, head.since, head.uid), default=None)
+
+
+Key = tuple[bool, tuple[bool, Fraction], int, float, str]
+
+
+def _key(tree: QuotaTree) -> Callable[[QuotaNode, Head], Key]:
+    def key(node: QuotaNode, head: Head) -> Key:
+        tree.use(head.queue, head.usage)
+        borrows, share = any(node.borrows(what) for what in head.usage), share_of(node).rank
+        tree.free(head.queue, head.usage)
+        return borrows, share, -head.priority, head.since, head.uid
+
+    return key
+
+
+def _winner(node: QuotaNode, heads: Mapping[str, Head], key: Callable[[QuotaNode, Head], Key]) -> Head | None:
+    if not node.is_cohort:
+        return heads.get(node.name)
+    found = [(child, head) for child in node.children if (head := _winner(child, heads, key)) is not None]
+    return min(found, key=lambda one: key(*one), default=(None, None))[1]

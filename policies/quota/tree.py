@@ -1,0 +1,186 @@
+"""The quota tree: what queues and cohorts have, use, lend and may borrow, for each flavor and resource.
+
+The rules are those of Kueue's ClusterQueues and Cohorts (``pkg/cache/scheduler/resource_node.go`` at ff69552e79).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
+
+UNLIMITED = (1 << 63) - 1
+"""An amount that is never reached; amounts saturate here."""
+
+
+@dataclass(eq=False, slots=True)
+class QuotaNode:
+    """A queue, or a cohort: then ``height`` is that of the cohorts below it and its own, from 1; a queue has 0."""
+
+    name: str
+    weight: Fraction
+    quotas: dict[FlavorResource, Quota]
+    parent: QuotaNode | None = None
+    children: list[QuotaNode] = field(default_factory=list)
+    height: int = 0
+    subtree: dict[FlavorResource, int] = field(default_factory=dict)
+    """Its nominal quota, and what its children lend."""
+    used: Counter[FlavorResource] = field(default_factory=Counter)
+    """Of a cohort: what its children use beyond what they keep for themselves."""
+
+    @property
+    def is_cohort(self) -> bool:
+        return self.height > 0
+
+    @property
+    def root(self) -> QuotaNode:
+        return self if self.parent is None else self.parent.root
+
+    def local(self, what: FlavorResource) -> int:
+        """What it never lends."""
+        quota = self.quotas.get(what)
+        if quota is None or quota.lending is None:
+            return 0
+        return max(0, self.subtree.get(what, 0) - quota.lending)
+
+    def local_left(self, what: FlavorResource) -> int:
+        """Of that, what nobody uses."""
+        return max(0, self.local(what) - self.used[what])
+
+    def left(self, what: FlavorResource) -> int:
+        """What it can still use, all that it may borrow included. Negative where more is used than there is."""
+        subtree = self.subtree.get(what, 0)
+        if self.parent is None:
+            return subtree - self.used[what]
+        found, local, limit = self.parent.left(what), self.local(what), self._borrowing(what)
+        if limit is not None:
+            found = min(found, subtree - local - max(0, self.used[what] - local) + limit)
+        return min(UNLIMITED, self.local_left(what) + found)
+
+    def potential(self, what: FlavorResource) -> int:
+        """What it could use if nobody used anything."""
+        subtree = self.subtree.get(what, 0)
+        if self.parent is None:
+            return subtree
+        found, limit = self.local(what) + self.parent.potential(what), self._borrowing(what)
+        return min(found, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
+
+    def borrows(self, what: FlavorResource, more: int = 0) -> bool:
+        """Whether it uses more than its own, with so much more."""
+        return self.subtree.get(what, 0) < self.used[what] + more
+
+    def borrowed(self, what: FlavorResource) -> int:
+        return max(0, self.used[what] - self.subtree.get(what, 0))
+
+    def change(self, what: FlavorResource, amount: int) -> None:
+        """So much more is used, or less. What goes beyond its own part is used of its parent's."""
+        local = self.local(what)
+        before = max(0, self.used[what] - local)
+        self.used[what] = max(0, self.used[what] + amount)
+        beyond = max(0, self.used[what] - local) - before
+        if beyond and self.parent is not None:
+            self.parent.change(what, beyond)
+
+    def path(self) -> Iterator[QuotaNode]:
+        """Itself and those above it, the root last."""
+        at: QuotaNode | None = self
+        while at is not None:
+            yield at
+            at = at.parent
+
+    def _borrowing(self, what: FlavorResource) -> int | None:
+        quota = self.quotas.get(what)
+        return None if quota is None else quota.borrowing
+
+
+class QuotaTree:
+    """All queues and cohorts. ``problems``: why a queue cannot be used, by its name; such a queue is not in ``queues``.
+
+    A cohort that is only named exists without quota, as in Kueue.
+    """
+
+    def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> None:
+        self.queues: dict[str, QuotaNode] = {}
+        self.problems: dict[str, str] = {}
+        self.cohorts = {one.name: QuotaNode(one.name, one.weight, quotas_of(one.groups), height=1) for one in cohorts}
+        parents = {one.name: one.parent for one in cohorts if one.parent}
+        for queue in queues:
+            if queue.cohort and (ring := _ring(queue.cohort, parents)):
+                self.problems[queue.name] = f"its cohorts are each other's parents: {', '.join(ring)}"
+                continue
+            node = self.queues[queue.name] = QuotaNode(queue.name, queue.weight, quotas_of(queue.groups))
+            self._hang(node, queue.cohort)
+        for name, parent in parents.items():
+            if not _ring(name, parents):
+                self._hang(self.cohorts[name], parent)
+        for node in (*self.queues.values(), *self.cohorts.values()):
+            if node.parent is None:
+                _sum_up(node)
+
+    def use(self, queue: str, usage: Usage) -> None:
+        """A workload of that queue uses so much from now on."""
+        for what, amount in usage.items():
+            self.queues[queue].change(what, amount)
+
+    def free(self, queue: str, usage: Usage) -> None:
+        for what, amount in usage.items():
+            self.queues[queue].change(what, -amount)
+
+    def lacks(self, queue: str, usage: Usage) -> dict[FlavorResource, int]:
+        """Of what it wants to use, how much is not there, borrowed or not."""
+        node = self.queues[queue]
+        short = {what: amount - max(0, node.left(what)) for what, amount in usage.items() if amount}
+        return {what: amount for what, amount in short.items() if amount > 0}
+
+    def level(self, queue: str, what: FlavorResource, amount: int) -> tuple[int, bool]:
+        """From how far away it would borrow: 0 if it need not, else the height of the nearest cohort that has so much
+        of its own; and whether others could be made to give it back inside the hierarchy."""
+        node = self.queues[queue]
+        if node.parent is None or not node.borrows(what, amount):
+            return 0, node.parent is not None
+        rest, above = amount - node.local_left(what), node.parent
+        for at in above.path():
+            if not at.borrows(what, rest):
+                return at.height, at.parent is not None
+            rest -= at.local_left(what)
+        return node.root.height, False
+
+    def _hang(self, node: QuotaNode, cohort: str) -> None:
+        if not cohort:
+            return
+        parent = self.cohorts.setdefault(cohort, QuotaNode(cohort, Fraction(1), {}, height=1))
+        node.parent = parent
+        parent.children.append(node)
+
+
+def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
+    return {
+        (flavor, resource): quota
+        for group in groups
+        for flavor, quotas in group.flavors
+        for resource, quota in quotas.items()
+    }
+
+
+def _ring(cohort: str, parents: Mapping[str, str]) -> list[str]:
+    """The cohorts that one comes to again on the way up from it; none if the way ends."""
+    way: list[str] = []
+    while cohort in parents:
+        if cohort in way:
+            return way[way.index(cohort) :]
+        way.append(cohort)
+        cohort = parents[cohort]
+    return []
+
+
+def _sum_up(node: QuotaNode) -> None:
+    total: Counter[FlavorResource] = Counter({what: quota.nominal for what, quota in node.quotas.items()})
+    for child in node.children:
+        _sum_up(child)
+        node.height = max(node.height, child.height + 1)
+        for what, amount in child.subtree.items():
+            total[what] += amount - child.local(what)
+    node.subtree = {what: min(UNLIMITED, amount) for what, amount in total.items()}

@@ -1,0 +1,158 @@
+"""Which flavor a workload gets: by labels and taints, by quota, by the queue's rules, and only where it has nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from policies.model.node import Requirement, Selection, Taint, Toleration
+from policies.model.queues import (
+    ClusterQueue,
+    Fungibility,
+    Preference,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Search,
+)
+from policies.quota.flavors import Assignment, Fit, Flavors, Lack, PodSetRequest, suits
+from policies.quota.tree import QuotaTree
+
+GPU = "nvidia.com/gpu"
+A100 = ResourceFlavor("a100", {"gpu": "a100"})
+H100 = ResourceFlavor("h100", {"gpu": "h100"})
+SPOT = ResourceFlavor("spot", {"gpu": "a100", "life": "spot"}, (Taint("spot", "", "NoSchedule"),))
+EXISTING = {one.name: one for one in (A100, H100, SPOT)}
+TOLERANT = Selection(tolerations=(Toleration("spot", "Exists", "", ""),))
+
+
+def gpus(*quotas: tuple[str, Quota]) -> tuple[ResourceGroup, ...]:
+    return (ResourceGroup((GPU,), tuple((name, {GPU: quota}) for name, quota in quotas)),)
+
+
+def wants(count: int, selection: Selection | None = None) -> list[PodSetRequest]:
+    return [PodSetRequest("main", count, {GPU: 1}, selection or Selection())]
+
+
+def assigned(queue: ClusterQueue, podsets: Sequence[PodSetRequest], *others: ClusterQueue, **used: int) -> Assignment:
+    """``used``: GPUs of a flavor by others than this queue, or by it, as ``QUEUE__FLAVOR``."""
+    tree = QuotaTree([queue, *others])
+    for what, amount in used.items():
+        name, _, flavor = what.partition("__")
+        tree.use(name, {(flavor, GPU): amount})
+    return Flavors(tree, EXISTING).assign(queue, podsets)
+
+
+def test_the_first_flavor_with_quota_is_taken() -> None:
+    queue = ClusterQueue("q", gpus(("a100", Quota(4)), ("h100", Quota(8))))
+    assert assigned(queue, wants(4)).flavors == {"main": {GPU: "a100"}}
+    found = assigned(queue, wants(8))
+    assert (found.fit, found.flavors, found.usage) == (Fit.FITS, {"main": {GPU: "h100"}}, {("h100", GPU): 8})
+
+
+@pytest.mark.parametrize(
+    ("flavor", "selection", "fits"),
+    [
+        (A100, Selection(), True),
+        (A100, Selection((("gpu", "a100"),)), True),
+        (A100, Selection((("gpu", "h100"),)), False),
+        (A100, Selection((("zone", "far"),)), True),
+        (A100, Selection(affinity=((Requirement("gpu", "In", ("h100", "b200")),),)), False),
+        (A100, Selection(affinity=((Requirement("gpu", "NotIn", ("h100",)),),)), True),
+        (
+            A100,
+            Selection(affinity=((Requirement("gpu", "In", ("h100",)),), (Requirement("zone", "In", ("x",)),))),
+            True,
+        ),
+        (SPOT, Selection(), False),
+        (SPOT, TOLERANT, True),
+        (SPOT, Selection((("life", "spot"),)), False),
+        (ResourceFlavor("own", taints=SPOT.taints, tolerations=TOLERANT.tolerations), Selection(), True),
+        (ResourceFlavor("soft", taints=(Taint("a", "", "PreferNoSchedule"),)), Selection(), True),
+    ],
+)
+def test_pods_go_to_a_flavor_by_its_own_labels_and_taints(
+    flavor: ResourceFlavor, selection: Selection, *, fits: bool
+) -> None:
+    assert suits(flavor, selection) is fits
+
+
+def test_podsets_of_one_workload_use_quota_one_after_another() -> None:
+    queue = ClusterQueue("q", gpus(("a100", Quota(6)), ("h100", Quota(6))))
+    found = assigned(queue, [PodSetRequest("launcher", 1, {GPU: 4}), PodSetRequest("worker", 2, {GPU: 2})])
+    assert found.flavors == {"launcher": {GPU: "a100"}, "worker": {GPU: "h100"}}
+    assert found.usage == {("a100", GPU): 4, ("h100", GPU): 4}
+
+
+def test_resources_of_a_group_come_from_one_flavor() -> None:
+    both = ResourceGroup(
+        ("cpu", GPU), (("a100", {"cpu": Quota(10), GPU: Quota(8)}), ("h100", {"cpu": Quota(99), GPU: Quota(8)}))
+    )
+    found = assigned(ClusterQueue("q", (both,)), [PodSetRequest("main", 4, {"cpu": 5, GPU: 1})])
+    assert found.flavors == {"main": {"cpu": "h100", GPU: "h100"}}
+
+
+def test_a_covered_resource_without_any_quota_is_not_limited() -> None:
+    """The tutorials cover cpu and memory, and say a quota for GPUs alone."""
+    group = ResourceGroup(("cpu", "memory", GPU), (("a100", {GPU: Quota(32)}),))
+    found = assigned(ClusterQueue("q", (group,)), [PodSetRequest("main", 4, {"cpu": 10**9, GPU: 8})])
+    assert (found.fit, found.usage) == (Fit.FITS, {("a100", GPU): 32})
+
+
+@pytest.mark.parametrize(
+    ("used", "lack", "text"),
+    [
+        ({}, Lack.EXCEEDS, "queue q can have 8 nvidia.com/gpu of flavor a100, and it asks for 9"),
+        ({"q__a100": 5}, Lack.QUOTA, "queue q has 3 nvidia.com/gpu of flavor a100 left, and it asks for 4"),
+    ],
+)
+def test_what_is_lacking_is_said_with_its_numbers(used: dict[str, int], lack: Lack, text: str) -> None:
+    found = assigned(ClusterQueue("q", gpus(("a100", Quota(8)))), wants(4 if used else 9), **used)
+    assert (found.lack, found.text) == (lack, text)
+    assert found.fit < Fit.FITS
+
+
+def test_a_flavor_that_does_not_exist_is_passed_over_and_said_if_it_is_the_only_one() -> None:
+    assert assigned(ClusterQueue("q", gpus(("gone", Quota(8)), ("h100", Quota(8)))), wants(4)).fit is Fit.FITS
+    found = assigned(ClusterQueue("q", gpus(("gone", Quota(8)))), wants(4))
+    assert (found.fit, found.text) == (Fit.NONE, "flavor gone does not exist")
+
+
+@pytest.mark.parametrize(
+    ("rules", "flavor", "level"),
+    [(Fungibility(), "a100", 1), (Fungibility(when_can_borrow=Search.NEXT), "h100", 0)],
+)
+def test_whether_the_next_flavor_is_tried_before_borrowing(rules: Fungibility, flavor: str, level: int) -> None:
+    queue = ClusterQueue("q", gpus(("a100", Quota(2)), ("h100", Quota(4))), "c", fungibility=rules)
+    other = ClusterQueue("other", gpus(("a100", Quota(8))), "c")
+    found = assigned(queue, wants(4), other)
+    assert (found.flavors, found.level) == ({"main": {GPU: flavor}}, level)
+
+
+@pytest.mark.parametrize(
+    ("preference", "flavor", "fit"),
+    [(Preference.BORROWING, "a100", Fit.FITS), (Preference.PREEMPTION, "h100", Fit.RECLAIM)],
+)
+def test_borrowing_or_preempting_is_preferred(preference: Preference, flavor: str, fit: Fit) -> None:
+    rules = Fungibility(Search.NEXT, Search.NEXT, preference)
+    queue = ClusterQueue("q", gpus(("a100", Quota(2)), ("h100", Quota(4))), "c", fungibility=rules)
+    other = ClusterQueue("other", gpus(("a100", Quota(8))), "c")
+    tree = QuotaTree([queue, other])
+    tree.use("other", {("h100", GPU): 4})
+    found = Flavors(tree, EXISTING, preempts=lambda *_: (Fit.RECLAIM, 0)).assign(queue, wants(4))
+    assert (found.flavors, found.fit) == ({"main": {GPU: flavor}}, fit)
+
+
+def test_quota_without_nodes_is_not_enough_and_the_next_flavor_is_tried() -> None:
+    """Kueue admits such a workload, and its pods wait for ever."""
+    queue = ClusterQueue("q", gpus(("a100", Quota(8)), ("h100", Quota(8))))
+
+    def places(_podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        return "0 of 4 members fit at once" if flavor is A100 else ""
+
+    found = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, wants(4))
+    assert found.flavors == {"main": {GPU: "h100"}}
+    only = ClusterQueue("q", gpus(("a100", Quota(8))))
+    found = Flavors(QuotaTree([only]), EXISTING, places).assign(only, wants(4))
+    assert (found.fit, found.lack, found.text) == (Fit.NO_CANDIDATES, Lack.NODES, "0 of 4 members fit at once")

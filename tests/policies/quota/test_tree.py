@@ -1,0 +1,104 @@
+"""The quota tree beside an independent reading of it, and the rules one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from policies.model.queues import ClusterQueue, Cohort
+from policies.quota.tree import QuotaTree
+from tests.policies.quota.worlds import GPU, Oracle, quota, tree
+
+
+def used(queues: QuotaTree, **amounts: int) -> QuotaTree:
+    for name, amount in amounts.items():
+        queues.use(name, {GPU: amount})
+    return queues
+
+
+def left(queues: QuotaTree, name: str) -> int:
+    return queues.queues[name].left(GPU)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_what_is_left_is_what_can_be_tried_out(block: int) -> None:
+    for seed in range(block * 60, block * 60 + 60):
+        chance = Random(seed)
+        queues, cohorts = tree(chance)
+        ours, theirs, uses = QuotaTree(queues, cohorts), Oracle(queues, cohorts), dict[str, int]()
+        for _ in range(12):
+            name = chance.choice(queues).name
+            if uses.get(name) and chance.random() < 0.4:
+                amount = -chance.randint(1, uses[name])
+            else:
+                amount = chance.randint(0, max(0, left(ours, name)))
+            ours.use(name, {GPU: amount})
+            uses[name] = uses.get(name, 0) + amount
+            for one in queues:
+                assert max(0, left(ours, one.name)) == theirs.left(one.name, uses), (seed, one.name)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_what_one_could_have_is_what_is_left_while_nobody_uses_anything(block: int) -> None:
+    for seed in range(block * 60, block * 60 + 60):
+        queues, cohorts = tree(Random(seed))
+        ours, theirs = QuotaTree(queues, cohorts), Oracle(queues, cohorts)
+        for one in queues:
+            assert max(0, ours.queues[one.name].potential(GPU)) == theirs.left(one.name, {}), (seed, one.name)
+
+
+def test_three_teams_share_64_gpus() -> None:
+    """16, 16 and 32 of their own, of which they may borrow 32, 32 and 16."""
+    shares = {"nlp": (16, 32), "vision": (16, 32), "rec": (32, 16)}
+    teams = QuotaTree([ClusterQueue(name, quota(*share), "all") for name, share in shares.items()])
+    assert [left(teams, name) for name in shares] == [48, 48, 48]
+    used(teams, rec=48)
+    assert [left(teams, name) for name in shares] == [16, 16, 0]
+
+
+def test_what_is_not_lent_stays() -> None:
+    two = QuotaTree([ClusterQueue("lender", quota(10, lending=4), "c"), ClusterQueue("other", quota(0), "c")])
+    assert left(two, "other") == 4
+    used(two, other=4)
+    assert left(two, "lender") == 6
+    used(two, lender=6)
+    assert left(two, "other") == 0
+
+
+def test_a_cohort_has_quota_of_its_own_and_limits() -> None:
+    cohorts = [Cohort("org"), Cohort("dept", "org", quota(8, borrowing=2))]
+    queues = [ClusterQueue("a", quota(4), "dept"), ClusterQueue("rest", quota(100), "org")]
+    both = QuotaTree(queues, cohorts)
+    assert left(both, "a") == 14, "4 and 8 of the department, and 2 that it may borrow"
+    assert both.level("a", GPU, 4) == (0, True)
+    assert both.level("a", GPU, 12) == (1, True)
+    assert both.level("a", GPU, 14) == (2, False)
+
+
+def test_a_queue_in_no_cohort_borrows_nothing() -> None:
+    alone = QuotaTree([ClusterQueue("q", quota(5, borrowing=3))])
+    assert left(alone, "q") == 5
+    assert alone.level("q", GPU, 9) == (0, False)
+
+
+def test_cohorts_in_a_ring_are_a_problem_of_the_queues_below_and_of_no_other() -> None:
+    ring = [Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("fine")]
+    queues = [ClusterQueue(f"in-{one.name}", quota(1), one.name) for one in ring]
+    found = QuotaTree(queues, ring)
+    assert found.problems == {
+        "in-a": "its cohorts are each other's parents: a, b",
+        "in-b": "its cohorts are each other's parents: b, a",
+        "in-below": "its cohorts are each other's parents: a, b",
+    }
+    assert list(found.queues) == ["in-fine"]
+
+
+def test_usage_beyond_what_there_is_leaves_nothing_and_is_given_back_whole() -> None:
+    """Quota may be made smaller while workloads run."""
+    two = used(QuotaTree([ClusterQueue("a", quota(4), "c"), ClusterQueue("b", quota(4), "c")]), a=11)
+    assert left(two, "b") == -3
+    assert two.lacks("b", {GPU: 2}) == {GPU: 2}
+    two.free("a", {GPU: 11})
+    assert left(two, "b") == 8
+    assert two.lacks("b", {GPU: 9}) == {GPU: 1}
