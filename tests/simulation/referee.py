@@ -216,12 +216,13 @@ class Referee:
         return False
 
     def _asking(self, effect: PostBinding) -> list[tuple[Pod, str]]:
-        """The members of its gang whose Bindings are asked for, and where; none that has ended meanwhile."""
+        """The members of its gang whose Bindings are asked for, and where; none that has ended meanwhile, or is bound
+        by what the watch shows while the answer to its Binding is yet to come: it stands beside the others."""
         pods, open_calls = self._shown.pods, self._calls.keys() & self._extender.calls
         where = {self._calls[call].uid: self._calls[call].node for call in sorted(open_calls)}
         where[effect.uid] = effect.node
         fellows = [(pods[uid], node) for uid, node in where.items() if uid in pods]
-        return [(pod, node) for pod, node in fellows if pod.group_key == effect.group and not pod.terminal]
+        return [(pod, at) for pod, at in fellows if pod.group_key == effect.group and not (pod.node or pod.terminal)]
 
     def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
         shown, asking, posting = self._shown, self._shown.pods[effect.uid], self._claims.posting

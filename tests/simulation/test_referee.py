@@ -458,3 +458,19 @@ def test_who_was_answered_by_the_same_event_asks_for_no_binding() -> None:
     del referee._calls[1]
     with pytest.raises(BrokenPromiseError):
         referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_who_is_bound_asks_for_no_binding_though_the_answer_to_that_is_yet_to_come(*, bound: bool) -> None:
+    """It goes, on a node that is silent, and its replacement makes a start of its own."""
+    referee, (old, new), world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
+    referee.attach(world)
+    assert world.extender is not None
+    for number, (pod, where) in enumerate(((old, "a-0"), (new, "a-1"))):
+        referee._shown.watch(PodSeen(pod))
+        referee._calls[number] = BindArrived(number, pod.uid, pod.namespace, pod.name, where, 900.0)
+        world.extender.calls[number] = BindRequest(pod, where, lambda _: None)
+    if bound:
+        referee._shown.watch(PodSeen(replace(old, node="a-0", deleting=True)))
+    asking = [(new, "a-1")] if bound else [(old, "a-0"), (new, "a-1")]
+    assert referee._asking(posting(new, "a-1")) == asking
