@@ -88,7 +88,7 @@ def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
         terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
         terms += tuple(term for _, term in _weighted(affinity or Affinity()))
         said = [one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ()))]
-        keys |= {one.key for selector in said for one in _selector(selector) or ()}
+        keys |= {one.key for selector in said for one in selector_of(selector) or ()}
         keys.update(key for one in spec.topology_spread_constraints or () for key in one.match_label_keys or ())
         keys.update(key for one in terms for key in (*(one.match_label_keys or ()), *(one.mismatch_label_keys or ())))
     return frozenset(keys)
@@ -143,12 +143,12 @@ def _required(affinity: PodAffinity | None) -> Sequence[AffinityTerm]:
 
 def _term(term: AffinityTerm, namespace: str, labels: Mapping[str, str]) -> Term:
     """Its namespaces are the pod's own where it says nothing of them; an empty selector of namespaces means all."""
-    selector = _selector(term.label_selector)
+    selector = selector_of(term.label_selector)
     selector = _merged(selector, term.match_label_keys or (), "In", labels)
     selector = _merged(selector, term.mismatch_label_keys or (), "NotIn", labels)
     said = tuple(sorted(set(term.namespaces or ())))
     own = (namespace,) if not said and term.namespace_selector is None else said
-    return Term(term.topology_key or "", selector, own, _selector(term.namespace_selector))
+    return Term(term.topology_key or "", selector, own, selector_of(term.namespace_selector))
 
 
 def required_spread(said: Iterable[SpreadConstraint], labels: Mapping[str, str]) -> Iterator[Spread]:
@@ -160,14 +160,14 @@ def _spread(one: SpreadConstraint, labels: Mapping[str, str]) -> Spread:
     return Spread(
         key=one.topology_key or "",
         max_skew=one.max_skew or 0,
-        selector=_merged(_selector(one.label_selector), one.match_label_keys or (), "In", labels),
+        selector=_merged(selector_of(one.label_selector), one.match_label_keys or (), "In", labels),
         min_domains=1 if one.min_domains is None else one.min_domains,
         honors_affinity=(one.node_affinity_policy or "Honor") == "Honor",
         honors_taints=(one.node_taints_policy or "Ignore") == "Honor",
     )
 
 
-def _selector(selector: LabelSelector | None) -> Selector:
+def selector_of(selector: LabelSelector | None) -> Selector:
     """An absent selector selects nothing, an empty one everything."""
     if selector is None:
         return None

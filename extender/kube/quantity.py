@@ -28,6 +28,11 @@ def milli(quantity: str | int | float) -> int:
     return _capped(_parse(str(quantity)) * 1000)
 
 
+def exact(quantity: str | float) -> Fraction:
+    """The quantity as it is said. Raises ValueError if it is not one."""
+    return _parse(str(quantity))
+
+
 def _parse(text: str) -> Fraction:
     match = _SHAPE.fullmatch(text)
     if match is None or not (match[2] or match[3]):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
+from policies.model.constraints import Selector
 from policies.model.node import Taint, Toleration
 
 FlavorResource = tuple[str, str]
@@ -82,9 +83,18 @@ class Fungibility:
     preference: Preference = Preference.BORROWING
 
 
+class Stop(StrEnum):
+    """Whether a queue admits nothing more, and whether what runs of it is to stop, too."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    DRAIN = "HoldAndDrain"
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """``cohort``: the name of the cohort that it lends to and borrows from; empty for none."""
+    """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
+    LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -92,6 +102,20 @@ class ClusterQueue:
     strategy: Strategy = Strategy.BEST_EFFORT
     fungibility: Fungibility = Fungibility()
     weight: Fraction = Fraction(1)
+    namespaces: Selector = None
+    stop: Stop = Stop.NONE
+    by_past_usage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage."""
+
+    namespace: str
+    name: str
+    queue: str
+    weight: Fraction = Fraction(1)
+    stop: Stop = Stop.NONE
 
 
 @dataclass(frozen=True, slots=True)

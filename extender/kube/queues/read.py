@@ -1,0 +1,246 @@
+"""Queue objects as the decision by quota knows them, with what is wrong in each.
+
+A contradiction, or a field that is not implemented, is a sentence for its author: the queue is inactive until it is
+corrected. Nothing is guessed and nothing is passed over in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+from extender.kube.constraints import selector_of
+from extender.kube.convert import UnreadableError
+from extender.kube.objects import Meta
+from extender.kube.plain import plain, quoted
+from extender.kube.quantity import exact, milli, whole
+from extender.kube.queues.objects import (
+    Amount,
+    ClusterQueueObject,
+    ClusterQueueSpec,
+    CohortObject,
+    CohortSpec,
+    FairSharingSpec,
+    FlavorObject,
+    FlavorSpec,
+    FungibilitySpec,
+    GroupSpec,
+    LocalQueueObject,
+    LocalQueueSpec,
+    ResourceQuota,
+)
+from policies.model.node import Taint, Toleration
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    Fungibility,
+    LocalQueue,
+    Preference,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Search,
+    Stop,
+    Strategy,
+)
+
+ValueT = TypeVar("ValueT")
+NameT = TypeVar("NameT", bound=StrEnum)
+
+NOT_IMPLEMENTED = "{} is not implemented"
+TWICE = "{} {} is in two resource groups"
+MOST = 16
+"""Resource groups of an object, and flavors and resources of a group: as many as the CRD allows."""
+_OLD_WORDS = {"Borrow": Search.STOP.value, "Preempt": Search.STOP.value}
+"""v1beta1 says these where v1beta2 says that the search may stop."""
+_BY_USAGE = "UsageBasedAdmissionFairSharing"
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[ValueT]):
+    """``problems``: why it cannot be used as it is. ``warnings``: what may not be what its author meant."""
+
+    value: ValueT
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class _Notes:
+    """What is found out while an object is read."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+
+    def one_of(self, kind: type[NameT], field: str, said: str | None, default: NameT) -> NameT:
+        if not said:
+            return default
+        try:
+            return kind(said)
+        except ValueError:
+            self.problems.append(f"{field} is {quoted(said)}; it must be one of {', '.join(kind)}")
+            return default
+
+    def read(self, value: ValueT) -> Read[ValueT]:
+        return Read(value, tuple(dict.fromkeys(self.problems)), tuple(dict.fromkeys(self.warnings)))
+
+
+def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
+    """Raises UnreadableError without a name."""
+    notes, spec = _Notes(), obj.spec or ClusterQueueSpec()
+    cohort = spec.cohort_name or spec.cohort or ""
+    if spec.cohort and spec.cohort_name and spec.cohort != spec.cohort_name:
+        notes.problems.append(f"spec.cohort is {quoted(spec.cohort)} and spec.cohortName {quoted(spec.cohort_name)}")
+    fields = {
+        "spec.admissionChecks": spec.admission_checks,
+        "spec.admissionChecksStrategy": spec.admission_checks_strategy,
+        "spec.concurrentAdmissionPolicy": spec.concurrent_admission_policy,
+    }
+    notes.problems += [NOT_IMPLEMENTED.format(name) for name, said in fields.items() if said]
+    mode = spec.admission_scope.admission_mode if spec.admission_scope else None
+    if mode not in (None, "", _BY_USAGE, "NoAdmissionFairSharing"):
+        notes.problems.append(NOT_IMPLEMENTED.format(f"spec.admissionScope.admissionMode {quoted(mode)}"))
+    queue = ClusterQueue(
+        _name(obj.metadata, "ClusterQueue"),
+        groups=tuple(_groups(spec.resource_groups or (), notes)),
+        cohort=plain(cohort),
+        strategy=notes.one_of(Strategy, "spec.queueingStrategy", spec.queueing_strategy, Strategy.BEST_EFFORT),
+        fungibility=_fungibility(spec.flavor_fungibility or FungibilitySpec(), notes),
+        weight=_weight(spec.fair_sharing, notes),
+        namespaces=selector_of(spec.namespace_selector),
+        stop=notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE),
+        by_past_usage=mode == _BY_USAGE,
+    )
+    if queue.namespaces is None:
+        notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
+    if not cohort and any(
+        quota.borrowing is not None or quota.lending is not None
+        for group in queue.groups
+        for _, quotas in group.flavors
+        for quota in quotas.values()
+    ):
+        notes.warnings.append("its borrowing and lending limits mean nothing, because it is in no cohort")
+    return notes.read(queue)
+
+
+def cohort_from(obj: CohortObject) -> Read[Cohort]:
+    """Raises UnreadableError without a name."""
+    notes, spec = _Notes(), obj.spec or CohortSpec()
+    groups = tuple(_groups(spec.resource_groups or (), notes))
+    name, parent = _name(obj.metadata, "Cohort"), plain(spec.parent_name or "")
+    return notes.read(Cohort(name, parent, groups, _weight(spec.fair_sharing, notes)))
+
+
+def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
+    """Raises UnreadableError without a name."""
+    notes, spec = _Notes(), obj.spec or FlavorSpec()
+    if spec.topology_name:
+        notes.warnings.append("spec.topologyName is not needed: the settings say the topology levels")
+    taints = (Taint(one.key or "", one.value or "", one.effect or "") for one in spec.node_taints or ())
+    tolerations = (
+        Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "")
+        for one in spec.tolerations or ()
+    )
+    labels = {plain(key): plain(value) for key, value in (spec.node_labels or {}).items()}
+    name = _name(obj.metadata, "ResourceFlavor")
+    return notes.read(ResourceFlavor(name, labels, tuple(taints), tuple(tolerations)))
+
+
+def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
+    """Raises UnreadableError without a name or namespace."""
+    notes, spec, meta = _Notes(), obj.spec or LocalQueueSpec(), obj.metadata or Meta()
+    name = _name(meta, "LocalQueue")
+    if not meta.namespace:
+        raise UnreadableError(f"the LocalQueue {name} has no namespace")
+    if not spec.queue:
+        notes.problems.append("it names no spec.clusterQueue")
+    stop = notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE)
+    weight = _weight(spec.fair_sharing, notes)
+    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop))
+
+
+def _name(meta: Meta | None, kind: str) -> str:
+    if meta is None or not meta.name:
+        raise UnreadableError(f"the {kind} has no name")
+    return plain(meta.name)
+
+
+def _groups(groups: Iterable[GroupSpec], notes: _Notes) -> Iterator[ResourceGroup]:
+    resources: set[str] = set()
+    flavors: set[str] = set()
+    for group in list(groups)[:MOST]:
+        covered = tuple(dict.fromkeys(map(plain, (group.covered_resources or ())[:MOST])))
+        found = [(plain(one.name or ""), one.resources or ()) for one in (group.flavors or ())[:MOST]]
+        notes.problems += [TWICE.format("resource", quoted(name)) for name in covered if name in resources]
+        notes.problems += [TWICE.format("flavor", quoted(name)) for name, _ in found if name in flavors]
+        resources.update(covered)
+        flavors.update(name for name, _ in found)
+        read = ResourceGroup(
+            covered, tuple((name, dict(_quotas(name, quotas, covered, notes))) for name, quotas in found)
+        )
+        unlimited = [name for name in covered if name not in read.limited()]
+        if unlimited:
+            notes.warnings.append(f"{', '.join(unlimited)}: covered, and no flavor says a quota: there is no limit")
+        yield read
+
+
+def _quotas(
+    flavor: str, quotas: Iterable[ResourceQuota], covered: tuple[str, ...], notes: _Notes
+) -> Iterator[tuple[str, Quota]]:
+    for one in list(quotas)[:MOST]:
+        name = plain(one.name or "")
+        if name not in covered:
+            notes.problems.append(f"flavor {flavor} has a quota for {quoted(name)}, which is not in coveredResources")
+            continue
+        where = f"{name} of flavor {flavor}"
+        yield (
+            name,
+            Quota(
+                _amount(one.nominal_quota, name, f"the nominalQuota for {where}", notes) or 0,
+                _amount(one.borrowing_limit, name, f"the borrowingLimit for {where}", notes),
+                _amount(one.lending_limit, name, f"the lendingLimit for {where}", notes),
+            ),
+        )
+
+
+def _amount(said: Amount | None, resource: str, what: str, notes: _Notes) -> int | None:
+    if said is None:
+        return None
+    try:
+        amount = milli(said) if resource == "cpu" else whole(said)
+    except ValueError:
+        notes.problems.append(f"{what} is {quoted(str(said))}, which is no quantity")
+        return 0
+    if amount < 0:
+        notes.problems.append(f"{what} is {quoted(str(said))}, and must not be negative")
+    return max(0, amount)
+
+
+def _fungibility(spec: FungibilitySpec, notes: _Notes) -> Fungibility:
+    where, default = "spec.flavorFungibility", Fungibility()
+
+    def search(field: str, said: str | None, default: Search) -> Search:
+        return notes.one_of(Search, f"{where}.{field}", _OLD_WORDS.get(said or "", said), default)
+
+    return Fungibility(
+        search("whenCanBorrow", spec.when_can_borrow, default.when_can_borrow),
+        search("whenCanPreempt", spec.when_can_preempt, default.when_can_preempt),
+        notes.one_of(Preference, f"{where}.preference", spec.preference, default.preference),
+    )
+
+
+def _weight(spec: FairSharingSpec | None, notes: _Notes) -> Fraction:
+    said = spec.weight if spec is not None else None
+    if said is None:
+        return Fraction(1)
+    try:
+        weight = exact(said)
+    except ValueError:
+        notes.problems.append(f"spec.fairSharing.weight is {quoted(str(said))}, which is no quantity")
+        return Fraction(1)
+    if weight < 0:
+        notes.problems.append(f"spec.fairSharing.weight is {quoted(str(said))}, and must not be negative")
+    return max(Fraction(0), weight)

@@ -1,0 +1,215 @@
+"""Queue objects as people wrote them, of both versions, and what is said of those that contradict themselves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from extender.kube.convert import UnreadableError
+from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, LocalQueueObject
+from extender.kube.queues.read import Read, cluster_queue_from, cohort_from, flavor_from, local_queue_from
+from policies.model.node import Requirement, Taint, Toleration
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    Fungibility,
+    LocalQueue,
+    Preference,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Search,
+    Stop,
+    Strategy,
+)
+
+TUTORIAL = """
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata:
+  name: heavy-ml-cluster-queue
+spec:
+  cohort: ml-cohort
+  namespaceSelector: {}
+  resourceGroups:
+    - coveredResources: ["cpu", "memory", "nvidia.com/gpu"]
+      flavors:
+        - name: a100-gpu-80gb
+          resources:
+            - name: "nvidia.com/gpu"
+              nominalQuota: 32
+"""
+THREE_FLAVORS = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata:
+  name: research
+spec:
+  cohortName: all
+  queueingStrategy: StrictFIFO
+  namespaceSelector:
+    matchLabels: {team: research}
+  resourceGroups:
+    - coveredResources: [cpu, memory]
+      flavors:
+        - name: default
+          resources:
+            - {name: cpu, nominalQuota: "1.5"}
+            - {name: memory, nominalQuota: 36Gi}
+    - coveredResources: [nvidia.com/gpu]
+      flavors:
+        - name: nvidia-a100
+          resources: [{name: nvidia.com/gpu, nominalQuota: 16, borrowingLimit: 32}]
+        - name: nvidia-h100
+          resources: [{name: nvidia.com/gpu, nominalQuota: 8, borrowingLimit: 0, lendingLimit: "4"}]
+  flavorFungibility:
+    whenCanBorrow: TryNextFlavor
+    whenCanPreempt: MayStopSearch
+    preference: PreemptionOverBorrowing
+  fairSharing: {weight: "0.5"}
+  stopPolicy: HoldAndDrain
+  admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}
+"""
+GPU = "nvidia.com/gpu"
+
+
+def queue(text: str | dict[str, Any]) -> Read[ClusterQueue]:
+    obj = yaml.safe_load(text) if isinstance(text, str) else {"metadata": {"name": "q"}, "spec": text}
+    return cluster_queue_from(msgspec.convert(obj, ClusterQueueObject))
+
+
+def with_quota(name: str = GPU, **said: object) -> dict[str, Any]:
+    quota = {"name": name, "nominalQuota": 1, **said}
+    group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": [quota]}]}
+    return {"namespaceSelector": {}, "cohortName": "c", "resourceGroups": [group]}
+
+
+def test_the_tutorials_queue() -> None:
+    found = queue(TUTORIAL)
+    group = ResourceGroup(("cpu", "memory", GPU), (("a100-gpu-80gb", {GPU: Quota(32)}),))
+    assert found.value == ClusterQueue("heavy-ml-cluster-queue", (group,), "ml-cohort", namespaces=())
+    assert found.problems == ()
+    assert found.warnings == ("cpu, memory: covered, and no flavor says a quota: there is no limit",)
+
+
+def test_every_field_that_counts() -> None:
+    found = queue(THREE_FLAVORS)
+    assert (found.problems, found.warnings) == ((), ())
+    assert found.value == ClusterQueue(
+        "research",
+        (
+            ResourceGroup(("cpu", "memory"), (("default", {"cpu": Quota(1500), "memory": Quota(36 << 30)}),)),
+            ResourceGroup((GPU,), (("nvidia-a100", {GPU: Quota(16, 32)}), ("nvidia-h100", {GPU: Quota(8, 0, 4)}))),
+        ),
+        "all",
+        Strategy.STRICT,
+        Fungibility(Search.NEXT, Search.STOP, Preference.PREEMPTION),
+        Fraction(1, 2),
+        (Requirement("team", "In", ("research",)),),
+        Stop.DRAIN,
+        by_past_usage=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ({"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}, Fungibility(Search.STOP, Search.STOP)),
+        ({"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}, Fungibility(Search.NEXT, Search.NEXT)),
+        ({}, Fungibility()),
+    ],
+)
+def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read: Fungibility) -> None:
+    found = queue({**with_quota(), "flavorFungibility": said})
+    assert (found.value.fungibility, found.problems) == (read, ())
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"cohort": "a", "cohortName": "b"}, "spec.cohort is 'a' and spec.cohortName 'b'"),
+        ({"admissionChecks": ["multikueue"]}, "spec.admissionChecks is not implemented"),
+        ({"admissionChecksStrategy": {}}, None),
+        ({"admissionChecksStrategy": {"admissionChecks": []}}, "spec.admissionChecksStrategy is not implemented"),
+        (
+            {"queueingStrategy": "Lottery"},
+            "spec.queueingStrategy is 'Lottery'; it must be one of StrictFIFO, BestEffortFIFO",
+        ),
+        ({"stopPolicy": "Now"}, "spec.stopPolicy is 'Now'; it must be one of None, Hold, HoldAndDrain"),
+        ({"fairSharing": {"weight": "much"}}, "spec.fairSharing.weight is 'much', which is no quantity"),
+        ({"fairSharing": {"weight": -1}}, "spec.fairSharing.weight is '-1', and must not be negative"),
+        (
+            with_quota(nominalQuota="-4"),
+            "the nominalQuota for nvidia.com/gpu of flavor f is '-4', and must not be negative",
+        ),
+        (
+            with_quota(borrowingLimit="x"),
+            "the borrowingLimit for nvidia.com/gpu of flavor f is 'x', which is no quantity",
+        ),
+        (with_quota("cpu"), "flavor f has a quota for 'cpu', which is not in coveredResources"),
+        (
+            {"resourceGroups": [{"coveredResources": [GPU]}, {"coveredResources": [GPU]}]},
+            "resource 'nvidia.com/gpu' is in two resource groups",
+        ),
+        (
+            {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "f"}]}, {"flavors": [{"name": "f"}]}]},
+            "flavor 'f' is in two resource groups",
+        ),
+    ],
+)
+def test_a_contradiction_is_a_sentence_and_no_guess(spec: dict[str, Any], problem: str | None) -> None:
+    found = queue({"namespaceSelector": {}, **spec})
+    assert found.problems == ((problem,) if problem else ("spec.admissionChecksStrategy is not implemented",))
+
+
+def test_what_may_not_be_meant_is_a_warning() -> None:
+    alone = with_quota(borrowingLimit=4)
+    del alone["cohortName"], alone["namespaceSelector"]
+    assert queue(alone).warnings == (
+        "it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it",
+        "its borrowing and lending limits mean nothing, because it is in no cohort",
+    )
+
+
+def test_cohorts_flavors_and_local_queues() -> None:
+    group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": [{"name": GPU, "nominalQuota": 8}]}]}
+    spec = {"parentName": "org", "resourceGroups": [group], "fairSharing": {"weight": 2}}
+    cohort = cohort_from(msgspec.convert({"metadata": {"name": "dept"}, "spec": spec}, CohortObject))
+    assert cohort.value == Cohort("dept", "org", (ResourceGroup((GPU,), (("f", {GPU: Quota(8)}),)),), Fraction(2))
+    taint = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+    spec = {"nodeLabels": {"gpu": "a100"}, "nodeTaints": [taint], "tolerations": [{"key": "spot"}], "topologyName": "t"}
+    flavor = flavor_from(msgspec.convert({"metadata": {"name": "f"}, "spec": spec}, FlavorObject))
+    tolerations = (Toleration("spot", "Equal", "", ""),)
+    assert flavor.value == ResourceFlavor("f", {"gpu": "a100"}, (Taint("spot", "true", "NoSchedule"),), tolerations)
+    assert flavor.warnings == ("spec.topologyName is not needed: the settings say the topology levels",)
+    meta = {"name": "kueue-gang-queue", "namespace": "team"}
+    local = {"metadata": meta, "spec": {"clusterQueue": "heavy", "stopPolicy": "Hold", "fairSharing": {"weight": 3}}}
+    read = local_queue_from(msgspec.convert(local, LocalQueueObject))
+    assert read.value == LocalQueue("team", "kueue-gang-queue", "heavy", Fraction(3), Stop.HOLD)
+    nowhere = local_queue_from(msgspec.convert({"metadata": meta}, LocalQueueObject))
+    assert nowhere.problems == ("it names no spec.clusterQueue",)
+
+
+def test_objects_that_nobody_can_name_are_unreadable() -> None:
+    with pytest.raises(UnreadableError, match="the ClusterQueue has no name"):
+        cluster_queue_from(ClusterQueueObject())
+    with pytest.raises(UnreadableError, match="the Cohort has no name"):
+        cohort_from(CohortObject())
+    with pytest.raises(UnreadableError, match="the ResourceFlavor has no name"):
+        flavor_from(FlavorObject())
+    with pytest.raises(UnreadableError, match="has no namespace"):
+        local_queue_from(msgspec.convert({"metadata": {"name": "q"}}, LocalQueueObject))
+
+
+def test_an_object_of_nothing_but_null_is_read() -> None:
+    names = {"metadata": {"name": "q"}, "spec": dict.fromkeys(("resourceGroups", "cohort", "flavorFungibility"))}
+    assert cluster_queue_from(msgspec.convert(names, ClusterQueueObject)).value == ClusterQueue("q")
+
+
+def test_no_object_makes_more_groups_than_the_crd_allows() -> None:
+    many = [{"coveredResources": [f"r{at}"], "flavors": [{"name": f"f{at}"}]} for at in range(1000)]
+    assert len(queue({"resourceGroups": many}).value.groups) == 16
