@@ -292,6 +292,20 @@ def test_podgroups_of_other_projects_are_in_it(tmp_path: Path, kind: Any, spec: 
         assert len(verdict["answers"][0]["nodes"]) == 2
 
 
+def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -> None:
+    groups = json.dumps([{"name": one, "minMember": 1, "minResource": {"secret": 1}} for one in ("driver", "worker")])
+    pods = [pod("mpi", index, 2) for index in range(2)]
+    for one, role in zip(pods, ("driver", "worker"), strict=True):
+        said = {"yunikorn.apache.org/task-group-name": role, "yunikorn.apache.org/task-groups": groups}
+        one["metadata"] |= {"annotations": said, "labels": {"applicationId": "mpi"}}
+    file = taken([node("a", "r"), node("b", "r")], pods)
+    hidden = anonymise(file)
+    assert not any(word in encode(hidden) for word in (b"driver", b"mpi", b"secret"))
+    for shown in (file, hidden):
+        _, (verdict,) = simulate(tmp_path, shown)
+        assert len(verdict["answers"][0]["nodes"]) == 2
+
+
 TOO_DEEP = b'{"kind": "ClusterSnapshot", "nodes": [], "pods": [], "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
 
 

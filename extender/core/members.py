@@ -12,7 +12,7 @@ from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, 
 from extender.core.said import Said, words_of
 from extender.core.slots import Slots
 from extender.core.starts import Starts
-from policies.model import Pod, PodGroup, PodSets, SlotKey
+from policies.model import Minima, Pod, PodGroup, PodSets, SlotKey
 
 
 class Members:
@@ -72,17 +72,17 @@ class Members:
         return self._first.pod if self._first is not None else None
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int | Minima | None:
         """The minMember that they say: those that wait, else all, else the newest. None if they disagree."""
-        sizes = self.wanted.sizes or self.said.sizes
+        sizes = self.wanted.stated or self.said.stated
         if len(sizes) == 1:
-            return next(iter(sizes))
-        if self.wanted.sizes or not sizes:
+            return sizes[0]
+        if self.wanted.stated or not sizes:
             return None
         if self._newest is None:
             self._newest = max(self.live.values(), key=attrgetter("age"))
         group = self._newest.pod.group
-        return group.min_member if group is not None else None
+        return (group.minima or group.min_member) if group is not None else None
 
     @property
     def started(self) -> bool:

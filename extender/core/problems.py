@@ -9,7 +9,7 @@ from extender.core.reasons import Reason
 from extender.core.shape import Role
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Dialect, Pod, Selection, Topology
+from policies.model import Dialect, Minima, Pod, Selection, Topology
 from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
@@ -82,8 +82,8 @@ def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) 
             return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
     if any(name not in schedulers for name in members.said.schedulers):
         return _disagreement("schedulers", members.said.schedulers)
-    if workload.group is None and workload.podsets is None and len(wanted.sizes) > 1:
-        return _disagreement("minMembers", wanted.sizes)
+    if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
+        return _disagreement("minMembers", map(_size, wanted.stated))
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
     if len(wanted.dialects) > 1:
@@ -117,7 +117,8 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
         return Reason(
             "PodGroupMissing", f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
         )
-    return Reason("MinMemberMissing", "no member says muster.dev/min-member: the size of the gang is never guessed")
+    key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
+    return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
 
 
 def _too_many(workload: Workload, state: State) -> Reason | None:
@@ -184,17 +185,27 @@ def too_few(workload: Workload) -> Reason | None:
     if there >= needed:
         if workload.podsets is not None or workload.short(Stage.THERE) is None:
             return None
-        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist", warning=False)
+        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist{_in_order(workload)}", warning=False)
     return Reason("MembersMissing", f"{_share(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
 
 
 def _in_order(workload: Workload) -> str:
     """Whether the missing members may be created only when those that wait are ready, which they never are."""
+    if _in_yunikorns_words(workload):
+        return "; Muster makes no placeholders for pods that are yet to come"
     maker = workload.members.first.controller if workload.members.first is not None else None
     if maker is None or maker.kind != "StatefulSet":
         return ""
     order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
     return f"; StatefulSet {maker.name} {order}"
+
+
+def _in_yunikorns_words(workload: Workload) -> bool:
+    return Dialect.YUNIKORN in workload.members.said.dialects
+
+
+def _size(size: int | Minima | None) -> object:
+    return " and ".join(f"{least} {role}" for role, least in size) if isinstance(size, tuple) else size
 
 
 def _share(count: int, total: int, one: str, several: str) -> str:

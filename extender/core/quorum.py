@@ -43,3 +43,13 @@ def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, 
 def lacking_roles(minima: Minima, slots: Slots) -> Minima:
     """How many of each role have to get a node yet."""
     return tuple((role, max(0, least - slots.of_role(Stage.PROMISED, role))) for role, least in minima)
+
+
+def total(size: int | Minima | None) -> int | None:
+    """What members say of how many of them start together, in all."""
+    return sum(least for _, least in size) if isinstance(size, tuple) else size
+
+
+def by_role(size: int | Minima | None) -> Minima:
+    """The same for each role, where that is said."""
+    return size if isinstance(size, tuple) else ()

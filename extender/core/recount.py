@@ -94,7 +94,15 @@ def _told(kept: Said) -> list[object]:
 def _said(pods: list[Pod]) -> list[object]:
     groups = [pod.group for pod in pods if pod.group is not None]
     words = [
-        (pod.scheduler, pod.owner, pod.priority, group.dialect.value, group.min_member, pod.topology, _release(pod))
+        (
+            pod.scheduler,
+            pod.owner,
+            pod.priority,
+            group.dialect.value,
+            group.minima or group.min_member,
+            pod.topology,
+            _release(pod),
+        )
         for pod, group in zip(pods, groups, strict=True)
     ]
     return [Counter(words), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 7]

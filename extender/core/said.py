@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from extender.core.tally import Tally
-from policies.model import Dialect, Pod, PodGroup, Topology
+from policies.model import Dialect, Minima, Pod, PodGroup, Topology
 
 Words = tuple[Any, ...]
 
@@ -19,13 +19,19 @@ class Said:
         self.owners: Tally[str] = Tally()
         self.priorities: Tally[int] = Tally()
         self.dialects: Tally[Dialect | None] = Tally()
-        self.sizes: Tally[int | None] = Tally()
+        self.sizes: Tally[int | Minima | None] = Tally()
         self.topologies: Tally[Topology] = Tally()
         self.releases: Tally[str] = Tally()
         """By what is stamped on them; "" of those that have no stamp."""
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self.words: Tally[Words] = Tally()
         """All of that. Most often all members say the same: only who says something else is looked at more closely."""
+
+    @property
+    def stated(self) -> list[int | Minima | None]:
+        """The sizes. In YuniKorn's words the first member may say it for all: those who say nothing do not count."""
+        sizes = list(self.sizes)
+        return [size for size in sizes if size is not None] if Dialect.YUNIKORN in self.dialects else sizes
 
     @property
     def owner(self) -> str:
@@ -62,7 +68,8 @@ def words_of(pod: Pod | None) -> Words:
     """What a member says; of none nothing."""
     if pod is None:
         return ()
-    dialect, size = (None, None) if pod.group is None else (pod.group.dialect, pod.group.min_member)
+    group = pod.group
+    dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
     return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release
 

@@ -8,7 +8,7 @@ from extender.core.job import JobRecord, JobWrite
 from extender.core.member import Stage
 from extender.core.members import Members
 from extender.core.phase import Phase
-from extender.core.quorum import Part, lacking_roles, short_podset, short_role
+from extender.core.quorum import Part, by_role, lacking_roles, short_podset, short_role, total
 from extender.core.reasons import Telling
 from extender.core.release import Release
 from extender.core.retries import Retries
@@ -152,8 +152,8 @@ class Workload:
 
     @property
     def minima(self) -> Minima:
-        """How many of each role have to start together, where its PodGroup says so."""
-        return self.group.minima if self.group is not None else ()
+        """How many of each role have to start together, where its PodGroup or its members say so."""
+        return self.group.minima if self.group is not None else by_role(self.members.size)
 
     @property
     def min_member(self) -> int | None:
@@ -161,7 +161,7 @@ class Workload:
         if self.group is not None:
             return self.group.min_member
         if self.podsets is None:
-            return self.members.size
+            return total(self.members.size)
         starting = self.job if not self.release.complete else None
         return self.podsets.first_wave if starting is None else max(self.podsets.first_wave, starting.quorum)
 

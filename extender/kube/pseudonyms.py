@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
-from extender.kube.dialects import NAMES, koordinator, volcano
+from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.numbering import KAI_SUBGROUP
 from extender.kube.snapshot import READ, ClusterFile
 from extender.kube.topology import TOPOLOGY
@@ -51,7 +51,8 @@ _KINDS |= {
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
 _MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
-_MARKS |= {volcano.TASK_SPEC: "role", KAI_SUBGROUP: "role"}
+_MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME), "role")
+_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""
 
@@ -118,6 +119,8 @@ def _part(tree: Any, path: str, say: Say) -> Any:
                 for key, value in tree.items()
                 if key in READ
             }
+            if yunikorn.TASK_GROUPS in known:
+                known[yunikorn.TASK_GROUPS] = yunikorn.renamed(tree[yunikorn.TASK_GROUPS], lambda one: say("role", one))
             others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
             return known | others
         return {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}

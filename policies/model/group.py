@@ -32,6 +32,7 @@ class Dialect(StrEnum):
     KAI = "kai"
     KUEUE = "kueue"
     KOORDINATOR = "koordinator"
+    YUNIKORN = "yunikorn"
 
     @property
     def has_objects(self) -> bool:
@@ -46,7 +47,8 @@ Minima = tuple[tuple[str, int], ...]
 class GroupRef(NamedTuple):
     """What one pod says about its gang; ``min_member`` where no object says it, ``problem`` if unreadable.
 
-    ``role``: what it is in the gang, where the gang's minimum is said for each role.
+    ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
+    itself, for the whole gang.
     """
 
     name: str
@@ -54,6 +56,7 @@ class GroupRef(NamedTuple):
     min_member: int | None = None
     problem: str | None = None
     role: str = ""
+    minima: Minima = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.events import GroupGone, Outcome
 from extender.core.invariants import validate
-from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Topology
+from policies.model import Dialect, GroupKey, GroupRef, Minima, Pod, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 from tests.builders import cluster, requests
 from tests.core.script import Script
@@ -135,3 +135,44 @@ def test_a_level_may_be_counted_from_the_nearest(word: str, level: str | None) -
         assert f'unknown topology level "{word}"' in script.message("train")
     else:
         assert {script.planned(pod)[0] for pod in script.pods.values()} == {"y"}
+
+
+def task_group(role: str, count: int, minima: Minima = ()) -> list[Pod]:
+    """Pods in YuniKorn's words; only the first says ``minima``."""
+    ref = GroupRef("train", Dialect.YUNIKORN, role=role)
+    pods = [replace(pod, group=ref) for pod in members(role, count)]
+    return [replace(pods[0], group=ref._replace(minima=minima)), *pods[1:]]
+
+
+BOTH = (("driver", 1), ("executor", 2))
+
+
+def test_the_first_pod_of_an_application_says_the_minima_for_all() -> None:
+    script = Script(*cluster(NODES), *task_group("driver", 1, BOTH))
+    assert script.message("train") == "1 of 3 members exist; Muster makes no placeholders for pods that are yet to come"
+    script.see(task_group("executor", 1), members("other", 0))
+    script.see([replace(pod, group=GroupRef("train", Dialect.YUNIKORN)) for pod in members("beside", 1)])
+    assert script.message("train").startswith("1 of 2 members of role executor exist; Muster makes no")
+    pods = [*task_group("driver", 1, BOTH), *task_group("executor", 3), *members("beside", 1)]
+    script.see(task_group("executor", 3)[1:])
+    script.bind_all(pods[1:])
+    assert not script.bindings
+    script.bind(pods[0])
+    script.post_all()
+    assert script.reason("train") == "Running"
+    script.change(pods[0], phase="Succeeded")
+    assert script.reason("train") == "Running"
+
+
+def test_an_application_of_which_nobody_says_the_minima_waits() -> None:
+    script = Script(*cluster(NODES), *task_group("executor", 2))
+    assert script.message("train") == (
+        "no member says yunikorn.apache.org/task-groups: the size of the gang is never guessed"
+    )
+    script.see(task_group("driver", 1, BOTH))
+    assert all(script.planned(pod) for pod in script.pods.values())
+
+
+def test_pods_of_an_application_that_say_different_minima_contradict_each_other() -> None:
+    script = Script(*cluster(NODES), *task_group("driver", 1, BOTH), *task_group("executor", 2, (("executor", 2),)))
+    assert script.message("train") == "its members have different minMembers: 1 driver and 2 executor, 2 executor"

@@ -30,6 +30,7 @@ from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
+from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
 from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
@@ -62,6 +63,9 @@ SAID_TO_OTHERS = {
     MIN_AVAILABLE: "Koordinator: its minMember.",
     "pod-group.scheduling.sigs.k8s.io": "Koordinator, older coscheduling plugins: the gang's name; also with `/name`.",
     SIGS_MIN_AVAILABLE: "Older coscheduling plugins: its minMember.",
+    APPLICATION_IDS[0]: f"YuniKorn: the gang's name; also {' and '.join(f'`{key}`' for key in APPLICATION_IDS[1:])}.",
+    TASK_GROUP_NAME: "YuniKorn: the role of the pod.",
+    TASK_GROUPS: "YuniKorn: how many of each role start together, in JSON.",
     POD_GROUP_NAME: "Kueue's plain pod groups: the gang's name.",
     TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
     KUEUE_INDEX: "Kueue's plain pod groups: the index of the pod.",

@@ -36,6 +36,7 @@ def shown() -> list[Pod]:
                 (Dialect.ANNOTATION, 2, None),
                 (Dialect.KUEUE, 2, "clique"),
                 (Dialect.KOORDINATOR, 2, None),
+                (Dialect.YUNIKORN, None, None),
                 (Dialect.KAI, None, None),
             ],
             strict=True,

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.xdist_group("dialects")
 CLIQUE = "nvidia.com/gpu.clique"
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
+REQUIRED = {"muster.dev/required-topology": "clique"}
+"""Where the document of the project has no word for it: nodes come one by one."""
 GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _numbers = itertools.count(1)
 
@@ -219,6 +221,47 @@ spec:
       image: ubuntu
       command: ["sleep", "infinity"]
 """
+YUNIKORN = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: gang-scheduling-job-example
+spec:
+  completions: 2
+  parallelism: 2
+  template:
+    metadata:
+      labels:
+        app: sleep
+        applicationId: "gang-scheduling-job-example"
+        queue: root.sandbox
+      annotations:
+        yunikorn.apache.org/task-group-name: task-group-example
+        yunikorn.apache.org/task-groups: |-
+          [{
+              "name": "task-group-example",
+              "minMember": 2,
+              "minResource": {
+                "cpu": "100m",
+                "memory": "50M"
+              },
+              "nodeSelector": {},
+              "tolerations": [],
+              "affinity": {},
+              "topologySpreadConstraints": []
+          }]
+    spec:
+      schedulerName: yunikorn
+      restartPolicy: Never
+      containers:
+        - name: sleep30
+          image: "alpine:latest"
+          command: ["sleep", "30"]
+          resources:
+            requests:
+              cpu: "100m"
+              memory: "50M"
+"""
 KUEUE = """
 apiVersion: v1
 kind: Pod
@@ -302,6 +345,8 @@ def test_a_level_of_kueue_that_is_none_of_musters_is_told(team: Team) -> None:
 
 def test_a_gang_of_koordinator(team: Team) -> None:
     pods = [_pod(KOORDINATOR, name=f"pod-example{number}") for number in (1, 2)]
+    for pod in pods:
+        pod["metadata"]["annotations"] |= REQUIRED
     starts_as_a_whole(team, "gang-example", pods, pods=1)
 
 
@@ -353,6 +398,40 @@ def test_a_podgroup_of_kai_with_each_subgroup_in_a_rack_of_its_own(team: Team) -
     bound = team.until_bound(5)
     of = {sub: team.cliques([one for one in bound if one["metadata"]["name"][4] == sub]) for sub in "ab"}
     assert of == {"a": {"a"}, "b": {"b"}}
+
+
+def test_an_application_of_yunikorn(team: Team) -> None:
+    job = yaml.safe_load(YUNIKORN)
+    job["spec"]["template"]["spec"]["schedulerName"] = "muster"
+    job["spec"]["template"]["metadata"]["annotations"] |= REQUIRED
+    team.nodes("a", 1, pods=1)
+    team.apply(job)
+    assert "members fit at once" in team.until_told("gang-scheduling-job-example", "NoRoom")
+    assert team.gates() == [{GANG_GATE}] * 2
+    team.nodes("b", 2, pods=1)
+    assert team.cliques(team.until_bound(2)) == {"b"}
+
+
+def test_a_task_group_that_lacks_a_pod_keeps_its_application_waiting(team: Team) -> None:
+    """As the pods of a Spark application say it: the driver for all, the executors only whose they are."""
+    groups = '[{"name": "spark-driver", "minMember": 1}, {"name": "spark-executor", "minMember": 2}]'
+    team.nodes("a", 4, pods=1)
+    meta = yaml.safe_load(YUNIKORN)["spec"]["template"]
+
+    def pod(name: str, role: str, **said: str) -> Object:
+        one = copy.deepcopy(meta)
+        one["metadata"] |= {"name": name, "annotations": {"yunikorn.apache.org/task-group-name": role, **said}}
+        one["spec"]["schedulerName"] = "muster"
+        return dict(one)
+
+    team.create(pod("driver", "spark-driver", **{"yunikorn.apache.org/task-groups": groups}))
+    team.create(pod("exec-1", "spark-executor"), pod("spare", "spark-driver"))
+    said = team.until_told("gang-scheduling-job-example", "MembersMissing")
+    assert said == (
+        "1 of 2 members of role spark-executor exist; Muster makes no placeholders for pods that are yet to come"
+    )
+    team.create(pod("exec-2", "spark-executor"))
+    team.until_bound(4)
 
 
 def _pod(manifest: str, *, name: str = "", scheduler: str = "muster") -> Object:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from extender.kube.dialects import NAMES, group_of
 from extender.kube.dialects.koordinator import OTHER_GANGS
 from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE, NO_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES
+from extender.kube.dialects.yunikorn import BAD_TASK_GROUPS, NO_APPLICATION
 from extender.kube.numbering import index_of
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
@@ -149,3 +152,58 @@ def test_a_level_that_cannot_be_read_is_told_under_its_own_key() -> None:
 
 def test_kueue_numbers_the_pods_of_a_group() -> None:
     assert index_of(Meta(labels={"kueue.x-k8s.io/pod-group-pod-index": "3"})) == 3
+
+
+YUNIKORN, TASK_GROUPS = "yunikorn.apache.org/task-group-name", "yunikorn.apache.org/task-groups"
+EXAMPLE = """[{
+    "name": "task-group-example",
+    "minMember": 2,
+    "minResource": {
+      "cpu": "100m",
+      "memory": "50M"
+    },
+    "nodeSelector": {},
+    "tolerations": [],
+    "affinity": {},
+    "topologySpreadConstraints": []
+}]"""
+
+
+def test_an_application_of_yunikorn_is_a_gang_and_its_task_groups_are_its_roles() -> None:
+    labels = {"app": "sleep", "applicationId": "gang-scheduling-job-example", "queue": "root.sandbox"}
+    found = group({YUNIKORN: "task-group-example", TASK_GROUPS: EXAMPLE}, labels)
+    minima = (("task-group-example", 2),)
+    expected = GroupRef("gang-scheduling-job-example", Dialect.YUNIKORN, role="task-group-example", minima=minima)
+    assert found == expected
+    assert group({YUNIKORN: "task-group-example"}, labels) == expected._replace(minima=())
+    assert group({}, labels) is None, "a pod of no task group is scheduled by itself"
+
+
+@pytest.mark.parametrize("key", ["yunikorn.apache.org/app-id", "applicationId", "spark-app-selector"])
+def test_where_the_application_may_be_named(key: str) -> None:
+    for found in (group({YUNIKORN: "a", key: "app"}), group({YUNIKORN: "a"}, {key: "app"})):
+        assert found == GroupRef("app", Dialect.YUNIKORN, role="a")
+
+
+def test_a_task_group_of_no_application_is_told() -> None:
+    for said in ({YUNIKORN: "a"}, {TASK_GROUPS: EXAMPLE}, {YUNIKORN: "a", TASK_GROUPS: EXAMPLE}):
+        found = group(said)
+        assert found is not None
+        assert found.problem == NO_APPLICATION
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}", "[]", "[", "[" * 5000, "null", '[{"name": "a"}]', '[{"name": "", "minMember": 1}]',
+        '[{"name": "a", "minMember": 0}]', '[{"name": "a", "minMember": -1}]', '[{"name": "a", "minMember": "2"}]',
+        '[{"name": "a", "minMember": 1}, {"name": "a", "minMember": 2}]', '[{"minMember": 1}]', "\u0000",
+        json.dumps([{"name": f"g{at}", "minMember": 1} for at in range(65)]),
+        json.dumps([{"name": "a" * 70_000, "minMember": 1}]),
+    ],
+)  # fmt: skip
+def test_task_groups_that_cannot_be_read_are_told(text: str) -> None:
+    found = group({YUNIKORN: "a", TASK_GROUPS: text}, {"applicationId": "app"})
+    assert found is not None
+    assert found.problem == BAD_TASK_GROUPS.format(quoted(text))
+    assert found.minima == ()

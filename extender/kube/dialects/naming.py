@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 
-from extender.kube.dialects import coscheduling, kai, koordinator, kueue, own, volcano
+from extender.kube.dialects import coscheduling, kai, koordinator, kueue, own, volcano, yunikorn
 from extender.kube.dialects.words import Words
 from extender.kube.objects import Meta
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.topology import topology_problem
 from policies.model import GroupRef
 
-OTHERS = (volcano.WORDS, kai.WORDS, koordinator.WORDS, kueue.WORDS)
+OTHERS = (volcano.WORDS, kai.WORDS, koordinator.WORDS, yunikorn.WORDS, kueue.WORDS)
 """Of those that name one group, the first counts. Kueue only admits pods, so another scheduler's words go before."""
 _ALL = (own.WORDS, coscheduling.WORDS, *OTHERS)
 NAMES = tuple(key for words in _ALL for key in words.names)
@@ -78,8 +78,11 @@ def _read(meta: Meta, words: Words, name: str) -> GroupRef:
         return GroupRef(name, words.dialect, problem=problem)
     sizes = [(key, size) for key in words.sizes for size in meta.said(key)]
     if not sizes:
+        minima = () if words.minima is None else words.minima(meta)
+        if isinstance(minima, str):
+            return GroupRef(name, words.dialect, problem=minima)
         role = next(iter(meta.said(words.role)), "") if words.role else ""
-        return GroupRef(name, words.dialect, role=plain(role))
+        return GroupRef(name, words.dialect, role=plain(role), minima=minima)
     key, size = sizes[0]
     if _differ([text for _, text in sizes]):
         return GroupRef(name, words.dialect, problem=TWO_SIZES.format(key))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from extender.kube.objects import Meta
-from policies.model import Dialect
+from policies.model import Dialect, Minima
 
 
 def nothing(_: Meta, __: str) -> None:
@@ -18,6 +18,8 @@ class Words(NamedTuple):
 
     ``names``: any of them names the gang. ``sizes``: any of them says its minMember; none where an object says it.
     ``role``: says which role of the gang the pod has.
+    ``naming``: how names are found where that is not by ``names`` alone. ``minima``: the minimum of each role of the
+    gang, or why it cannot be read, where pods say it.
     ``refused(meta, name)``: what is said beside that and is not implemented, as a sentence; None if there is nothing.
     """
 
@@ -28,9 +30,13 @@ class Words(NamedTuple):
     refused: Callable[[Meta, str], str | None] = nothing
     more: tuple[str, ...] = ()
     """Other keys that are read."""
+    naming: Callable[[Meta], list[tuple[str, str]]] | None = None
+    minima: Callable[[Meta], Minima | str] | None = None
 
     def named(self, meta: Meta) -> list[tuple[str, str]]:
         """Each name that the pod says, after its key. An empty one names nothing, as in the projects themselves."""
+        if self.naming is not None:
+            return self.naming(meta)
         return [(key, name) for key in self.names for name in meta.said(key) if name]
 
     @property

@@ -1,0 +1,81 @@
+"""The words of YuniKorn (yunikorn.apache.org/docs/user_guide/gang_scheduling): the gang is the application, its task
+groups are its roles, and the first pod says for all of them how many of each start together.
+
+YuniKorn makes placeholder pods for those that are yet to come; Muster makes none, and starts the gang when enough pods
+of each task group are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from extender.kube.dialects.words import Words
+from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.plain import plain, quoted
+from extender.kube.podgroups.roles import LARGEST, MOST_ROLES
+from policies.model import Dialect, Minima
+
+_DOMAIN = "yunikorn.apache.org/"
+TASK_GROUP_NAME, TASK_GROUPS, APP_ID = f"{_DOMAIN}task-group-name", f"{_DOMAIN}task-groups", f"{_DOMAIN}app-id"
+APPLICATION_IDS = (APP_ID, "applicationId", "spark-app-selector")
+"""Any of them names the application, the first that is there."""
+
+NO_APPLICATION = "it is of a task group, and names no application: add the label applicationId"
+BAD_TASK_GROUPS = (
+    f"{TASK_GROUPS} is {{}}, which is not a JSON list of at most {MOST_ROLES} task groups, each with a name of its own "
+    "and a minMember of at least 1"
+)
+_LONGEST = 64 << 10
+
+
+class _TaskGroup(msgspec.Struct, rename="camel"):
+    name: str
+    min_member: int
+
+
+def _named(meta: Meta) -> list[tuple[str, str]]:
+    """A pod that names no task group is scheduled beside the gang of its application, as by YuniKorn."""
+    if not any(meta.said(TASK_GROUP_NAME)) and not any(meta.said(TASK_GROUPS)):
+        return []
+    found = [(key, name) for key in APPLICATION_IDS for name in meta.said(key) if name]
+    return found[:1] or [(TASK_GROUP_NAME, next(iter(meta.said(TASK_GROUP_NAME)), "") or "task-groups")]
+
+
+def _minima(meta: Meta) -> Minima | str:
+    if not any(meta.said(key) for key in APPLICATION_IDS):
+        return NO_APPLICATION
+    text = next(iter(meta.said(TASK_GROUPS)), "")
+    return _read(text) if text else ()
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> Minima | str:
+    """Most often all pods of an application say the same. A problem, as a sentence, where it cannot be read."""
+    try:
+        groups = msgspec.json.decode(text, type=list[_TaskGroup]) if len(text) <= _LONGEST else []
+    except UNDECODABLE:
+        groups = []
+    minima = {plain(one.name): min(one.min_member, LARGEST) for one in groups if one.name and one.min_member > 0}
+    if not groups or len(minima) < len(groups) or len(groups) > MOST_ROLES:
+        return BAD_TASK_GROUPS.format(quoted(text))
+    return tuple(sorted(minima.items()))
+
+
+def renamed(text: str, rename: Callable[[str], str]) -> str:
+    """The task groups with other names, and nothing else of what is said of them; none if they cannot be read."""
+    minima = _read(text)
+    groups = [] if isinstance(minima, str) else [_TaskGroup(rename(name), least) for name, least in minima]
+    return msgspec.json.encode(groups).decode()
+
+
+WORDS = Words(
+    Dialect.YUNIKORN,
+    (TASK_GROUP_NAME, TASK_GROUPS),
+    role=TASK_GROUP_NAME,
+    more=APPLICATION_IDS,
+    naming=_named,
+    minima=_minima,
+)
