@@ -114,9 +114,10 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
     if workload.min_member is not None:
         return None
     if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
-        return Reason(
-            "PodGroupMissing", f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
-        )
+        text = f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
+        if Dialect.KOORDINATOR in workload.members.said.dialects:
+            text += ", and no member says gang.scheduling.koordinator.sh/min-available"
+        return Reason("PodGroupMissing", text)
     key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
     return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
 

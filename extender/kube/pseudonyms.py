@@ -39,7 +39,7 @@ _KINDS = {
     "matchExpressions.key": "key", "matchExpressions.values": "value", "matchFields.values": "node",
 }  # fmt: skip
 """The end of a text's path -> what it names."""
-_GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups"
+_GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups", "koordinatorPodGroups"
 _KINDS |= {f"{groups}.metadata.name": "group" for groups in _GROUPS}
 _KINDS |= {
     f"{where}.{field}": kind

@@ -37,8 +37,9 @@ from extender.kube.objects import (
 )
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
+from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
-from extender.kube.resources import CLAIMS, GROUPS, KAI_GROUPS, NODES, PODS, VOLCANO_GROUPS, VOLUMES
+from extender.kube.resources import CLAIMS, GROUPS, KAI_GROUPS, KOORDINATOR_GROUPS, NODES, PODS, VOLCANO_GROUPS, VOLUMES
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 from policies.model import Node, Pod, PodGroup
 
@@ -47,8 +48,10 @@ READ = frozenset((*dialects.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGE
 some pod selects others by."""
 _BOUND = "bound"
 
-AnyGroup = GroupObject | VolcanoGroup | KaiGroup
-ObjectT = TypeVar("ObjectT", NodeObject, PodObject, GroupObject, VolcanoGroup, KaiGroup, ClaimObject, VolumeObject)
+AnyGroup = GroupObject | VolcanoGroup | KaiGroup | KoordinatorGroup
+ObjectT = TypeVar(
+    "ObjectT", NodeObject, PodObject, GroupObject, VolcanoGroup, KaiGroup, KoordinatorGroup, ClaimObject, VolumeObject
+)
 
 
 VERSION = "muster.dev/v1"
@@ -69,13 +72,15 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     pod_groups: list[GroupObject] = field(default_factory=list)
     volcano_pod_groups: list[VolcanoGroup] = field(default_factory=list)
     kai_pod_groups: list[KaiGroup] = field(default_factory=list)
+    koordinator_pod_groups: list[KoordinatorGroup] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
 
     @property
     def groups(self) -> int:
         """How many PodGroups are in it, of all projects."""
-        return len(self.pod_groups) + len(self.volcano_pod_groups) + len(self.kai_pod_groups)
+        others = self.volcano_pod_groups, self.kai_pod_groups, self.koordinator_pod_groups
+        return len(self.pod_groups) + sum(len(some) for some in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
                 *await _list(kube, GROUPS.path, GroupObject, optional=True),
                 *await _list(kube, VOLCANO_GROUPS.path, VolcanoGroup, optional=True),
                 *await _list(kube, KAI_GROUPS.path, KaiGroup, optional=True),
+                *await _list(kube, KOORDINATOR_GROUPS.path, KoordinatorGroup, optional=True),
             ],
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
@@ -126,7 +132,8 @@ def reduced(
         taken=taken,
         nodes=[_node(one) for one in nodes],
         pods=[_pod(one, keys) for one in pods],
-        pod_groups=[one for one in groups if isinstance(one, GroupObject)],
+        pod_groups=[one for one in groups if type(one) is GroupObject],
+        koordinator_pod_groups=[one for one in groups if isinstance(one, KoordinatorGroup)],
         volcano_pod_groups=[one for one in groups if isinstance(one, VolcanoGroup)],
         kai_pod_groups=[one for one in groups if isinstance(one, KaiGroup)],
         claims=[_claim(one) for one in claims],
@@ -159,6 +166,7 @@ def decode(content: bytes) -> ClusterFacts:
         *readable(group_from, file.pod_groups, unreadable),
         *readable(volcano_group_from, file.volcano_pod_groups, unreadable),
         *readable(kai_group_from, file.kai_pod_groups, unreadable),
+        *readable(koordinator_group_from, file.koordinator_pod_groups, unreadable),
     ]
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]

@@ -36,8 +36,8 @@ class Dialect(StrEnum):
 
     @property
     def has_objects(self) -> bool:
-        """A PodGroup object says how many members start together."""
-        return self in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.KAI)
+        """A PodGroup object says how many members start together; in Koordinator's words the pods may say it, too."""
+        return self in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.KAI, Dialect.KOORDINATOR)
 
 
 Minima = tuple[tuple[str, int], ...]

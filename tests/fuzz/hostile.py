@@ -30,6 +30,10 @@ KEYS = (
     *("muster.dev/pod-group", "muster.dev/min-member", "scheduling.x-k8s.io/pod-group", "muster.dev/gang-uid"),
     *("muster.dev/release", "muster.dev/release-complete", "muster.dev/node", "muster.dev/required-topology"),
     *("muster.dev/preferred-topology", "muster.dev/slice-size", "muster.dev/slice-topology"),
+    *("scheduling.k8s.io/group-name", "volcano.sh/task-spec", "pod-group-name", "kai.scheduler/subgroup-name"),
+    *("yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name", "applicationId"),
+    *("gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/groups", "kueue.x-k8s.io/pod-group-name"),
+    *("kueue.x-k8s.io/podset-required-topology", "kai.scheduler/segment-size"),
     *("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"),
 )
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods", "hugepages-2Mi", "evil.example/x", "ephemeral-storage")

@@ -27,6 +27,11 @@ PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
 REQUIRED = {"muster.dev/required-topology": "clique"}
 """Where the document of the project has no word for it: nodes come one by one."""
+PODGROUPS = {
+    "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
+    "scheduling.sigs.k8s.io": "v1alpha1",
+}
 GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _numbers = itertools.count(1)
 
@@ -34,7 +39,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     """It serves Volcano's name as well: a profile, a setting, and the policy of the gate."""
-    for group, version in (("scheduling.volcano.sh", "v1beta1"), ("scheduling.run.ai", "v2alpha2")):
+    for group, version in PODGROUPS.items():
         cluster.api.create(CRDS, _podgroups(group, version))
         until_established(cluster.api, f"podgroups.{group}")
     running = start_muster(
@@ -57,7 +62,7 @@ def _podgroups(group: str, version: str) -> Object:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{group}"},
+        "metadata": {"name": f"podgroups.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
         "spec": {
             "group": group,
             "scope": "Namespaced",
@@ -398,6 +403,16 @@ def test_a_podgroup_of_kai_with_each_subgroup_in_a_rack_of_its_own(team: Team) -
     bound = team.until_bound(5)
     of = {sub: team.cliques([one for one in bound if one["metadata"]["name"][4] == sub]) for sub in "ab"}
     assert of == {"a": {"a"}, "b": {"b"}}
+
+
+def test_a_podgroup_of_koordinator(team: Team) -> None:
+    spec = {"minMember": 2, "scheduleTimeoutSeconds": 100}
+    kind = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
+    team.apply({**kind, "metadata": {"name": "gang-example", "annotations": REQUIRED}, "spec": spec})
+    pods = [_pod(KOORDINATOR, name=f"pod-example{number}") for number in (1, 2)]
+    for pod in pods:
+        pod["metadata"] |= {"annotations": {}, "labels": {"pod-group.scheduling.sigs.k8s.io": "gang-example"}}
+    starts_as_a_whole(team, "gang-example", pods, pods=1)
 
 
 def test_an_application_of_yunikorn(team: Team) -> None:

@@ -52,7 +52,6 @@ def test_a_gang_in_koordinators_words_and_in_those_of_the_first_coscheduling_plu
         ({KUEUE: "train"}, NO_SIZE.format(KUEUE, COUNT)),
         ({KUEUE: "train", COUNT: "all"}, BAD_SIZE.format(COUNT, quoted("all"))),
         ({KUEUE: "train", COUNT: ""}, BAD_SIZE.format(COUNT, quoted(""))),
-        ({KOORDINATOR: "train"}, NO_SIZE.format(KOORDINATOR, LEAST)),
         ({KOORDINATOR: "train", LEAST: "2", f"{SIGS}/min-available": "3"}, TWO_SIZES.format(LEAST)),
         ({KOORDINATOR: "a", LEAST: "2", f"{SIGS}/name": "b"}, TWO_DIALECTS.format(KOORDINATOR, f"{SIGS}/name")),
         ({KOORDINATOR: "a", LEAST: "2", KUEUE: "b", COUNT: "2"}, TWO_DIALECTS.format(KOORDINATOR, KUEUE)),
@@ -63,6 +62,11 @@ def test_what_is_missing_or_contradicts_itself_is_told(said: dict[str, str], pro
     assert found is not None
     assert found.problem == problem
     assert found.min_member is None
+
+
+def test_in_koordinators_words_an_object_may_say_the_size() -> None:
+    for said in ({KOORDINATOR: "train"}, {SIGS: "train"}):
+        assert group({}, said) == GroupRef("train", Dialect.KOORDINATOR)
 
 
 def test_the_annotation_and_the_label_of_one_key_have_to_agree() -> None:

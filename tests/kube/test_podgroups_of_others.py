@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from extender.kube.dialects import group_of
+from extender.kube.dialects.koordinator import OTHER_GANGS
 from extender.kube.objects import Meta
 from extender.kube.plain import quoted
 from extender.kube.podgroups.kai import PARENT_LEVEL, PARENT_MEMBERS, SOME_SUBGROUPS, KaiGroup, kai_group_from
+from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
 from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
 from policies.model import Dialect, GroupKey, GroupRef, PodGroup, Topology
@@ -168,3 +170,13 @@ def test_how_pods_name_them() -> None:
     assert group_of(other) == GroupRef("train", Dialect.VOLCANO)
     kais = Meta(annotations={"pod-group-name": "train"}, labels={"kai.scheduler/subgroup-name": "subgroup-a"})
     assert group_of(kais) == GroupRef("train", Dialect.KAI, role="subgroup-a")
+
+
+def test_a_podgroup_of_koordinator() -> None:
+    obj = {"metadata": META, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 100}}
+    found = koordinator_group_from(msgspec.convert(obj, KoordinatorGroup))
+    assert (found.min_member, found.timeout_s, found.dialect, found.problem) == (2, 100, Dialect.KOORDINATOR, None)
+    key = "gang.scheduling.koordinator.sh/groups"
+    for others, problem in (('["team/train"]', None), ('["team/a"]', OTHER_GANGS.format(key, quoted('["team/a"]')))):
+        told = obj | {"metadata": META | {"annotations": {key: others}}}
+        assert koordinator_group_from(msgspec.convert(told, KoordinatorGroup)).problem == problem

@@ -11,7 +11,7 @@ from extender.kube.kinds.registry import KINDS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
-_PODGROUPS = "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai"
+_PODGROUPS = "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai", "scheduling.sigs.k8s.io"
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),

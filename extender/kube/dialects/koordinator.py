@@ -1,5 +1,6 @@
-"""The words of Koordinator's gangs without an object, and of the first coscheduling plugin, which it reads as well
-(koordinator apis/extension/coscheduling.go).
+"""The words of Koordinator's gangs, and of the first coscheduling plugins, which it reads as well
+(koordinator apis/extension/coscheduling.go): pods say the size of the gang themselves, or name a PodGroup of
+``scheduling.sigs.k8s.io/v1alpha1``.
 
 How long a gang may wait, and whether its members give up together (``mode``), is about room that they hold while they
 wait: with Muster they hold none.
@@ -24,7 +25,7 @@ OTHER_GANGS = "{} is {}: Muster does not start several gangs together; give all 
 _LONGEST = 4096
 
 
-def _refused(meta: Meta, name: str) -> str | None:
+def other_gangs(meta: Meta, name: str) -> str | None:
     """Other gangs that are to start with this one."""
     own = {f"{meta.namespace}/{name}"}
     for key in (GROUPS, SIGS_GROUPS):
@@ -46,6 +47,6 @@ WORDS = Words(
     Dialect.KOORDINATOR,
     (NAME, f"{_SIGS}/name", _SIGS),
     (MIN_AVAILABLE, SIGS_MIN_AVAILABLE),
-    refused=_refused,
+    refused=other_gangs,
     more=(GROUPS, SIGS_GROUPS),
 )

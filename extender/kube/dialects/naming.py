@@ -67,7 +67,7 @@ def _of_others(meta: Meta) -> GroupRef | None:
         problem = TWO_NAMES if other == key else TWO_DIALECTS.format(key, other)
         return GroupRef(name, words.dialect, problem=problem)
     ref = _read(meta, words, name)
-    if ref.problem is None and words.sizes and ref.min_member is None:
+    if ref.problem is None and ref.min_member is None and words.sizes and not words.dialect.has_objects:
         return ref._replace(problem=NO_SIZE.format(key, words.sizes[0]))
     return ref
 
