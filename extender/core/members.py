@@ -29,7 +29,6 @@ class Members:
         self.odd: dict[str, Member] = {}
         """Live members that may need a word: unreadable, gated by others, or with claims."""
         self.said = Said()
-        """By all live members."""
         self.wanted = Said()
         """By those that have no node: a rolling update changes what new members say beside those that run."""
         self.holds = Holds()
@@ -38,7 +37,6 @@ class Members:
         self.placed: dict[str, Member] = {}
         """Those that are promised a node, in the order of the promises."""
         self.binding: dict[str, Member] = {}
-        """Those that are being bound."""
         self.unknown: dict[str, Member] = {}
         """Those whose Binding may be written."""
         self._looked_for = {MemberState.BINDING: self.binding, MemberState.UNKNOWN: self.unknown}
@@ -248,7 +246,7 @@ class Members:
             changed = True
         self._newest = None
         if new is not None:
-            self._note(member, new, is_new=old is None)
+            self._note(member, new, is_new=old is None or old.created != new.created)
         elif old is not None:
             for index in (self.live, self.bound, self.confirmed, self.odd):
                 index.pop(uid, None)
@@ -262,7 +260,9 @@ class Members:
         """It counts."""
         if is_new:
             self.live[member.uid] = member
-            if self._first is not None and member.age < self._first.age:
+            if self._first is member:
+                self._first = None
+            elif self._first is not None and member.age < self._first.age:
                 self._first = member
         confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)

@@ -17,9 +17,9 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.crds import CRDS, until_established
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from policies.model import GANG_GATE
+from tests.integration.podgroups import install_podgroups
 
 pytestmark = pytest.mark.xdist_group("dialects")
 CLIQUE = "nvidia.com/gpu.clique"
@@ -27,11 +27,6 @@ PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
 REQUIRED = {"muster.dev/required-topology": "clique"}
 """Where the document of the project has no word for it: nodes come one by one."""
-PODGROUPS = {
-    "scheduling.volcano.sh": "v1beta1",
-    "scheduling.run.ai": "v2alpha2",
-    "scheduling.sigs.k8s.io": "v1alpha1",
-}
 GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _numbers = itertools.count(1)
 
@@ -39,9 +34,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     """It serves Volcano's name as well: a profile, a setting, and the policy of the gate."""
-    for group, version in PODGROUPS.items():
-        cluster.api.create(CRDS, _podgroups(group, version))
-        until_established(cluster.api, f"podgroups.{group}")
+    install_podgroups(cluster.api)
     running = start_muster(
         cluster,
         {"scheduler_names": ["muster", "volcano"], "topology_levels": ["nvidia", "rack=topology/rack"]},
@@ -53,23 +46,6 @@ def muster(cluster: Cluster) -> RunningMuster:
         condition["expression"] = condition["expression"].replace("in ['muster']", "in ['muster', 'volcano']")
     cluster.api.patch(GATE, {"spec": {"matchConditions": gate["spec"]["matchConditions"]}})
     return running
-
-
-def _podgroups(group: str, version: str) -> Object:
-    """Their CRD with whatever is in its objects: the projects' own are not to be had as a module."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
-            "versions": [served],
-        },
-    }
 
 
 class Team:

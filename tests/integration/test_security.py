@@ -30,6 +30,7 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError as Refused
 from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
+from tests.integration.podgroups import install_podgroups
 
 pytestmark = pytest.mark.xdist_group("security")
 
@@ -65,6 +66,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
         install(running)
         for controller in ("jobset", "training-operator", "mpi-operator", "kuberay"):
             install_crds(running, controller)
+        install_podgroups(running.api)
         start_over_tls(running, authority)
         running.add_nodes(4)
         running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})

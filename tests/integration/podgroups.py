@@ -1,0 +1,36 @@
+"""The PodGroup kinds of other projects, with whatever is in their objects: their CRDs are not to be had as a module."""
+
+from __future__ import annotations
+
+from devcluster.api import Api, Object
+from devcluster.crds import CRDS, until_established
+
+PODGROUPS = {
+    "scheduling.volcano.sh": "v1beta1",
+    "scheduling.run.ai": "v2alpha2",
+    "scheduling.sigs.k8s.io": "v1alpha1",
+}
+
+
+def install_podgroups(api: Api) -> None:
+    """Returns when all of them are served."""
+    for group, version in PODGROUPS.items():
+        api.create(CRDS, _podgroups(group, version))
+        until_established(api, f"podgroups.{group}")
+
+
+def _podgroups(group: str, version: str) -> Object:
+    """Their CRD with whatever is in its objects: the projects' own are not to be had as a module."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"podgroups.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
+            "versions": [served],
+        },
+    }
