@@ -185,13 +185,22 @@ def install_gate(cluster: Cluster) -> None:
 
 
 def install_job_admission(cluster: Cluster) -> None:
-    """Apply the admission policies for jobs and for their pods, and return when they are in force."""
+    """Apply the admission policies for jobs, owners of gangs and pods, and return when they are in force."""
     _apply_component(cluster, "job-admission")
     meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
     template = {"spec": {"restartPolicy": "Never", "containers": _CONTAINERS}}
     job = {"metadata": meta, "spec": {"template": template}}
     _until_created_so(
         cluster, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
+    )
+    labels = {"app": "muster-probe"}
+    pods: Tree = {"metadata": {"labels": labels}, "spec": {"containers": _CONTAINERS}}
+    owner: Tree = {"metadata": meta, "spec": {"selector": {"matchLabels": labels}, "template": pods}}
+    _until_created_so(
+        cluster,
+        f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets",
+        owner,
+        lambda one: "muster.dev/gang" in one["spec"]["template"]["metadata"]["labels"],
     )
     _until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 

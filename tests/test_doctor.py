@@ -21,7 +21,7 @@ from extender.cli.doctor.gather import no_configuration
 from extender.cli.doctor.rights import EXTENDER, needed
 from extender.cli.main import main
 from extender.config.settings import load
-from extender.kube.objects import Condition, Meta, OwnerObject, OwnerSpec, PodObject, PodSpec, PodStatus
+from extender.kube.objects import Condition, Meta, OwnerObject, OwnerReference, OwnerSpec, PodObject, PodSpec, PodStatus
 
 ROOT = Path(__file__).parent.parent
 BASE = ROOT / "manifests" / "base"
@@ -276,11 +276,26 @@ def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
 TYPO, GANG_KEY = "muster.dev/podgroup", "muster.dev/pod-group"
 
 
-def owner(on_itself: dict[str, str], in_template: dict[str, str], scheduler: str = "muster") -> Facts:
-    """The facts of a Job that has no pods any more."""
+def owner(
+    on_itself: dict[str, str],
+    in_template: dict[str, str],
+    scheduler: str = "muster",
+    kind: str = "Job",
+    on_pods: dict[str, str] | None = None,
+) -> Facts:
+    """The facts of a Job that has no pods any more, or of another object; ``on_pods``: it has one, which says that."""
     template = PodObject(Meta(annotations=in_template), PodSpec(scheduler_name=scheduler))
     job = OwnerObject(Meta(name="train", namespace="team", annotations=on_itself), OwnerSpec(template))
-    return Facts(load(None), owners=[owner_from("Job", job)])
+    members = []
+    if on_pods is not None:
+        made = pod("train-0", scheduler_name="muster")
+        assert made.metadata is not None
+        made.metadata.annotations = on_pods
+        made.metadata.owner_references = [
+            OwnerReference(api_version="apps/v1", kind=kind, name="train", uid="uid-train", controller=True)
+        ]
+        members.append(member_from(made))
+    return Facts(load(None), owners=[owner_from(kind, job)], members=members)
 
 
 @pytest.mark.parametrize(
@@ -310,6 +325,20 @@ def test_a_job_that_is_admitted_as_a_whole_says_its_minimum_itself_and_needs_no_
     assert codes(owner(said, {"muster.dev/required-topology": "clique"})) == []
     assert codes(owner({**said, GANG_KEY: "train"}, {})) == ["KeyOnOwner"]
     assert codes(owner({**said, "muster.dev/gang": "false"}, {})) == ["KeyOnOwner"]
+
+
+def test_a_stateful_set_whose_pods_are_a_gang_says_its_minimum_itself() -> None:
+    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    template = {"muster.dev/gang": "true", "muster.dev/required-topology": "clique"}
+    assert codes(owner(said, template, kind="StatefulSet")) == []
+    queued = {**said, "muster.dev/gang": "yes", "kueue.x-k8s.io/queue-name": "team-a"}
+    assert codes(owner(queued, {}, kind="StatefulSet")) == ["KeyOnOwner"]
+    (found,) = examine(owner({"muster.dev/gang": "true"}, {}, kind="StatefulSet", on_pods=said)).findings
+    assert (found.code, "write it on that object instead" in found.fix) == ("UnreadKey", True)
+
+
+def test_a_gang_that_waits_for_the_word_of_its_owner_lacks_no_annotation_on_its_pods() -> None:
+    assert codes(owner({}, {}, kind="StatefulSet", on_pods={"muster.dev/gang": "true"})) == []
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])

@@ -106,7 +106,7 @@ def test_the_names_are_those_of_the_code() -> None:
     assert f"key == '{stamps.RELEASE_COMPLETE}'" in text("muster-extender-pods")
     assert f"gate.name != '{GANG_GATE}'" in text("muster-extender-pods")
     assert set(re.findall(r"'([\w.-]+/[\w-]+)'", text("muster-extender-evictions"))) == {
-        *(stamps.RELEASE, *(name for name in NAMES if "/" in name))
+        *(stamps.RELEASE, GANG, *(name for name in NAMES if "/" in name))
     }
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)

@@ -10,7 +10,8 @@ from policies.model import GANG_GATE
 from tests.test_manifests import document, documents
 
 FOLDER = "components/job-admission"
-FILES = ("jobs", "pods", "untracked")
+JOB_POLICIES = ("muster-jobs", "muster-job-pods", "muster-untracked-pods")
+FILES = ("jobs", "owners", "pods", "untracked")
 DOCUMENTS = [
     one
     for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in FILES))
@@ -32,12 +33,13 @@ def mutation(name: str) -> str:
 def test_the_component_has_every_file_and_every_policy_is_bound() -> None:
     assert document(f"{FOLDER}/kustomization.yaml")["resources"] == [f"{file}.yaml" for file in FILES]
     bindings = {one["spec"]["policyName"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicyBinding"}
-    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-jobs", "muster-job-pods", "muster-untracked-pods"}
+    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-gang-owners", *JOB_POLICIES}
 
 
 def test_jobs_fail_closed_and_pods_fail_open() -> None:
     assert {name: spec["failurePolicy"] for name, spec in POLICIES.items()} == {
         "muster-gang-gate": "Ignore",
+        "muster-gang-owners": "Fail",
         "muster-jobs": "Fail",
         "muster-job-pods": "Ignore",
         "muster-untracked-pods": "Ignore",

@@ -198,9 +198,11 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),
         *("list priorityclasses", "watch priorityclasses"),
         *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),
+        *(f"{verb} {kind}" for kind in OWNERS for verb in ("list", "watch")),
     }
 
 
+OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 JOBS = (
     "jobs",
     "jobsets",

@@ -17,6 +17,8 @@ from extender.core.events import (
     NodeGone,
     NodeSeen,
     Nominated,
+    OwnerGone,
+    OwnerSeen,
     PodGone,
     PodSeen,
     Ungated,
@@ -27,6 +29,7 @@ from extender.core.hints import Hints
 from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
+from extender.core.owners import Owners
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.revocations import Revocations
@@ -52,6 +55,7 @@ class Apply:
         calls: Calls,
         hints: Hints,
         jobs: Jobs,
+        owners: Owners,
         recovery: Recovery,
     ) -> None:
         self._state = state
@@ -63,12 +67,13 @@ class Apply:
         self._calls = calls
         self._hints = hints
         self._jobs = jobs
+        self._owners = owners
         self._recovery = recovery
 
     def pod_seen(self, event: PodSeen, now: float) -> None:
         if event.pod.node:
             self._state.confirm_bound(event.pod.uid)
-        self._see(event.pod, now)
+        self._see(self._owners.claimed(event.pod), now)
 
     def _see(self, pod: Pod, now: float) -> None:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
@@ -195,6 +200,13 @@ class Apply:
     def job_gone(self, event: JobGone, now: float) -> None:
         self._recovery.find_out(event.key, now)
         self._jobs.gone(event.key, event.uid, now)
+
+    def owner_seen(self, event: OwnerSeen, now: float) -> None:
+        for pod in self._owners.see(event.owner):
+            self._see(pod, now)
+
+    def owner_gone(self, event: OwnerGone, _: float) -> None:
+        self._owners.gone(event.key, event.uid)
 
     def nominated(self, event: Nominated, now: float) -> None:
         self._led(event, self._steering.nominated(event, now), "nominated", now)

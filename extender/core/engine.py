@@ -34,6 +34,8 @@ from extender.core.events import (
     NodeGone,
     NodeSeen,
     Nominated,
+    OwnerGone,
+    OwnerSeen,
     PodGone,
     PodSeen,
     PreemptCalled,
@@ -49,6 +51,7 @@ from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
 from extender.core.member import IllegalTransitionError
+from extender.core.owners import Owners
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
@@ -86,12 +89,13 @@ class Engine:
         bindings = Bindings(state, leading, revocations)
         refusals = Refusals(state, revocations)
         jobs = Jobs(state, leading, revocations)
-        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs)
+        owners = Owners(state)
+        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, owners)
         self._singles, hints = Singles(state), Hints(state)
         self._calls = calls = Calls(state, bindings, refusals, self._singles, advisory)
         self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints)
         self._apply = apply = Apply(
-            state, leading, revocations, bindings, refusals, self._lifecycle, calls, hints, jobs, recovery
+            state, leading, revocations, bindings, refusals, self._lifecycle, calls, hints, jobs, owners, recovery
         )
         self._handlers: dict[type[Event], Callable[[Any, float], None]] = {
             PodSeen: apply.pod_seen,
@@ -102,6 +106,8 @@ class Engine:
             GroupGone: apply.group_gone,
             JobSeen: apply.job_seen,
             JobGone: apply.job_gone,
+            OwnerSeen: apply.owner_seen,
+            OwnerGone: apply.owner_gone,
             ClaimSeen: apply.volume_noted,
             ClaimGone: apply.volume_noted,
             VolumeSeen: apply.volume_noted,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import Dialect, GroupKey, Job, Node, Pod, PodGroup, Terms
+from policies.model import Dialect, GangOwner, GroupKey, Job, Node, Pod, PodGroup, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,21 @@ class JobSeen:
 @dataclass(frozen=True, slots=True)
 class JobGone:
     """The job's object no longer exists."""
+
+    key: GroupKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSeen:
+    """An object whose pods are gangs was added or changed."""
+
+    owner: GangOwner
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerGone:
+    """The object no longer exists, or its pods are no gangs by its word any more."""
 
     key: GroupKey
     uid: str
@@ -205,6 +220,8 @@ Event = (
     | GroupGone
     | JobSeen
     | JobGone
+    | OwnerSeen
+    | OwnerGone
     | ClaimSeen
     | ClaimGone
     | VolumeSeen

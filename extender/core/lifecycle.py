@@ -13,6 +13,7 @@ from extender.core.effects import Evict
 from extender.core.expected import uncreated
 from extender.core.jobs import Jobs
 from extender.core.member import Member, MemberState, Stage, Step
+from extender.core.owners import Owners
 from extender.core.phase import Phase
 from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
@@ -41,6 +42,7 @@ class Lifecycle:
         bindings: Bindings,
         refusals: Refusals,
         jobs: Jobs,
+        owners: Owners,
     ) -> None:
         self._state = state
         self._steering = steering
@@ -48,6 +50,7 @@ class Lifecycle:
         self._bindings = bindings
         self._refusals = refusals
         self._jobs = jobs
+        self._owners = owners
         self._ours = frozenset(state.schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
@@ -55,6 +58,7 @@ class Lifecycle:
         state, members, release = self._state, workload.members, workload.release
         if state.synced:
             self._jobs.settle(workload, now)
+            self._owners.settle(workload)
             if (
                 release.name
                 or release.complete
@@ -74,6 +78,8 @@ class Lifecycle:
                 self._steering.ungate(workload)
         if state.index(workload):
             self._set_timer(workload, now)
+        else:
+            self._owners.leave(workload.key)
 
     def _judge(self, workload: Workload, now: float) -> None:
         """Something of it is bound, held or on its way, or was."""

@@ -118,6 +118,12 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
         if Dialect.KOORDINATOR in workload.members.said.dialects:
             text += ", and no member says gang.scheduling.koordinator.sh/min-available"
         return Reason("PodGroupMissing", text)
+    first = workload.members.first
+    if first is not None and first.group is not None and (owner := first.group.owner):
+        text = (
+            f"the object that makes its pods ({owner}) does not carry the label muster.dev/gang: true, or Muster may "
+        )
+        return Reason("MinMemberMissing", f"{text}not read it: the size of the gang is never guessed")
     key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
     return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
 
@@ -194,8 +200,10 @@ def _in_order(workload: Workload) -> str:
     """Whether the missing members may be created only when those that wait are ready, which they never are."""
     if _in_yunikorns_words(workload):
         return "; Muster makes no placeholders for pods that are yet to come"
-    maker = workload.members.first.controller if workload.members.first is not None else None
-    if maker is None or maker.kind != "StatefulSet":
+    first = workload.members.first
+    maker = first.controller if first is not None else None
+    by_owner = first is not None and first.group is not None and first.group.owner
+    if maker is None or maker.kind != "StatefulSet" or by_owner:
         return ""
     order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
     return f"; StatefulSet {maker.name} {order}"

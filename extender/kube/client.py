@@ -99,9 +99,10 @@ class Kube:
             raise StandbyError
         return await self._connection.call(method, path, **request)
 
-    def list_pages(self, path: str, *, selector: str = "") -> AsyncGenerator[Page, None]:
-        """The pages of one consistent list. A 410 in the middle means: start again."""
-        return pages(lambda query: self._page(path, {**query, **_selecting(selector)}))
+    def list_pages(self, path: str, *, selector: str = "", labels: str = "") -> AsyncGenerator[Page, None]:
+        """The pages of one consistent list, of objects with these fields and labels alone. A 410 in the middle means:
+        start again."""
+        return pages(lambda query: self._page(path, {**query, **_selecting(selector, labels)}))
 
     async def newest(self, path: str) -> str:
         """The version of a list that is as new as can be."""
@@ -111,7 +112,7 @@ class Kube:
         return _read(await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S), Listed)
 
     async def watch(
-        self, path: str, resource_version: str, *, lasts_s: int, selector: str = ""
+        self, path: str, resource_version: str, *, lasts_s: int, selector: str = "", labels: str = ""
     ) -> AsyncGenerator[Change, None]:
         """Changes after that version, until the server ends it after ``lasts_s``. ERROR lines raise, and so does a
         watch that is open for GRACE_S more."""
@@ -120,7 +121,7 @@ class Kube:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(lasts_s),
-            **_selecting(selector),
+            **_selecting(selector, labels),
         }
         limits = aiohttp.ClientTimeout(total=lasts_s + GRACE_S)
         async with aclosing(self._connection.lines(path, limits, query)) as lines:
@@ -258,8 +259,8 @@ class Kube:
         return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, timeout_s=timeout_s)
 
 
-def _selecting(fields: str) -> dict[str, str]:
-    return {"fieldSelector": fields} if fields else {}
+def _selecting(fields: str, labels: str) -> dict[str, str]:
+    return {key: text for key, text in (("fieldSelector", fields), ("labelSelector", labels)) if text}
 
 
 def _pod(namespace: str, name: str) -> str:

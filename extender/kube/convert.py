@@ -13,6 +13,7 @@ from extender.core.removal import COST
 from extender.core.stamps import stamp_of
 from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
+from extender.kube.dialects.owner import owned_gang
 from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
@@ -98,7 +99,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "series": series_of(meta),
         "labels": labels_of(meta),
         "topology": topology_of(meta),
-        "group": group_of(meta if workload != "" else _given_back(meta)),
+        "group": group_of(meta if workload != "" else _given_back(meta)) or owned_gang(meta),
         "stamp": stamp_of(meta.annotations or {}),
         "hint": hint_of(meta),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),

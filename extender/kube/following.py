@@ -1,4 +1,4 @@
-"""Everything that the core is kept informed of, and the jobs of the kinds that the cluster has just now."""
+"""Everything that the core is kept informed of; of jobs and owners, the kinds that the cluster has just now."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from extender.core.events import Event
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
+from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
@@ -55,10 +56,10 @@ def followers(
 
 
 class JobFollower:
-    """Follows the jobs of every kind that the API server serves, and the PodGroups of other projects. It is asked which
-    those are, by one request for all.
+    """Follows the jobs and the owners of gangs of every kind that the API server serves, and the PodGroups of other
+    projects. It is asked which those are, by one request for all.
 
-    A job is read together with what completes its pods: when that changes, the jobs are listed again.
+    They are read together with what completes their pods: when that changes, they are listed again.
     """
 
     def __init__(
@@ -76,10 +77,11 @@ class JobFollower:
         self._sight = sight
         self._pause = pause
         self._changed = asyncio.Event()
-        self._jobs: dict[_Served, Reflector[Any, Event]] = {
-            (kind.version, kind.plural): Reflector(kube, jobs_of(kind, reader), dispatch, sight=sight, pause=pause)
-            for kind in KINDS
+        read: dict[_Served, Resource[Any, Event]] = {
+            **{(kind.version, kind.plural): jobs_of(kind, reader) for kind in KINDS},
+            **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
         }
+        self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
         self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}
         self._running: dict[_Served, asyncio.Task[None]] = {}
 

@@ -107,7 +107,7 @@ class Reflector(Generic[ValueT, EventT]):
         """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
         found: dict[str, ValueT] = {}
         version = ""
-        async with aclosing(self._kube.list_pages(self._resource.path)) as pages:
+        async with aclosing(self._kube.list_pages(self._resource.path, labels=self._resource.labels)) as pages:
             async for page in pages:
                 self._sight.heard(self._kind)
                 version = page.resource_version
@@ -131,7 +131,8 @@ class Reflector(Generic[ValueT, EventT]):
     async def _watch(self, version: str) -> None:
         heard, began = False, self._sight.clock()
         lasts_s = random.randint(*WATCH_S)  # noqa: S311
-        async with aclosing(self._kube.watch(self._resource.path, version, lasts_s=lasts_s)) as changes:
+        path, labels = self._resource.path, self._resource.labels
+        async with aclosing(self._kube.watch(path, version, lasts_s=lasts_s, labels=labels)) as changes:
             async for change in changes:
                 heard, self._failures = True, 0
                 self._sight.heard(self._kind)

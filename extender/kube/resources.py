@@ -44,7 +44,7 @@ class Resource(Generic[ValueT, EventT]):
     ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
     writes to these objects, and only to the version that it has seen last. ``title``: where another one has the same
-    plural.
+    plural. ``labels``: the API server sends only objects with these.
     """
 
     path: str
@@ -56,6 +56,7 @@ class Resource(Generic[ValueT, EventT]):
     dispensable: bool = False
     patched: bool = False
     title: str = ""
+    labels: str = ""
 
     @property
     def name(self) -> str:

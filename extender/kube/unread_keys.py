@@ -10,6 +10,7 @@ from typing import NamedTuple
 from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
+from extender.kube.dialects.owner import owned_gang
 from extender.kube.kinds.keys import GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
@@ -58,8 +59,13 @@ def misspelt(meta: Meta) -> Iterator[Unread]:
 def groupless(meta: Meta) -> Iterator[Unread]:
     """Keys of ours on a pod that names no gang."""
     said = [key for key in _keys(meta) if key in SAID_BY_PEOPLE]
-    if said and not meta.says(_NAMES):
+    if not said or meta.says(_NAMES):
+        return
+    if owned_gang(meta) is None:
         yield Unread(said[0], "is not read, because the pod names no gang", f"add {POD_GROUP}")
+    elif MIN_MEMBER in said:
+        what = "is not read, because the pod is in the gang of the object that made it"
+        yield Unread(MIN_MEMBER, what, "write it on that object instead of")
 
 
 def of_others(meta: Meta) -> Iterator[Unread]:

@@ -16,9 +16,10 @@ from policies.model.constraints import (
 )
 from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
+from policies.model.owner import GangOwner
 from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import Job, PlannedNodes, PodSet, PodSets
+from policies.model.workload import Job, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -29,6 +30,7 @@ __all__ = [
     "Constraints",
     "Controller",
     "Dialect",
+    "GangOwner",
     "GroupKey",
     "GroupRef",
     "HostPort",
@@ -36,6 +38,7 @@ __all__ = [
     "Labels",
     "Minima",
     "Node",
+    "Order",
     "Placement",
     "PlannedNodes",
     "Pod",

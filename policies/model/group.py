@@ -33,6 +33,7 @@ class Dialect(StrEnum):
     KUEUE = "kueue"
     KOORDINATOR = "koordinator"
     YUNIKORN = "yunikorn"
+    OWNER = "owner"
 
     @property
     def has_objects(self) -> bool:
@@ -45,10 +46,10 @@ Minima = tuple[tuple[str, int], ...]
 
 
 class GroupRef(NamedTuple):
-    """What one pod says about its gang; ``min_member`` where no object says it, ``problem`` if unreadable.
+    """What one pod says about its gang; ``min_member`` where no PodGroup says it, ``problem`` if unreadable.
 
     ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
-    itself, for the whole gang.
+    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size.
     """
 
     name: str
@@ -57,6 +58,7 @@ class GroupRef(NamedTuple):
     problem: str | None = None
     role: str = ""
     minima: Minima = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from policies.model.group import GroupKey
 from policies.model.pod import Controller, Pod, SlotKey
 
 PlannedNodes = Mapping[str, tuple[str, ...]]
 """The plan of a job: the name of each podset -> the node of each of its slots, by index."""
+
+
+class Order(Enum):
+    """In which order a controller makes the pods of a podset."""
+
+    TOGETHER = auto()
+    LEADER_FIRST = auto()
+    """The others when the first one runs."""
+    ONE_BY_ONE = auto()
+    """Each when the one before it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +30,8 @@ class PodSet:
     ``template``: its ``owner`` and ``series`` are those that the pods will have, so that each of them fills its slot.
     The series is the podset's name. ``indexed``: its pods say which slot is theirs; else each takes one that is free.
     ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
-    ``left_out``: numbers of pods that will not come, or that nothing is planned for.
+    ``left_out``: numbers of pods that will not come, or that nothing is planned for. ``order``: of those that come, in
+    waves of their own. ``leader``: what number 0 is like, where it is not like ``template``.
     """
 
     template: Pod
@@ -28,6 +40,8 @@ class PodSet:
     indexed: bool = True
     wave: int = 0
     left_out: frozenset[int] = frozenset()
+    order: Order = Order.TOGETHER
+    leader: Pod | None = None
 
     @property
     def name(self) -> str:
@@ -50,6 +64,11 @@ class PodSet:
         return min(self.minimum, self.size)
 
     @property
+    def together(self) -> int:
+        """How many of those belong to the first wave."""
+        return self.least if self.order is Order.TOGETHER else min(1, self.least)
+
+    @property
     def prefix(self) -> str:
         """What its slots begin with."""
         return f"{self.template.owner}{self.template.series}"
@@ -59,10 +78,22 @@ class PodSet:
 
     def pods(self) -> Iterator[Pod]:
         """What will come, by slot. The UIDs are no pod's."""
-        one = self.template
         for index in (index for index in range(self.count) if index not in self.left_out):
-            uid, name = f"slot:{one.owner}{one.series}/{index}", f"{one.name}-{index}"
-            yield replace(one, uid=uid, name=name, index=index, wave=self.wave)
+            one = self.leader if self.leader is not None and not index else self.template
+            uid, name = f"slot:{self.prefix}/{index}", f"{one.name}-{index}"
+            yield replace(one, uid=uid, name=name, index=index, wave=self.wave_of(index))
+
+    def wave_of(self, index: int) -> int:
+        """Which of the starts the pod of that number belongs to."""
+        after = {Order.TOGETHER: 0, Order.LEADER_FIRST: min(index, 1), Order.ONE_BY_ONE: index}
+        return self.wave + after[self.order]
+
+    @property
+    def first(self) -> int:
+        """The first wave of which pods are to come."""
+        if self.order is Order.TOGETHER:
+            return self.wave
+        return next(self.wave_of(index) for index in range(self.count) if index not in self.left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +111,11 @@ class PodSets:
 
     def __post_init__(self) -> None:
         # These are looked at all the time.
-        first = min((one.wave for one in self.podsets if one.size), default=0)
+        first = min((one.first for one in self.podsets if one.size), default=0)
         object.__setattr__(self, "minimum", sum(one.least for one in self.podsets))
-        object.__setattr__(self, "first_wave", sum(one.least for one in self.podsets if one.wave == first))
+        object.__setattr__(
+            self, "first_wave", sum(one.together for one in self.podsets if one.size and one.first == first)
+        )
         object.__setattr__(self, "first", first)
 
     def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
@@ -96,7 +129,7 @@ class PodSets:
 
     def wave_of(self, slot: SlotKey) -> int:
         """Which of the starts it belongs to."""
-        return next((one.wave for one in self.podsets if one.prefix == slot[0]), 0)
+        return next((one.wave_of(int(slot[1])) for one in self.podsets if one.prefix == slot[0]), 0)
 
     def by_slot(self, plan: PlannedNodes) -> dict[SlotKey, str]:
         """The nodes of those slots that the plan has one for."""

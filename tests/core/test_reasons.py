@@ -109,6 +109,7 @@ def test_pods_of_a_stateful_set_come_one_after_the_other_and_the_reason_says_so(
     )
     told = explain(script.core.state, script.gang("web"), script.now)
     assert any("podManagementPolicy: Parallel" in one for one in told.remedies)
+    assert any('muster.dev/gang: "true"' in one for one in told.remedies)
 
 
 def test_a_gang_of_high_priority_is_told_that_nobody_is_preempted() -> None:

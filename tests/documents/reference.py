@@ -97,6 +97,17 @@ SAID_OF_JOBS = {
 }
 """What a job's author writes, as annotation or label unless it says otherwise, on the job."""
 
+SAID_OF_OWNERS = {
+    GANG: "`true`: its pods are a gang, those of a LeaderWorkerSet one for each group. `false`: they are none.",
+    MIN_MEMBER: "How few of the pods of a gang may start together. Default: all.",
+}
+"""What is written on objects that cannot be suspended, as annotation or label."""
+
+WRITTEN_ON_OWNERS = {
+    GANG: "Label, `true`: on the object, by which Muster finds it, and on its pod templates, and so on its pods.",
+}
+"""What the admission policy writes there."""
+
 WRITTEN_ON_JOBS = {
     PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index.',
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
@@ -121,6 +132,8 @@ def tables() -> dict[str, str]:
         "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
         "written for others": _table("annotation or label", "what it says", rows=_keys(SAID_TO_OTHERS)),
         "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
+        "written on owners by you": _table("key", "what it says", rows=_keys(SAID_OF_OWNERS)),
+        "written on owners by muster": _table("key", "what it says", rows=_keys(WRITTEN_ON_OWNERS)),
         "written on jobs by muster": _table("annotation", "what it says", rows=_keys(WRITTEN_ON_JOBS)),
         "written by muster": _table("key", "what it says", rows=[*_keys(STAMPED), gate]),
     }

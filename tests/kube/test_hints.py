@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.objects import Meta
+from extender.kube.objects import Meta, OwnerReference
 from extender.kube.unread_keys import hint_of
 
 GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
@@ -75,3 +75,15 @@ def test_a_pod_with_thousands_of_keys_costs_one_look_at_each() -> None:
     found = hint(many)
     assert found is not None
     assert len(found) < 400
+
+
+def test_a_minimum_on_a_pod_that_is_in_the_gang_of_its_owner_belongs_on_that() -> None:
+    made_by = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="web", uid="uid", controller=True)
+    meta = Meta(
+        annotations={"muster.dev/gang": "true", "muster.dev/required-topology": "clique"}, owner_references=[made_by]
+    )
+    assert hint_of(meta) is None
+    meta.labels = {"muster.dev/min-member": "2"}
+    found = hint_of(meta)
+    assert found is not None
+    assert found.endswith("write it on that object instead of in the pod template, and create the pods again")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from extender.cli.doctor.facts import Facts, said
 from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
+from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.read import asks
 from extender.kube.objects import Meta
 from extender.kube.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
@@ -32,8 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     bearers += [_Bearer(str(one.pod), one.meta, one.pod.scheduler in facts.ours, is_pod=True) for one in members]
     for told in _unread(bearers, misspelt):
         yield error("UnknownKey", *told)
-    # A job that Muster admits as a whole is a gang without saying so, and may say how few of its pods are enough.
-    managed = {one.name for one in owners if asks(one.meta)}
+    # A job that Muster admits as a whole is a gang without saying so, as is what says that its pods are one. Both may
+    # say how few of their pods are enough.
+    managed = {one.name for one in owners if asks(one.meta) and (one.kind == "Job" or "true" in one.meta.said(GANG))}
     for told in _unread([one for one in bearers if one.name not in managed], groupless):
         yield error("UnreadKey", *told)
     for told in _unread([one for one in bearers if one.ours], of_others):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.config.settings import Settings
+from extender.kube.kinds.owners import OWNER_KINDS
 from extender.kube.kinds.registry import KINDS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
@@ -26,6 +27,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),
     (EXTENDER, "list watch", "priorityclasses", "scheduling.k8s.io"),
     *((EXTENDER, "get list watch patch", kind.plural, kind.group) for kind in KINDS),
+    *((EXTENDER, "list watch", kind.plural, kind.group) for kind in OWNER_KINDS),
     (SCHEDULER, "list watch", "pods", ""),
     (SCHEDULER, "list watch", "nodes", ""),
     (SCHEDULER, "patch", "pods/status", ""),

@@ -60,7 +60,7 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     if len(sizes) > 1:
         words = ", ".join(map(str, sizes))
         yield error("SizesDiffer", name, f"its members say min-member {words}: the gang waits", "let all say the same")
-    elif not sizes and not any(one.problem or one.minima for one in groups):
+    elif not sizes and not any(one.problem or one.minima or one.owner for one in groups):
         what = f"no member says {MIN_MEMBER}: the gang waits"
         yield error("NoMinMember", name, what, f"add {MIN_MEMBER} to the pods")
 

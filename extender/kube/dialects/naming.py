@@ -9,6 +9,7 @@ never a guess.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from extender.kube.dialects import coscheduling, kai, koordinator, kueue, own, volcano, yunikorn
 from extender.kube.dialects.words import Words
@@ -76,19 +77,27 @@ def _read(meta: Meta, words: Words, name: str) -> GroupRef:
     problem = topology_problem(meta) or words.refused(meta, name)
     if problem is not None:
         return GroupRef(name, words.dialect, problem=problem)
-    sizes = [(key, size) for key in words.sizes for size in meta.said(key)]
+    size, problem = size_of(meta, words.sizes)
+    if size is not None or problem is not None:
+        return GroupRef(name, words.dialect, size, problem)
+    minima = () if words.minima is None else words.minima(meta)
+    if isinstance(minima, str):
+        return GroupRef(name, words.dialect, problem=minima)
+    role = next(iter(meta.said(words.role)), "") if words.role else ""
+    return GroupRef(name, words.dialect, role=plain(role), minima=minima)
+
+
+def size_of(meta: Meta, keys: Sequence[str]) -> tuple[int | None, str | None]:
+    """The minMember that these keys say, if any does, and what is wrong with it."""
+    sizes = [(key, size) for key in keys for size in meta.said(key)]
     if not sizes:
-        minima = () if words.minima is None else words.minima(meta)
-        if isinstance(minima, str):
-            return GroupRef(name, words.dialect, problem=minima)
-        role = next(iter(meta.said(words.role)), "") if words.role else ""
-        return GroupRef(name, words.dialect, role=plain(role), minima=minima)
+        return None, None
     key, size = sizes[0]
     if _differ([text for _, text in sizes]):
-        return GroupRef(name, words.dialect, problem=TWO_SIZES.format(key))
+        return None, TWO_SIZES.format(key)
     if not _POSITIVE.fullmatch(size):
-        return GroupRef(name, words.dialect, problem=BAD_SIZE.format(key, quoted(size)))
-    return GroupRef(name, words.dialect, min_member=int(size))
+        return None, BAD_SIZE.format(key, quoted(size))
+    return int(size), None
 
 
 def _differ(said: list[str]) -> bool:

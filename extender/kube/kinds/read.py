@@ -63,7 +63,7 @@ class Reader:
     def read(self, kind: Kind, obj: Object, *, managed: bool = True) -> Job:
         """What in it keeps it from being planned is its ``problem``. Raises UnreadableError if nobody can say which
         object it is. ``managed``: whether its metadata ask for it."""
-        meta = _meta(kind, obj)
+        meta = meta_of(kind.name, obj)
         owner = Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
         said = self._known(kind, obj, meta, owner)
         suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
@@ -126,12 +126,21 @@ class Reader:
         problems: list[str] = []
         shapes: list[Pod] = []
         for pod in pods:
-            spec = pod.spec or TemplateSpec()
-            problems.append(self.completion.complete(key.namespace, spec))
-            problems.append(self._scheduled(spec))
-            shapes.append(_shape(meta, key, owner, minimum, pod.metadata or Meta(), spec))
-            problems.append((shapes[-1].group and shapes[-1].group.problem) or "")
+            shape, problem = self._shape(meta, key, owner, minimum, pod)
+            shapes.append(shape)
+            problems.append(problem)
         return key, tuple(_sets(templates, shapes, least, minimum)), next(filter(None, problems), "")
+
+    def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
+        """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""
+        return self._shape(meta, key, owner, 1, _decoded(template))
+
+    def _shape(self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: _Spec) -> tuple[Pod, str]:
+        spec = said.spec or TemplateSpec()
+        problems = [self.completion.complete(key.namespace, spec), self._scheduled(spec)]
+        shape = _shape(meta, key, owner, minimum, said.metadata or Meta(), spec)
+        problems.append((shape.group and shape.group.problem) or "")
+        return shape, next(filter(None, problems), "")
 
     def _scheduled(self, spec: TemplateSpec) -> str:
         """Where no scheduler is named the admission policy names ours."""
@@ -173,13 +182,14 @@ def _is_marked(meta: Meta) -> bool:
     return any((meta.annotations or {}).get(key) for key in (PLAN, OWN))
 
 
-def _meta(kind: Kind, obj: Object) -> Meta:
+def meta_of(kind: str, obj: Object) -> Meta:
+    """Raises UnreadableError if nobody can say which object of that kind it is."""
     try:
         meta = msgspec.convert(obj.get("metadata"), Meta)
     except UNDECODABLE as error:
-        raise UnreadableError(f"the {kind.name} has no readable metadata: {error}") from None
+        raise UnreadableError(f"the {kind} has no readable metadata: {error}") from None
     if not (meta.name and meta.namespace and meta.uid):
-        raise UnreadableError(f"the {kind.name} lacks its name, namespace or UID")
+        raise UnreadableError(f"the {kind} lacks its name, namespace or UID")
     return meta
 
 

@@ -38,7 +38,8 @@ SAID = {
     "Releasing": "nothing to do: its Bindings are being posted",
     "Running": "nothing to do: it runs",
     "Ended": "nothing to do: it has ended; pods that are created again start as a gang again",
-    "MinMemberMissing": "add the annotation muster.dev/min-member to its pods: how many members start together",
+    "MinMemberMissing": "add the annotation muster.dev/min-member to its pods: how many members start together; or, "
+    "if the message names the object that makes them, the label muster.dev/gang to that",
     "PodGroupMissing": "create a PodGroup object of that name in the namespace of the pods",
     "PodGroupDeleted": "create the PodGroup object again when the old one is gone",
     "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
@@ -76,8 +77,13 @@ def remedies(state: State, gang: Workload, question: Inquiry | None, now: float)
             there, needed, which = part.there, part.least, f"this gang and {part.name}"
         lacking = counted(needed - there, "more pod", "that names", "that name")
         said = [f"create {lacking} {which}; {counted(there, 'pod', 'exists', 'exist')}"]
-        maker = gang.members.first.controller if gang.members.first is not None else None
+        first = gang.members.first
+        maker = first.controller if first is not None and first.group is not None and not first.group.owner else None
         if maker is not None and maker.kind == "StatefulSet":
+            said.append(
+                f'name no gang in the pods of StatefulSet {maker.name}, and give it the label muster.dev/gang: "true": '
+                "then room is kept for those that come later"
+            )
             said.append(
                 f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
             )

@@ -1,0 +1,92 @@
+"""Gangs by their owner: how many pods a StatefulSet or the like wants, and which of them come only when others run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.expected import expect
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import GangOwner, GroupKey, Pod, PodSets
+
+
+class Owners:
+    """A pod of the owner dialect says what its owner says, as if it had said so itself, and is its owner's: that of a
+    Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.known: dict[GroupKey, GangOwner] = {}
+        self._gangs: dict[GroupKey, dict[GroupKey, PodSets | None]] = {}
+        """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out."""
+        self._owner_of: dict[GroupKey, GroupKey] = {}
+
+    def see(self, owner: GangOwner) -> list[Pod]:
+        """It is new or has changed. Returns its pods by its new word."""
+        if (before := self.known.get(owner.key)) == owner:
+            return []
+        self.known[owner.key] = owner
+        pods = [member.pod for workload in self._renewed(owner.key) for member in workload.members]
+        return [self.claimed(_without(pod, before.problem if before is not None else "")) for pod in pods]
+
+    def gone(self, key: GroupKey, uid: str) -> None:
+        """Its pods stay what they are: most often they go, too."""
+        if (known := self.known.get(key)) is not None and known.uid == uid:
+            del self.known[key]
+            self._renewed(key)
+
+    def claimed(self, pod: Pod) -> Pod:
+        """The pod, by the word of its owner if that is known."""
+        ref = pod.group
+        if ref is None or not ref.owner or pod.group_key is None:
+            return pod
+        key = GroupKey(pod.namespace, ref.owner)
+        self._owner_of[pod.group_key] = key
+        self._gangs.setdefault(key, {}).setdefault(pod.group_key)
+        if (owner := self.known.get(key)) is None:
+            return pod
+        size = ref.min_member if owner.minimum is None else owner.minimum
+        ref = ref._replace(min_member=size, problem=ref.problem or owner.problem or None)
+        return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
+
+    def settle(self, workload: Workload) -> None:
+        """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
+        if workload.job is None:
+            expect(self._state, workload, self._to_come(workload))
+
+    def leave(self, key: GroupKey) -> None:
+        """The gang is there no more."""
+        if (owner := self._owner_of.pop(key, None)) is not None:
+            del self._gangs[owner][key]
+            if not self._gangs[owner]:
+                del self._gangs[owner]
+
+    def _renewed(self, key: GroupKey) -> list[Workload]:
+        """The gangs of an owner that has changed: what was worked out for them is of the past."""
+        gangs = self._gangs.get(key, {})
+        found = [workload for one in gangs if (workload := self._state.workloads.get(one)) is not None]
+        for workload in found:
+            gangs[workload.key] = None
+            self._state.nudge(workload)
+        return found
+
+    def _to_come(self, workload: Workload) -> PodSets | None:
+        key, first = self._owner_of.get(workload.key), workload.members.first
+        owner = self.known.get(key) if key is not None else None
+        if owner is None or owner.podset is None or first is None:
+            return None
+        gangs = self._gangs[owner.key]
+        if (found := gangs[workload.key]) is None:
+            podset, series = owner.podset, first.series
+            leader = None if podset.leader is None else replace(podset.leader, series=series)
+            made = replace(podset, template=replace(podset.template, series=series), leader=leader)
+            found = gangs[workload.key] = PodSets(workload.key, (made,))
+        return found
+
+
+def _without(pod: Pod, problem: str) -> Pod:
+    """The pod without what could not be read of its owner."""
+    if pod.group is None or pod.group.problem != problem:
+        return pod
+    return replace(pod, group=pod.group._replace(problem=None))

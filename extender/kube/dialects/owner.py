@@ -1,0 +1,67 @@
+"""The gang of a pod that names none: that of the object that made it, if the pod says ``muster.dev/gang: "true"``.
+
+A StatefulSet, a ReplicaSet and a Deployment are one gang each, a LeaderWorkerSet one for each of its groups. The name
+of a Deployment is that of its ReplicaSet without the hash of its template, as the Deployment controller writes both.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.kube.dialects.naming import BAD_NAME, size_of
+from extender.kube.kinds.keys import GANG
+from extender.kube.numbering import LWS_GROUP
+from extender.kube.objects import Meta
+from extender.kube.plain import is_name, quoted
+from extender.kube.topology import topology_problem
+from policies.model import Dialect, GroupRef
+
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+"""An annotation: how many pods the group has."""
+TEMPLATE_HASH = "pod-template-hash"
+DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
+REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
+
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def owned_gang(meta: Meta) -> GroupRef | None:
+    """None for a pod that does not say so, or that another kind of object has made, or none."""
+    if "true" not in meta.said(GANG) or "false" in meta.said(GANG):
+        return None
+    made_by = _maker(meta)
+    if made_by is None:
+        return None
+    kind, name = made_by
+    owner = owner_name(kind, name)
+    number = (meta.labels or {}).get(LWS_GROUP, "") if kind == LWS else ""
+    gang = f"{owner}-{int(number)}" if number else owner
+    if not is_name(gang):
+        return GroupRef(quoted(gang), Dialect.OWNER, problem=BAD_NAME, owner=owner)
+    if (problem := topology_problem(meta)) is not None:
+        return GroupRef(gang, Dialect.OWNER, problem=problem, owner=owner)
+    if kind != LWS:
+        return GroupRef(gang, Dialect.OWNER, owner=owner)
+    size, problem = size_of(meta, (LWS_SIZE,))
+    return GroupRef(gang, Dialect.OWNER, size, problem, owner=owner)
+
+
+def owner_name(kind: str, name: str) -> str:
+    """By which its pods name it; also the name of their gang, but of the groups of a LeaderWorkerSet."""
+    return f"{kind.lower()}-{name}"
+
+
+def _maker(meta: Meta) -> tuple[str, str] | None:
+    """The kind and the name of the object that people have written."""
+    maker = next((one for one in meta.owner_references or () if one.controller), None)
+    if maker is None or not (maker.api_version or "").startswith("apps/") or not maker.name:
+        return None
+    labels = meta.labels or {}
+    if maker.kind == STATEFUL_SET:
+        in_group = LWS_NAME in labels and _NUMBER.fullmatch(labels.get(LWS_GROUP, ""))
+        return (LWS, labels[LWS_NAME]) if in_group else (STATEFUL_SET, maker.name)
+    if maker.kind != REPLICA_SET:
+        return None
+    deployment, _, template = maker.name.rpartition("-")
+    return (DEPLOYMENT, deployment) if template == labels.get(TEMPLATE_HASH) else (REPLICA_SET, maker.name)

@@ -1,0 +1,170 @@
+"""StatefulSet, ReplicaSet, Deployment and LeaderWorkerSet: how many pods each wants, and in which order they come.
+
+They cannot be suspended, so their gangs are planned when their pods are there. Two make pods only when others run: then
+those that are yet to come are planned with the first one.
+https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#pod-management-policies
+https://lws.sigs.k8s.io/docs/reference/leaderworkerset.v1/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from extender.core.events import Event, OwnerGone, OwnerSeen
+from extender.kube.dialects import MIN_MEMBER
+from extender.kube.dialects.naming import size_of
+from extender.kube.dialects.owner import DEPLOYMENT, LWS, REPLICA_SET, STATEFUL_SET, owner_name
+from extender.kube.kinds.keys import GANG
+from extender.kube.kinds.kind import Object, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.plan import MOST_PODS
+from extender.kube.kinds.read import Reader, meta_of
+from extender.kube.objects import Meta
+from extender.kube.resources import Resource
+from policies.model import Controller, GangOwner, GroupKey, Order, PodSet
+
+TOO_MANY_PODS = f"it makes its {{}} pods in order, and no more than {MOST_PODS:,} can be planned together"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerKind:
+    """``order``: in which order it makes the pods of a gang. ``numbers``: the first number of its pods, and how many
+    there are. ``templates``: that of the first one and that of the others. ``told``: its pods say the size themselves.
+    """
+
+    version: str
+    name: str
+    plural: str
+    order: Callable[[Object], Order]
+    numbers: Callable[[Object], tuple[int, int]]
+    templates: Callable[[Object], tuple[Object, Object]]
+    told: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.version.partition("/")[0]
+
+    @property
+    def path(self) -> str:
+        """Of all of its objects, at the API server."""
+        return f"/apis/{self.version}/{self.plural}"
+
+
+def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
+    """Those with the label that the admission policy writes where their author asks for it. The API server sends no
+    others. ReplicaSets of a Deployment have it from its template, and are the Deployment's."""
+
+    def read(raw: msgspec.Raw) -> tuple[Meta, GangOwner | None]:
+        obj = msgspec.json.decode(raw)
+        meta = meta_of(kind.name, obj)
+        makers = [one.kind for one in meta.owner_references or () if one.controller]
+        return meta, None if DEPLOYMENT in makers else owner_from(kind, obj, reader)
+
+    return Resource(
+        kind.path,
+        read,
+        OwnerSeen,
+        lambda owner: OwnerGone(owner.key, owner.uid),
+        optional=True,
+        dispensable=True,
+        labels=f"{GANG}=true",
+    )
+
+
+def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
+    """What in it cannot be read is its ``problem``. Raises UnreadableError if nobody can say which object it is."""
+    meta = meta_of(kind.name, obj)
+    made_by = Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
+    key = GroupKey(meta.namespace or "", owner_name(kind.name, made_by.name))
+    try:
+        count = kind.numbers(obj)[1]
+        said, problem = size_of(meta, (MIN_MEMBER,))
+        if problem is not None:
+            raise UnreadableJobError(problem)
+        minimum = max(1, count if said is None else min(said, count))
+        podset = None
+        if count and kind.order(obj) is not Order.TOGETHER:
+            podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
+        return GangOwner(key, made_by, None if kind.told and said is None else minimum, podset)
+    except UnreadableJobError as error:
+        return GangOwner(key, made_by, problem=f"{kind.name} {made_by.name}: {error}")
+
+
+def _podset(
+    kind: OwnerKind, obj: Object, meta: Meta, key: GroupKey, owner: Controller, minimum: int, reader: Reader
+) -> PodSet:
+    """Its pods are numbered from 0, or from where it says."""
+    first, count = kind.numbers(obj)
+    if first + count > MOST_PODS:
+        raise UnreadableJobError(TOO_MANY_PODS.format(f"{first + count:,}"))
+    leader, others = kind.templates(obj)
+    shapes = []
+    for template in (others, *([leader] if leader is not others else [])):
+        shape, problem = reader.shape_of(meta, key, owner, template)
+        if problem:
+            raise UnreadableJobError(problem)
+        shapes.append(shape)
+    return PodSet(
+        shapes[0],
+        first + count,
+        minimum,
+        left_out=frozenset(range(first)),
+        order=kind.order(obj),
+        leader=shapes[1] if shapes[1:] else None,
+    )
+
+
+def _replicas(obj: Object) -> tuple[int, int]:
+    return 0, count_in(part_of(obj, "spec"), "replicas", 1)
+
+
+def _ordinals(obj: Object) -> tuple[int, int]:
+    spec = part_of(obj, "spec")
+    ordinals = spec.get("ordinals")
+    return count_in(ordinals, "start", 0) if isinstance(ordinals, dict) else 0, count_in(spec, "replicas", 1)
+
+
+def _group(obj: Object) -> tuple[int, int]:
+    return 0, count_in(part_of(obj, "spec", "leaderWorkerTemplate"), "size", 1)
+
+
+def _template(obj: Object) -> tuple[Object, Object]:
+    template = part_of(obj, "spec", "template")
+    return template, template
+
+
+def _leader_and_workers(obj: Object) -> tuple[Object, Object]:
+    both = part_of(obj, "spec", "leaderWorkerTemplate")
+    workers = part_of(both, "workerTemplate")
+    return part_of(both, "leaderTemplate") if both.get("leaderTemplate") else workers, workers
+
+
+def _pod_management(obj: Object) -> Order:
+    parallel = "Parallel" in found(obj, "spec.podManagementPolicy")
+    return Order.TOGETHER if parallel else Order.ONE_BY_ONE
+
+
+def _startup(obj: Object) -> Order:
+    return Order.LEADER_FIRST if "LeaderReady" in found(obj, "spec.startupPolicy") else Order.TOGETHER
+
+
+def _together(_: Object) -> Order:
+    return Order.TOGETHER
+
+
+OWNER_KINDS = (
+    OwnerKind("apps/v1", STATEFUL_SET, "statefulsets", _pod_management, _ordinals, _template),
+    OwnerKind("apps/v1", DEPLOYMENT, "deployments", _together, _replicas, _template),
+    OwnerKind("apps/v1", REPLICA_SET, "replicasets", _together, _replicas, _template),
+    OwnerKind(
+        "leaderworkerset.x-k8s.io/v1",
+        LWS,
+        "leaderworkersets",
+        _startup,
+        _group,
+        _leader_and_workers,
+        told=True,
+    ),
+)

@@ -1,0 +1,301 @@
+"""Gangs by their owner: a StatefulSet, a Deployment or a group of a LeaderWorkerSet, whose pods say no size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.events import OwnerGone, OwnerSeen
+from extender.observe.explain.explanation import explain
+from policies.model import Controller, Dialect, GangOwner, GroupRef, Order, Pod, PodSet
+from tests.builders import cluster, key, requests
+from tests.core.script import Script
+
+SET = Controller("apps/v1", "StatefulSet", "web", "uid-web")
+
+
+def owned(number: int, *, gang: str = "statefulset-web", by: str = "statefulset-web", **facts: Any) -> Pod:
+    """A pod with a whole node's GPUs, made by ``web``."""
+    ref = GroupRef(gang, Dialect.OWNER, facts.pop("size", None), owner=by)
+    pod = Pod(f"uid-web-{number}", "default", f"web-{number}", requests(8), index=number, owner="uid-of-maker")
+    return replace(pod, **{"group": ref, "controller": SET, **facts})
+
+
+def owner(count: int, *, order: Order | None = None, **facts: Any) -> GangOwner:
+    """``web``, of so many pods; ``order``: its controller makes them in this order."""
+    template = Pod("", "default", "web", requests(8), owner=SET.uid, controller=SET)
+    podset = None if order is None else PodSet(template, count, count, order=order)
+    return GangOwner(key("statefulset-web"), SET, **{"minimum": count, "podset": podset, **facts})
+
+
+def told(script: Script, seen: GangOwner) -> None:
+    script.feed(OwnerSeen(seen))
+    script.advance(0.1)
+
+
+def scripted(seen: GangOwner, *pods: Pod, nodes: str = "a: 4x8") -> Script:
+    script = Script(*cluster(nodes))
+    told(script, seen)
+    script.see(*pods)
+    return script
+
+
+def free(script: Script) -> list[str]:
+    """The nodes with room for one more such pod, which nobody is promised."""
+    return [name for name in script.core.state.claims.nodes if script.core.state.claims.fits(name, requests(8))]
+
+
+def moved(script: Script, pod: Pod, life: str = "again") -> Pod:
+    """The pod is deleted, and made again."""
+    script.gone(script.pods[pod.uid])
+    again = replace(pod, uid=f"{pod.uid}-{life}", created=9.0)
+    script.see(again)
+    return again
+
+
+@pytest.mark.parametrize("first", ["owner", "pods"])
+def test_as_many_start_together_as_their_owner_wants(first: str) -> None:
+    pods = [owned(number) for number in range(3)]
+    script = Script(*cluster("a: 2x8", "b: 3x8"))
+    if first == "owner":
+        told(script, owner(3))
+    script.see(*pods[:2])
+    if first == "pods":
+        assert script.reason("statefulset-web") == "MinMemberMissing"
+        told(script, owner(3))
+    assert script.message("statefulset-web") == "2 of 3 members exist"
+    assert len(explain(script.core.state, script.gang("statefulset-web"), script.now).remedies) == 1
+    script.see(pods[2])
+    script.run(pods)
+    assert sorted(script.bound(pods)) == ["b-0", "b-1", "b-2"]
+
+
+def test_one_whose_owner_is_not_seen_waits_with_that_reason() -> None:
+    script = Script(*cluster("a: 4x8"), owned(0))
+    assert script.reason("statefulset-web") == "MinMemberMissing"
+    assert "statefulset-web" in script.message("statefulset-web")
+
+
+def test_what_runs_goes_on_when_its_owner_is_gone_or_no_longer_asks_for_it() -> None:
+    pods = [owned(number) for number in range(2)]
+    script = scripted(owner(2), *pods)
+    script.run(pods)
+    script.feed(OwnerGone(key("statefulset-web"), "another"))
+    script.feed(OwnerGone(key("statefulset-web"), SET.uid))
+    script.advance(300)
+    assert script.reason("statefulset-web") == "Running"
+    assert not script.evicted
+
+
+def test_a_larger_one_goes_on_and_new_members_join_one_by_one_in_its_clique() -> None:
+    pods = [owned(number) for number in range(4)]
+    script = scripted(owner(2), *pods[:2], nodes="a: 3x8")
+    script.see(*cluster("b: 4x8"))
+    script.run(pods[:2])
+    assert sorted(script.bound(pods[:2])) == ["a-0", "a-1"]
+    told(script, owner(4))
+    assert script.reason("statefulset-web") == "Running"
+    for pod in pods[2:]:
+        script.see(pod)
+        script.run([pod])
+    assert script.bound(pods)[2] == "a-2"
+    assert len(script.bound(pods)) == 4
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_a_larger_one_that_waits_needs_all_that_its_owner_wants_by_then() -> None:
+    pods = [owned(number) for number in range(4)]
+    script = scripted(owner(2), *pods[:2], nodes="a: 1x8")
+    assert script.reason("statefulset-web") == "NoRoom"
+    told(script, owner(4))
+    script.see(*cluster("b: 2x8"))
+    assert script.reason("statefulset-web") == "MembersMissing"
+    script.see(*pods[2:])
+    assert script.reason("statefulset-web") == "NoRoom"
+    script.see(*cluster("c: 4x8"))
+    script.run(pods)
+    assert len(script.bound(pods)) == 4
+
+
+def test_a_smaller_one_starts_with_what_it_wants_by_then() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3), *pods, nodes="a: 2x8")
+    assert script.reason("statefulset-web") == "NoRoom"
+    script.gone(pods[2])
+    told(script, owner(2))
+    script.run(pods[:2])
+    assert len(script.bound(pods[:2])) == 2
+
+
+def test_scaled_to_nothing_and_back_it_starts_as_a_whole_again() -> None:
+    pods = [owned(number) for number in range(2)]
+    script = scripted(owner(2), *pods)
+    script.run(pods)
+    told(script, owner(1))
+    script.gone(*(script.pods[pod.uid] for pod in pods))
+    assert key("statefulset-web") not in script.core.state.workloads
+    told(script, owner(3))
+    again = [replace(owned(number), uid=f"again-{number}") for number in range(3)]
+    script.see(*again[:2])
+    assert script.reason("statefulset-web") == "MembersMissing"
+    script.see(again[2])
+    script.run(again)
+    assert len(script.bound(again)) == 3
+
+
+def test_a_member_that_is_made_again_goes_back_without_a_quorum() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3), *pods)
+    script.run(pods)
+    again = moved(script, pods[1])
+    script.run([again])
+    assert len(script.bound([again])) == 1
+
+
+def test_another_replica_set_of_a_deployment_joins_the_gang_that_runs() -> None:
+    """maxSurge: 1. All nodes but one are taken, so each new pod needs the room of an old one in the end."""
+    pods = [owned(number, index=None, owner="uid-rs-1") for number in range(3)]
+    script = scripted(owner(3), *pods)
+    script.run(pods)
+    for number, pod in enumerate(pods):
+        new = replace(pod, uid=f"new-{number}", name=f"new-{number}", owner="uid-rs-2", created=9.0, priority=1)
+        script.see(new)
+        script.run([new])
+        assert script.bound([new])
+        script.gone(script.pods[pod.uid])
+    assert script.core.state.pods["new-0"].owner == SET.uid
+    script.advance(300)
+    assert script.reason("statefulset-web") == "Running"
+
+
+def test_what_cannot_be_read_of_the_owner_is_the_reason() -> None:
+    script = scripted(owner(1, problem="it is a riddle"), owned(0))
+    assert script.reason("statefulset-web") == "InvalidPodGroup"
+    assert script.message("statefulset-web") == "pod web-0: it is a riddle"
+    told(script, owner(1))
+    assert script.reason("statefulset-web") == "Placed"
+
+
+def test_events_are_about_the_owner() -> None:
+    script = scripted(owner(2), owned(0, controller=SET._replace(kind="ReplicaSet", uid="uid-rs")))
+    member = script.core.state.pods["uid-web-0"]
+    assert member.controller == SET
+
+
+def test_each_group_is_a_gang_of_its_own_and_says_its_size() -> None:
+    groups = [
+        [owned(2 * at + n, gang=f"lws-{at}", by="lws", size=2, index=n, series=f"{at}") for n in range(2)]
+        for at in range(2)
+    ]
+    script = Script(*cluster("a: 3x8"), *groups[0], *groups[1])
+    told(script, GangOwner(key("lws"), SET))
+    script.run(groups[0])
+    assert len(script.bound(groups[0])) == 2
+    assert script.reason("lws-1") == "NoRoom"
+    assert script.gang("lws-0").min_member == script.gang("lws-1").min_member == 2
+
+
+def test_nothing_is_remembered_of_gangs_that_are_gone() -> None:
+    pods = [owned(number, gang=f"lws-{number}", by=f"lws-{number % 2}", size=1) for number in range(4)]
+    script = Script(*cluster("a: 4x8"), *pods)
+    script.gone(*pods)
+    owners = script.core._apply._owners
+    assert (owners._gangs, owners._owner_of) == ({}, {})
+
+
+# What its controller makes in order.
+
+
+def test_the_first_starts_when_all_have_room_and_the_others_come_into_theirs() -> None:
+    pods = [owned(number) for number in range(4)]
+    script = scripted(owner(4, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
+    assert (script.reason("statefulset-web"), script.planned(pods[0])) == ("NoRoom", "")
+    script.see(*cluster("b: 4x8"))
+    assert script.planned(pods[0]).startswith("b-")
+    script.run(pods[:1])
+    assert len(script.bound(pods[:1])) == 1
+    # The room of those that are yet to come is theirs alone.
+    assert free(script) == ["a-0", "a-1", "a-2"]
+    for pod in pods[1:]:
+        script.see(pod)
+        script.run([pod])
+    assert sorted(script.bound(pods)) == ["b-0", "b-1", "b-2", "b-3"]
+    script.advance(300)
+    assert not script.evicted
+
+
+def test_the_workers_come_when_their_leader_runs() -> None:
+    seen = owner(3, order=Order.LEADER_FIRST, minimum=None)
+    assert seen.podset is not None
+    small = replace(seen.podset.template, requests=requests(0))
+    seen = replace(seen, podset=replace(seen.podset, leader=small))
+    leader = owned(0, requests=requests(0), size=3, series="000000005")
+    script = scripted(seen, leader, nodes="a: 1x8")
+    assert script.reason("statefulset-web") == "NoRoom"
+    script.see(*cluster("b: 2x8"))
+    script.run([leader])
+    workers = [owned(number, size=3, series="000000005") for number in (1, 2)]
+    script.see(*workers)
+    script.run(workers)
+    assert sorted(script.bound([leader, *workers]))[1:] == ["b-0", "b-1"]
+
+
+def test_a_member_that_is_made_again_finds_its_room_kept() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), *pods, nodes="a: 3x8")
+    script.run(pods)
+    script.gone(script.pods[pods[2].uid])
+    assert free(script) == []
+    again = replace(pods[2], uid="again")
+    script.see(again)
+    script.run([again])
+    assert len(script.bound([*pods[:2], again])) == 3
+
+
+def test_scaled_down_it_gives_the_room_of_the_others_back() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
+    script.run(pods[:1])
+    told(script, owner(1, order=Order.ONE_BY_ONE))
+    assert len(free(script)) == 2
+
+
+def test_nothing_is_kept_when_no_pod_of_it_is_left() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
+    script.gone(pods[0])
+    assert len(free(script)) == 3
+
+
+def test_ordinals_may_begin_anywhere() -> None:
+    seen = owner(5, order=Order.ONE_BY_ONE)
+    assert seen.podset is not None
+    seen = replace(seen, minimum=2, podset=replace(seen.podset, left_out=frozenset(range(3)), minimum=2))
+    pods = [owned(number) for number in (3, 4)]
+    script = scripted(seen, pods[0], nodes="a: 2x8")
+    script.run(pods[:1])
+    script.see(pods[1])
+    script.run(pods[1:])
+    assert sorted(script.bound(pods)) == ["a-0", "a-1"]
+
+
+def test_a_rollout_in_order_goes_on_member_by_member() -> None:
+    """The highest one first, each when the one after it runs; the template asks for less by now."""
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), *pods, nodes="a: 3x8")
+    script.run(pods)
+    smaller = owner(3, order=Order.ONE_BY_ONE)
+    assert smaller.podset is not None
+    template = replace(smaller.podset.template, requests=requests(4))
+    told(script, replace(smaller, podset=replace(smaller.podset, template=template)))
+    for pod in reversed(pods):
+        script.gone(script.pods[pod.uid])
+        again = replace(pod, uid=f"{pod.uid}-again", requests=requests(4))
+        script.see(again)
+        script.run([again])
+        assert len(script.bound([again])) == 1
+    script.advance(300)
+    assert (script.reason("statefulset-web"), script.evicted) == ("Running", [])
