@@ -31,6 +31,7 @@ ATTEMPTS, CONFLICT = 10, 409
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BY_OWNER = {"muster.dev/gang": "true"}
 NAMES = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
 STAMPS = dict.fromkeys(BY_BINDINGS, "1")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -217,6 +218,16 @@ def test_a_member_of_a_gang_is_evicted(extender: Extender, pods: Pods, key: str,
     assert now is None or "deletionTimestamp" in now["metadata"]
 
 
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+def test_a_member_of_a_gang_by_its_owner_is_evicted(extender: Extender, pods: Pods, where: str) -> None:
+    meta: dict[str, Any] = {"annotations": {RELEASE: "b"}}
+    meta[where] = {**meta.get(where, {}), **BY_OWNER}
+    pod = pods.create(node="node-0", spec={"terminationGracePeriodSeconds": 0}, **meta)
+    extender.write(Evict(*of(pod), reason="broken"))
+    now = pods.now(pod) if pods.exists(pod) else None
+    assert now is None or "deletionTimestamp" in now["metadata"]
+
+
 def test_a_reason_is_told(cluster: Cluster, extender: Extender, pods: Pods) -> None:
     kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
     group = cluster.api.create(GROUPS, {**kind, "metadata": {"name": "told"}, "spec": {"minMember": 2}})
@@ -339,7 +350,15 @@ def test_a_binding_carries_nothing_else(extender: Extender, pods: Pods, meta: Ob
 
 
 @pytest.mark.parametrize(
-    "annotations", [{}, {RELEASE: "b"}, NAMES], ids=["of no gang", "of no gang, stamped", "of a gang, not released"]
+    "annotations",
+    [{}, {RELEASE: "b"}, NAMES, BY_OWNER, {RELEASE: "b", "muster.dev/gang": "false"}],
+    ids=[
+        "of no gang",
+        "of no gang, stamped",
+        "of a gang, not released",
+        "of a gang by its owner, not released",
+        "of no gang by its owner, stamped",
+    ],
 )
 def test_nobody_else_is_evicted(extender: Extender, pods: Pods, annotations: dict[str, str]) -> None:
     pods.create(node="node-0", annotations={**NAMES, **STAMPS})  # beside one that could be

@@ -145,3 +145,115 @@ def test_each_group_runs_in_one_clique_or_waits(cluster: Cluster, muster: Runnin
 def group_of(pod: Object) -> str:
     number: str = pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
     return number
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_what_runs_goes_on_when_it_is_scaled_and_when_pods_are_made_again(
+    cluster: Cluster, muster: RunningMuster, kind: str
+) -> None:
+    owned = Owned(cluster, MANIFESTS[kind], {"replicas": 2})
+    first = owned.until_running(2)
+    owned.patch({"replicas": 4})
+    pods = owned.until_running(4)
+    assert names(first) <= names(pods)
+    owned.patch({"replicas": 2})
+    pods = owned.until_running(2)
+    owned.delete_pod(pods[0])
+    again = owned.until_pods(2, lambda pod: is_ready(pod) and uid(pod) != uid(pods[0]))
+    assert uid(pods[1]) in {uid(pod) for pod in again}
+    owned.patch({"replicas": 0})
+    owned.until_pods(0, is_ready)
+    owned.patch({"replicas": 3})
+    assert len(cliques(owned.until_running(3))) == 1
+    owned.delete()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "spec"),
+    [
+        (STATEFUL_SET, {}),
+        (STATEFUL_SET, {"podManagementPolicy": "Parallel"}),
+        (DEPLOYMENT, {}),
+        (DEPLOYMENT, {"strategy": {"type": "Recreate"}}),
+    ],
+    ids=["OrderedReady", "Parallel", "RollingUpdate", "Recreate"],
+)
+def test_it_is_rolled_out_without_a_quorum(
+    cluster: Cluster, muster: RunningMuster, manifest: str, spec: Object
+) -> None:
+    """No node is free but those of its clique, where a Deployment needs one more for its surge."""
+    open_only(cluster, *(["b-0", "b-1", "b-2", "b-3"] if "strategy" not in spec else ["b-0", "b-1", "b-2"]))
+    owned = Owned(cluster, manifest, spec)
+    first = {uid(pod) for pod in owned.until_running(3)}
+    template = {"metadata": {"annotations": {"revision": "2"}}}
+    owned.patch({"template": template})
+    pods = owned.until_pods(3, lambda pod: is_ready(pod) and uid(pod) not in first)
+    assert {pod["metadata"]["annotations"]["revision"] for pod in pods} == {"2"}
+    assert cliques(pods) == {"b"}
+    owned.delete()
+    open_only(cluster)
+
+
+def test_a_group_that_is_restarted_starts_as_a_whole_again(cluster: Cluster, muster: RunningMuster) -> None:
+    spec = yaml.safe_load(LEADER_WORKER_SET)["spec"]["leaderWorkerTemplate"]
+    owned = Owned(
+        cluster,
+        LEADER_WORKER_SET,
+        {"replicas": 1, "leaderWorkerTemplate": {**spec, "restartPolicy": "RecreateGroupOnPodRestart"}},
+    )
+    first = owned.until_running(4)
+    owned.delete_pod(next(pod for pod in first if pod["metadata"]["name"].endswith("-0-1")))
+    before = {uid(pod) for pod in first}
+    pods = owned.until_pods(4, lambda pod: is_ready(pod) and uid(pod) not in before)
+    assert len(cliques(pods)) == 1
+    assert len({pod["metadata"]["annotations"]["muster.dev/release"] for pod in pods}) == 1
+    owned.delete()
+
+
+def test_the_room_of_pods_that_come_later_is_kept_from_others(cluster: Cluster, muster: RunningMuster) -> None:
+    """Two sets, each of three pods that come one by one, and room for one of them: only that one starts."""
+    open_only(cluster, "b-0", "b-1", "b-2", "b-3")
+    some = [Owned(cluster, STATEFUL_SET) for _ in range(2)]
+    waiting = some[1]
+    waiting.until_noted("NoRoom")
+    some[0].until_running(3)
+    assert [pod["spec"].get("nodeName") for pod in waiting.api.list(waiting.team.pods)] == [None]
+    some[0].delete()
+    waiting.until_running(3)
+    waiting.delete()
+    open_only(cluster)
+
+
+def test_a_job_that_is_asked_for_when_its_pods_are_there_starts_as_a_whole(
+    cluster: Cluster, muster: RunningMuster
+) -> None:
+    """Its template says that its pods are a gang, so none of them has started; then the Job says so itself."""
+    open_only(cluster, "b-0", "b-1", "b-2", "b-3")
+    team = Team(cluster)
+    containers = [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": 8}}}]
+    job = team.job(
+        labels={"app": "train"}, spec={"backoffLimit": 0}, pod={"schedulerName": "muster", "containers": containers}
+    )
+    job["spec"]["template"]["metadata"] = {"labels": OPT_IN}
+    team.create(job)
+    first = cluster.api.wait_for(team.pods, lambda pods: len(pods) == 2)
+    assert not any("nodeName" in pod["spec"] for pod in first)
+    team.patch({"metadata": {"labels": OPT_IN}})
+    before = {uid(pod) for pod in first}
+    pods = cluster.api.wait_for(
+        team.pods, lambda pods: len(pods) == 2 and all(is_ready(pod) and uid(pod) not in before for pod in pods)
+    )
+    assert cliques(pods) == {"b"}
+    assert "muster.dev/plan" in team.now()["metadata"]["annotations"]
+    cluster.api.delete(f"{team.jobs}/train", {"propagationPolicy": "Background"})
+    cluster.api.wait_for(team.pods, lambda pods: not pods)
+    open_only(cluster)
+
+
+def names(pods: list[Object]) -> set[str]:
+    return {pod["metadata"]["name"] for pod in pods}
+
+
+def uid(pod: Object) -> str:
+    text: str = pod["metadata"]["uid"]
+    return text

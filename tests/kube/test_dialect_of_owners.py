@@ -96,7 +96,12 @@ def test_a_topology_that_cannot_be_read_is_a_problem() -> None:
     "meta",
     [
         Meta(labels=SAYS),
-        Meta(labels=SAYS, owner_references=made_by("Job", "train", "batch/v1")),
+        Meta(
+            labels={**SAYS, "jobset.sigs.k8s.io/jobset-name": "train"},
+            owner_references=made_by("Job", "train-workers-0", "batch/v1"),
+        ),
+        Meta(labels=SAYS, owner_references=made_by("CronJob", "train", "batch/v1")),
+        Meta(labels=SAYS, owner_references=made_by("Notebook", "train", "kubeflow.org/v1")),
         Meta(labels=SAYS, owner_references=made_by("StatefulSet", "web", "example.com/v1")),
         Meta(labels=SAYS, owner_references=made_by("DaemonSet", "web")),
         Meta(labels={"muster.dev/gang": "yes"}, owner_references=made_by("StatefulSet", "web")),
@@ -106,6 +111,15 @@ def test_a_topology_that_cannot_be_read_is_a_problem() -> None:
 )
 def test_others_are_in_no_gang(meta: Meta) -> None:
     assert owned_gang(meta) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "name"),
+    [("Job", "batch/v1", "job-train"), ("PyTorchJob", "kubeflow.org/v1", "pytorchjob-train")],
+)
+def test_a_job_that_was_started_without_a_plan_is_a_gang_without_a_size(kind: str, version: str, name: str) -> None:
+    meta = Meta(labels=SAYS, owner_references=made_by(kind, "train", version))
+    assert owned_gang(meta) == ref(name)
 
 
 def test_a_gang_that_a_pod_names_goes_before() -> None:

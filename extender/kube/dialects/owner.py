@@ -2,6 +2,9 @@
 
 A StatefulSet, a ReplicaSet and a Deployment are one gang each, a LeaderWorkerSet one for each of its groups. The name
 of a Deployment is that of its ReplicaSet without the hash of its template, as the Deployment controller writes both.
+
+A pod of a job that was started without a plan is in the gang of that job, which has no size: it waits until the job is
+suspended and planned as a whole.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ TEMPLATE_HASH = "pod-template-hash"
 DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
 REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
 
+_TRAINING = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
+_PARTS = ("jobset.sigs.k8s.io/", "training.kubeflow.org/")
+"""On pods of Jobs that belong to another job: no pod says which."""
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -55,9 +61,15 @@ def owner_name(kind: str, name: str) -> str:
 def _maker(meta: Meta) -> tuple[str, str] | None:
     """The kind and the name of the object that people have written."""
     maker = next((one for one in meta.owner_references or () if one.controller), None)
-    if maker is None or not (maker.api_version or "").startswith("apps/") or not maker.name:
+    if maker is None or not maker.name:
         return None
-    labels = meta.labels or {}
+    labels, group = meta.labels or {}, (maker.api_version or "").partition("/")[0]
+    if (group, maker.kind) == ("batch", "Job"):
+        return None if any(key.startswith(_PARTS) for key in labels) else ("Job", maker.name)
+    if group == "kubeflow.org" and maker.kind in _TRAINING:
+        return maker.kind, maker.name
+    if group != "apps":
+        return None
     if maker.kind == STATEFUL_SET:
         in_group = LWS_NAME in labels and _NUMBER.fullmatch(labels.get(LWS_GROUP, ""))
         return (LWS, labels[LWS_NAME]) if in_group else (STATEFUL_SET, maker.name)

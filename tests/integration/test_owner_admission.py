@@ -1,0 +1,155 @@
+"""On a real API server: what the admission policies write on owners of gangs, and on the pods of their controllers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import install_crds
+from devcluster.muster import install_gate, install_job_admission
+from tests.integration.team import GANG, Team, is_gated
+from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
+
+pytestmark = pytest.mark.xdist_group("owner-admission")
+
+MANIFESTS = {
+    "StatefulSet": STATEFUL_SET,
+    "Deployment": DEPLOYMENT,
+    "ReplicaSet": REPLICA_SET,
+    "LeaderWorkerSet": LEADER_WORKER_SET,
+}
+LEFT_ALONE = {"muster.dev/gang": "false"}
+MANAGE = {"manage_jobs": "true"}
+LEADER = {"spec": {"containers": [{"name": "main", "image": "leader"}], "schedulerName": "volcano"}}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install_gate(running)
+        install_job_admission(running)
+        install_crds(running, "lws")
+        yield running
+
+
+class Written:
+    """An object of that kind as it is in the end, in a namespace of its own."""
+
+    def __init__(self, cluster: Cluster, kind: str, meta: Object, namespace: Object | None = None) -> None:
+        self._api, self._kubectl = cluster.api, cluster.kubectl
+        self.team = Team(cluster, **(namespace or {}))
+        obj = yaml.safe_load(MANIFESTS[kind])
+        obj["metadata"] |= meta
+        if kind == "LeaderWorkerSet":
+            obj["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = LEADER
+        plural = f"{kind.lower()}s"
+        self.path = f"/apis/{obj['apiVersion']}/namespaces/{self.team.name}/{plural}/{obj['metadata']['name']}"
+        self.manifest = obj
+        self._api.create(self.path.rpartition("/")[0], obj)
+
+    def now(self) -> Object:
+        return self._api.get(self.path)
+
+    def patch(self, patch: Object) -> None:
+        self._api.patch(self.path, patch, "application/merge-patch+json")
+
+    def replace(self) -> None:
+        self._kubectl("--namespace", self.team.name, "replace", "-f", "-", stdin=json.dumps(self.manifest))
+
+    @property
+    def templates(self) -> list[Object]:
+        spec = self.now()["spec"]
+        both = spec.get("leaderWorkerTemplate", {})
+        return [both["leaderTemplate"], both["workerTemplate"]] if both else [spec["template"]]
+
+    @property
+    def marked(self) -> bool:
+        """Whether the label is on it and on every template; it is on all or on none."""
+        places = [self.now(), *self.templates]
+        said = [one.get("metadata", {}).get("labels", {}).get("muster.dev/gang") == "true" for one in places]
+        assert len(set(said)) == 1
+        found: bool = said[0]
+        return found
+
+    @property
+    def schedulers(self) -> list[str]:
+        return [one["spec"].get("schedulerName", "default-scheduler") for one in self.templates]
+
+
+def served(kind: str) -> list[str]:
+    return ["volcano", "muster"] if kind == "LeaderWorkerSet" else ["muster"]
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+@pytest.mark.parametrize("meta", [{"labels": GANG}, {"annotations": GANG}], ids=["label", "annotation"])
+def test_whose_author_asks_for_it_has_its_templates_say_so(cluster: Cluster, kind: str, meta: Object) -> None:
+    found = Written(cluster, kind, meta)
+    assert found.marked
+    assert found.schedulers == served(kind)
+    before = found.templates
+    found.patch({"spec": {"replicas": 7}})
+    assert found.templates == before
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_others_stay_as_they_are(cluster: Cluster, kind: str) -> None:
+    refused = {"labels": GANG, "annotations": LEFT_ALONE}
+    for meta in ({}, {"labels": {"muster.dev/gang": "yes"}}, refused):
+        found = Written(cluster, kind, meta)
+        assert all("muster.dev/gang" not in one.get("metadata", {}).get("labels", {}) for one in found.templates)
+        assert "muster" not in found.schedulers
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_the_label_of_a_namespace_means_stateful_and_leader_worker_sets_alone(cluster: Cluster, kind: str) -> None:
+    means = kind in ("StatefulSet", "LeaderWorkerSet")
+    found = Written(cluster, kind, {}, MANAGE)
+    assert found.marked == means
+    assert ("muster" in found.schedulers) == means
+    assert "muster" not in Written(cluster, kind, {"labels": LEFT_ALONE}, MANAGE).schedulers
+    part = {"apiVersion": "example.com/v1", "kind": "Other", "name": "x", "uid": "x", "controller": True}
+    assert not Written(cluster, kind, {"ownerReferences": [part]}, MANAGE).marked
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_the_same_manifest_written_again_changes_nothing(cluster: Cluster, kind: str) -> None:
+    for meta, namespace in (({"labels": GANG}, None), ({}, MANAGE)):
+        found = Written(cluster, kind, meta, namespace)
+        before = found.marked, found.templates
+        found.replace()
+        assert (found.marked, found.templates) == before
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_it_can_be_asked_for_later_and_taken_back(cluster: Cluster, kind: str) -> None:
+    found = Written(cluster, kind, {})
+    assert not found.marked
+    found.patch({"metadata": {"labels": GANG}})
+    assert found.marked
+    assert found.schedulers == served(kind)
+    found.patch({"metadata": {"labels": {"muster.dev/gang": None}}})
+    assert not found.marked
+
+
+def test_pods_of_a_gang_by_its_owner_are_gated_and_no_others(cluster: Cluster) -> None:
+    team = Team(cluster)
+
+    def made(kind: str, version: str = "apps/v1", **meta: Any) -> Object:
+        owner = {"apiVersion": version, "kind": kind, "name": "web", "uid": "x", "controller": True}
+        body = {"metadata": {"name": "pod", "ownerReferences": [owner], **meta}, "spec": {"schedulerName": "muster"}}
+        body["spec"]["containers"] = [{"name": "main", "image": "web"}]
+        return cluster.api.create(f"{team.pods}?dryRun=All", body)
+
+    for kind in ("StatefulSet", "ReplicaSet"):
+        assert is_gated(made(kind, labels=GANG))
+        assert is_gated(made(kind, annotations=GANG))
+        assert not is_gated(made(kind))
+        assert not is_gated(made(kind, labels=GANG, annotations=LEFT_ALONE))
+    assert not is_gated(made("DaemonSet", labels=GANG))
+    assert not is_gated(made("StatefulSet", "example.com/v1", labels=GANG))
