@@ -120,10 +120,8 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
         return Reason("PodGroupMissing", text)
     first = workload.members.first
     if first is not None and first.group is not None and (owner := first.group.owner):
-        text = (
-            f"the object that makes its pods ({owner}) does not carry the label muster.dev/gang: true, or Muster may "
-        )
-        return Reason("MinMemberMissing", f"{text}not read it: the size of the gang is never guessed")
+        text = f"the object that makes its pods ({owner}) has no label muster.dev/gang: true, or Muster may not read it"
+        return Reason("MinMemberMissing", f"{text}: the size of the gang is never guessed")
     key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
     return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
 
