@@ -10,6 +10,7 @@ from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.kinds.keys import GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
@@ -91,7 +92,9 @@ def test_which_jobs_are_managed_is_said_in_the_same_words_where_they_are_suspend
     judged = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
     outermost = next(one["expression"] for one in created["matchConditions"] if one["name"] == "outermost")
     named = next(one["expression"] for one in created["variables"] if one["name"] == "named")
-    assert judged["outermost"] == outermost.replace("object.", "variables.old.")
+    shown = f"'{WORKLOAD}' in object.metadata.?annotations.orValue({{}}) || "
+    assert outermost.startswith(shown), "a JobSet that shows a managed TrainJob gets its scheduler"
+    assert judged["outermost"] == outermost.removeprefix(shown).replace("object.", "variables.old.")
     assert judged["named"] == named.replace("variables.annotations", "variables.oldAnnotations")
     for key in (*QUEUES, GANG):
         assert f"'{key}'" in named
@@ -111,7 +114,11 @@ def test_the_names_are_those_of_the_code() -> None:
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
-    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, *ON_TEMPLATES}
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {
+        *ON_JOBS,
+        *ON_TEMPLATES,
+        MANAGER,
+    }
     assert f"object.reportingController != '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
     selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]

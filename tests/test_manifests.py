@@ -199,7 +199,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("list priorityclasses", "watch priorityclasses"),
         *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),
         *(f"{verb} {kind}" for kind in OWNERS for verb in ("list", "watch")),
-    }
+    } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
 
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
@@ -214,6 +214,7 @@ JOBS = (
     "mpijobs",
     "rayclusters",
     "rayjobs",
+    "trainjobs",
 )
 
 

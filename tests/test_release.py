@@ -14,10 +14,14 @@ from typer.testing import CliRunner, Result
 from extender.cli.main import main
 from extender.kube.kinds.change import suspend
 from extender.kube.kinds.job import JOB
+from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
+from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
 from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_trainer import jobset
+from tests.kube.kinds.test_trainer import started as started_train_job
 from tests.kube.test_tokens import kubeconfig
 
 JOBS, PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
@@ -105,6 +109,34 @@ def test_a_job_goes_back_to_how_it_was_written(tmp_path: Path) -> None:
     before = stopped()
     assert patch["metadata"].pop("resourceVersion") == before["metadata"]["resourceVersion"]
     assert patched(before, patch) == waiting() | {"status": SUSPENDED}
+
+
+def test_a_trainjob_goes_back_by_its_entry(tmp_path: Path) -> None:
+    before, made, _ = started_train_job()
+    suspend(TRAIN_JOB, made)
+    before = carried(before, made, entry=False)
+    cluster = Cluster(tmp_path)
+    path = TRAIN_JOB.path_of("team", "torch-ddp")
+    cluster.answers |= {
+        ("GET", JOBSET.path): listed(made | {"status": SUSPENDED}),
+        ("GET", path): Answer(body=before),
+        ("PATCH", path): OK,
+    }
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 0, done.output
+    (patch,) = api.bodies("PATCH")
+    assert set(patch["spec"]) == {"runtimePatches"}, "it stays suspended"
+    (entry,) = (one for one in patch["spec"]["runtimePatches"] if one["manager"] == MANAGER)
+    (replicated,) = entry["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert set(replicated["template"]["spec"]["template"]["metadata"]["annotations"].values()) == {""}
+    assert "TrainJob torch-ddp" in " ".join(done.output.split())
+
+
+def test_a_trainjob_that_waits_and_has_nothing_of_muster_is_not_written_to(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.answers["GET", JOBSET.path] = listed(jobset())
+    done, api = cluster.release("--yes")
+    assert (done.exit_code, api.bodies("PATCH")) == (0, [])
 
 
 def test_a_job_that_waits_is_started_only_when_asked_for(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class JobFollower:
         self._pause = pause
         self._changed = asyncio.Event()
         read: dict[_Served, Resource[Any, Event]] = {
-            **{(kind.version, kind.plural): jobs_of(kind, reader) for kind in KINDS},
+            **{(kind.version, kind.plural): jobs_of(kind, reader) for kind in KINDS if kind.shown_in is None},
             **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}

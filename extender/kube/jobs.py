@@ -8,19 +8,21 @@ from typing import assert_never
 import msgspec
 
 from extender.core.effects import CleanJob, JobEffect, StartJob, SuspendJob
+from extender.kube.carry import Carrier
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
-from extender.kube.kinds.read import Reader, asks
-from extender.kube.kinds.registry import is_outermost, kind_of
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import is_wanted, kind_of
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.reports import Reporter
 from extender.runtime.requests import OK, Response
 from policies.model import Job
 
 GONE = Response(404, "the job is gone, or another one has its name")
+NOT_WANTED = "the job is not to be started any more"
 
 
 class JobWriter:
@@ -37,7 +39,7 @@ class JobWriter:
         kind = kind_of(job.owner.version, job.owner.kind)
         if kind is None:
             return Response(404, f"{job.owner.kind} is no kind of job")
-        path = kind.path_of(job.key.namespace, job.owner.name)
+        path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
         body = await self._kube.call("GET", path, timeout_s=timeout_s)
         before, after = _decoded(body), _decoded(body)
         try:
@@ -48,8 +50,14 @@ class JobWriter:
                 return Response(412, why)
         except (UnreadableError, UnreadableJobError) as error:
             return Response(422, str(error))
-        changed = merge_patch(before, after)
-        if changed:
+        if kind.shown_in is not None:
+            carrier = Carrier(self._kube, kind, now, timeout_s)
+            if not await carrier.look():
+                return GONE
+            if isinstance(effect, StartJob) and not carrier.may_start:
+                return Response(412, NOT_WANTED)
+            changed = await carrier.write(before, after, entry=not isinstance(effect, SuspendJob))
+        elif changed := merge_patch(before, after):
             await self._kube.patch_job(path, before["metadata"], changed, timeout_s=timeout_s)
         if isinstance(effect, SuspendJob) and "spec" in changed:
             with suppress(ApiError):
@@ -82,7 +90,7 @@ def _unready(now: Job, planned: Job) -> str:
     if now.problem:
         return now.problem
     if not now.managed or now.held or now.finished:
-        return "the job is not to be started any more"
+        return NOT_WANTED
     if not now.stopped:
         return "the job has not stopped"
     return "" if now.podsets == planned.podsets else "the job asks for other pods than those that were planned"
@@ -93,7 +101,7 @@ def _read(reader: Reader, kind: Kind, obj: Object) -> Job:
         meta = msgspec.convert(obj.get("metadata"), Meta)
     except UNDECODABLE as error:
         raise UnreadableError(str(error)) from None
-    return reader.read(kind, obj, managed=asks(meta) and is_outermost(meta))
+    return reader.read(kind, obj, managed=is_wanted(kind, meta))
 
 
 def _decoded(body: bytes) -> Object:

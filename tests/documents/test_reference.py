@@ -20,6 +20,7 @@ OTHERS = {
     "muster.dev/v1": "the version of a snapshot",
     "muster.dev/gang": "the gate, and the label of a job",
     "muster.dev/evicted-by": "a label of Evictions, which are not stored",
+    "muster.dev/muster": "the manager of an entry in the runtimePatches of a TrainJob",
     "muster.dev/woken": "a label that says nothing, on pods that wait",
 }
 

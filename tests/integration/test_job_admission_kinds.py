@@ -31,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
         install_gate(running)
         install_job_admission(running)
         start_controller(running, "jobset")
-        for operator in ("training-operator", "mpi-operator", "kuberay"):
+        for operator in ("training-operator", "mpi-operator", "kuberay", "trainer"):
             install_crds(running, operator)
         yield running
 
@@ -251,3 +251,59 @@ def test_what_cannot_be_suspended_or_is_run_elsewhere_is_left_alone(team: Team, 
     one = team.api.create(rays(team, kind), ray(kind, "a", **change))
     assert not suspended(one)
     assert set(ray_schedulers(one)) == {""}
+
+
+def train_job(team: Team, **given: Any) -> Object:
+    spec: Object = {"runtimeRef": {"name": "torch"}} | given.pop("spec", {})
+    obj = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": spec}
+    return team.api.create(trains(team), obj | {"metadata": {"name": "train", "labels": QUEUE} | given})
+
+
+def trains(team: Team) -> str:
+    return f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{team.name}/trainjobs"
+
+
+def held(one: Object) -> str:
+    """What the entry of Muster's shows to its JobSet; empty without one."""
+    ours = [patch for patch in one["spec"].get("runtimePatches", ()) if patch["manager"] == "muster.dev/muster"]
+    if not ours:
+        return ""
+    (entry,) = ours
+    said: dict[str, str] = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
+    assert said[WORKLOAD] == ""
+    return said["muster.dev/hold"]
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_held(team: Team, others: int) -> None:
+    patches = [{"manager": f"example.com/{at}"} for at in range(others)]
+    one = train_job(team, spec={"suspend": False, **({"runtimePatches": patches} if others else {})})
+    assert suspended(one)
+    assert one["spec"]["runtimePatches"][:others] == patches
+    assert held(one) == "false"
+    path = f"{trains(team)}/train"
+    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})) == "true"
+    assert suspended(team.api.patch(path, suspension("TrainJob", to=False)))
+    assert held(team.api.patch(path, {"spec": {"runtimePatches": patches}})) == "true", "it was taken off by an apply"
+    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": None}}})) == "false"
+    started = team.api.patch(path, suspension("TrainJob", to=False, plan="{}"))
+    assert not suspended(started)
+    running = team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})
+    assert running["spec"]["runtimePatches"] == started["spec"]["runtimePatches"], "nobody may change it by now"
+    assert suspended(team.api.patch(path, suspension("TrainJob", to=True)))
+
+
+def test_any_other_trainjob_is_left_alone(team: Team) -> None:
+    for at, labels in enumerate(({}, QUEUE | {"muster.dev/gang": "false"})):
+        one = train_job(team, name=f"train-{at}", labels=labels)
+        assert (suspended(one), held(one)) == (False, "")
+
+
+def test_the_jobset_of_a_managed_trainjob_gets_our_scheduler_and_is_suspended_by_its_trainjob_alone(team: Team) -> None:
+    one = train_job(team)
+    owner = {"apiVersion": one["apiVersion"], "kind": "TrainJob", "name": "train", "uid": one["metadata"]["uid"]}
+    for at, (said, expected) in enumerate((({WORKLOAD: ""}, ["muster", "volcano"]), ({}, ["", "volcano"]))):
+        made = jobset(1, 1, annotations=said, labels=QUEUE, ownerReferences=[owner | {"controller": True}])
+        made["metadata"]["name"] = f"train-{at}"
+        created = create(team, made)
+        assert (schedulers(created), suspended(created)) == (expected, False)

@@ -20,6 +20,7 @@ from extender.kube.convert import pod_from
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
+from extender.kube.kinds.trainer import MANAGER
 from extender.kube.objects import PodObject
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
@@ -29,6 +30,7 @@ from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB
+from tests.kube.kinds.test_trainer import RUNTIME, TRAINJOB
 from tests.kube.kinds.test_training import PYTORCH
 
 pytestmark = pytest.mark.xdist_group("kinds")
@@ -46,8 +48,9 @@ MANIFESTS = {
     "RayCluster that scales": RAY_CLUSTER.replace("rayVersion", "enableInTreeAutoscaling: true\n  rayVersion"),
     # Its submitter comes when its cluster is ready.
     "RayJob": RAY_JOB.partition("  submitterPodTemplate:")[0],
+    "TrainJob": TRAINJOB,
 }
-CONTROLLERS = ("jobset", "training-operator", "kuberay")
+CONTROLLERS = ("trainer", "training-operator", "kuberay")
 """mpi-operator runs once on a machine: test_kinds_with_muster.py has it."""
 
 
@@ -58,7 +61,13 @@ def cluster() -> Iterator[Cluster]:
         install_job_admission(running)
         for name in CONTROLLERS:
             start_controller(running, name)
+        install_runtime(running)
         yield running
+
+
+def install_runtime(cluster: Cluster) -> None:
+    """The one that the project ships for PyTorch, in small."""
+    cluster.api.create("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", yaml.safe_load(RUNTIME))
 
 
 class Stage:
@@ -76,19 +85,21 @@ class Stage:
             # Both are the API server's.
             obj["spec"]["template"]["metadata"] = {}
         self._path = self.kind.path_of(self.team.name, obj["metadata"]["name"])
+        self._shown = (self.kind.shown_in or self.kind).path_of(self.team.name, obj["metadata"]["name"])
         self._api.create(self._path.rpartition("/")[0], obj)
 
     def until(self, holds: Callable[[Job], bool]) -> Job:
         """Wait until the job, as Muster reads it, is so."""
-        self._api.wait_for(self._path, lambda obj: obj is not None and holds(self._read(obj)), PATIENCE_S)
-        return self._read(self.now())
+        self._api.wait_for(self._shown, lambda obj: obj is not None and holds(self._read(obj)), PATIENCE_S)
+        return self._read(self._api.get(self._shown))
 
     def until_pods(self, count: int) -> list[Pod]:
         found = self._api.wait_for(self.team.pods, lambda pods: len(pods) == count, PATIENCE_S)
         return [pod_from(msgspec.convert(one, PodObject)) for one in found]
 
     def now(self) -> Object:
-        return self._api.get(self._path)
+        """As its author sees it."""
+        return without_entry(self._api.get(self._path))
 
     def send(self, effect: StartJob | SuspendJob | CleanJob) -> Response:
         """Until nobody else has written between the reading and the writing."""
@@ -130,6 +141,24 @@ def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
             own = plan[podset.name][pod.index or 0]
             assert own in led if pod.index is not None else led <= set(plan[podset.name])
             assert pod.gates == (() if led else (GANG_GATE,))
+
+
+def without_entry(obj: Object) -> Object:
+    """Without the entry of a TrainJob by which Muster writes on its JobSet: it stays, with nothing in it."""
+    if patches := obj["spec"].pop("runtimePatches", None):
+        (entry,) = patches
+        assert entry["manager"] == MANAGER
+        jobs = entry["trainingRuntimeSpec"]["template"].get("spec", {}).get("replicatedJobs", ())
+        assert {text for job in jobs for text in strings(job["template"])} <= {""}
+    return obj
+
+
+def strings(obj: Any) -> Iterator[str]:
+    """Every text in it."""
+    if isinstance(obj, str):
+        yield obj
+    for one in obj.values() if isinstance(obj, dict) else obj if isinstance(obj, list) else ():
+        yield from strings(one)
 
 
 def stripped(obj: Any) -> Any:

@@ -19,11 +19,12 @@ from extender.kube.kinds.registry import KINDS
 from extender.kube.objects import PodObject
 from policies.model import Job, Pod
 from tests.integration.team import Team
-from tests.integration.test_kinds import CONTROLLERS, stripped
+from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB
+from tests.kube.kinds.test_trainer import TRAINJOB
 from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH
 
@@ -38,6 +39,7 @@ MANIFESTS = {
     "MPIJob": MPI_PI,
     "RayCluster": RAY_CLUSTER,
     "RayJob": RAY_JOB,
+    "TrainJob": TRAINJOB,
 }
 
 
@@ -49,6 +51,7 @@ def cluster() -> Iterator[Cluster]:
         install_job_admission(running)
         for name in (*CONTROLLERS, "mpi-operator"):
             start_controller(running, name)
+        install_runtime(running)
         running.add_nodes(9)
         yield running
 
@@ -67,10 +70,12 @@ class Managed:
             del obj["spec"]["template"]["metadata"]
             obj["spec"].pop("selector", None)
         self._path = self.kind.path_of(self._team.name, obj["metadata"]["name"])
+        self._shown = (self.kind.shown_in or self.kind).path_of(self._team.name, obj["metadata"]["name"])
         self._api.create(self._path.rpartition("/")[0], obj)
+        self.until(bool)
 
     def now(self) -> Job:
-        return self._read(self._api.get(self._path))
+        return self._read(self._api.get(self._shown))
 
     def until_noted(self, code: str) -> None:
         """Wait until an Event with that reason is about the job."""
@@ -116,7 +121,7 @@ class Managed:
 
     def until(self, holds: Callable[[Object], bool]) -> None:
         """Wait until the object is so."""
-        self._api.wait_for(self._path, lambda obj: obj is not None and holds(obj), PATIENCE_S)
+        self._api.wait_for(self._shown, lambda obj: obj is not None and holds(obj), PATIENCE_S)
 
     def suspend(self, **labels: str) -> None:
         """As its user does, with a label for it."""
@@ -128,7 +133,7 @@ class Managed:
 
     def as_written(self) -> Object:
         """What its user wrote, but for annotations that have lost their values."""
-        obj = self._api.get(self._path)
+        obj = without_entry(self._api.get(self._path))
         found: Object = stripped({"spec": obj["spec"], "annotations": obj["metadata"].get("annotations", {})})
         return found
 
@@ -195,7 +200,7 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed.delete()
 
 
-@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob"])
+@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob"])
 def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
     total = sum(podset.count for podset in managed.now().podsets.podsets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from extender.kube.carry import Carrier
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.kinds.change import clean, merge_patch
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
-from extender.kube.kinds.read import Reader, asks
-from extender.kube.kinds.registry import is_outermost
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import is_wanted, read_as
 from extender.kube.objects import Meta, PodObject
 from policies.model import GANG_GATE, Job, Pod
 
@@ -60,7 +61,8 @@ class Planner:
             meta = msgspec.convert(obj.get("metadata"), Meta)
         except msgspec.MsgspecError as error:
             raise UnreadableError(f"a {kind.name} has no readable metadata: {error}") from None
-        job = self._reader.read(kind, obj, managed=asks(meta) and is_outermost(meta))
+        kind = read_as(kind, meta)
+        job = self._reader.read(kind, obj, managed=is_wanted(kind, meta))
         if not (job.managed or job.marked) or (job.finished and not job.marked):
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
@@ -75,6 +77,8 @@ class Planner:
         except UnreadableJobError as error:
             raise UnreadableError(f"{kind.name} {job.key.namespace}/{job.owner.name}: {error}") from None
         patch = merge_patch(obj, after)
+        if patch and kind.shown_in is not None:
+            return step(tuple(says), partial(_carry, kind, obj, after, job))
         return step(tuple(says), partial(_patch_job, kind, obj["metadata"], patch, job) if patch else None)
 
     def of_pod(self, obj: PodObject) -> Step | None:
@@ -106,9 +110,19 @@ class Planner:
         yield from (SERVED.format(name) for name in self._schedulers if name in named and name != "default-scheduler")
 
 
+async def _carry(kind: Kind, before: Object, after: Object, job: Job, kube: Kube) -> None:
+    carrier = Carrier(kube, kind, job)
+    if await carrier.look():
+        await _check_start(kind, await carrier.write(before, after, entry=True), job, kube)
+
+
 async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:
+    await kube.patch_job(kind.path_of(job.key.namespace, job.owner.name), seen, patch)
+    await _check_start(kind, patch, job, kube)
+
+
+async def _check_start(kind: Kind, patch: Mapping[str, Any], job: Job, kube: Kube) -> None:
     path, starts = kind.path_of(job.key.namespace, job.owner.name), False in found(patch, kind.suspend)
-    await kube.patch_job(path, seen, patch)
     if starts and kind.is_suspended(msgspec.json.decode(await kube.call("GET", path))):
         # A policy is in force for a moment after it was deleted.
         raise ApiError(409, "Conflict", "an admission policy has suspended it again; run this command once more")

@@ -63,7 +63,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
     try:
         found.leader = await _leader(kube, election)
         found.policies = [name for name in _POLICIES if name in await _bound(kube)]
-        for kind in KINDS:
+        for kind in (one for one in KINDS if one.shown_in is None):
             async for raw in _items(kube, kind.path):
                 _add(found, raw, partial(_job, planner, kind))
         async for raw in _items(kube, PODS.path, "spec.nodeName="):

@@ -60,7 +60,8 @@ class Kind:
     ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
     ``suspendable``: its controller lets it be suspended. ``min_parallelism``: Kueue's annotation for the least number
     of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
-    of its pods have succeeded, and those are kept while it is suspended.
+    of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
+    controller makes of it, in which it is read.
     """
 
     version: str
@@ -80,6 +81,7 @@ class Kind:
     min_parallelism: bool = False
     progress: tuple[str, ...] = ()
     resumes: bool = False
+    shown_in: Kind | None = None
 
     @property
     def group(self) -> str:

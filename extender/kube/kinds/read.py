@@ -64,10 +64,12 @@ class Reader:
         """What in it keeps it from being planned is its ``problem``. Raises UnreadableError if nobody can say which
         object it is. ``managed``: whether its metadata ask for it."""
         meta = meta_of(kind.name, obj)
-        owner = Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
+        owner = _job_in(kind, meta)
         said = self._known(kind, obj, meta, owner)
         suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
         writable = suspended or not (kind.frozen and finished)
+        # What shows a suspended job has its plan until that is taken off the templates.
+        plan = None if suspended and kind.shown_in else plan_from((meta.annotations or {}).get(PLAN))
         return Job(
             podsets=said.podsets,
             owner=owner,
@@ -78,7 +80,7 @@ class Reader:
             running=kind.is_running(obj),
             held="true" in meta.said(HOLD),
             marked=_is_marked(meta) or (writable and said.marked),
-            plan=plan_from((meta.annotations or {}).get(PLAN)),
+            plan=plan,
             problem=said.problem,
             resumes=kind.resumes,
             done=said.done,
@@ -180,6 +182,16 @@ def asks(meta: Meta) -> bool:
 
 def _is_marked(meta: Meta) -> bool:
     return any((meta.annotations or {}).get(key) for key in (PLAN, OWN))
+
+
+def _job_in(kind: Kind, meta: Meta) -> Controller:
+    """The job that an object with these metadata is, or shows. Raises UnreadableError."""
+    if kind.shown_in is None:
+        return Controller(kind.version, kind.name, meta.name or "", meta.uid or "")
+    maker = next((one for one in meta.owner_references or () if one.controller and one.kind == kind.name), None)
+    if maker is None or not (maker.name and maker.uid):
+        raise UnreadableError(f"no {kind.name} has made the {kind.shown_in.name} {meta.namespace}/{meta.name}")
+    return Controller(kind.version, kind.name, maker.name, maker.uid)
 
 
 def meta_of(kind: str, obj: Object) -> Meta:

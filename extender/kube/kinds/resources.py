@@ -11,8 +11,8 @@ from extender.core.events import Event, JobGone, JobSeen
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.completion import LimitRange, PriorityClass, RuntimeClass
 from extender.kube.kinds.kind import Kind
-from extender.kube.kinds.read import Reader, asks
-from extender.kube.kinds.registry import is_outermost
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import is_wanted, read_as
 from extender.kube.objects import AnyObject, Meta
 from extender.kube.resources import Resource
 from policies.model import Job
@@ -22,13 +22,15 @@ _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
 def jobs_of(kind: Kind, reader: Reader) -> Resource[Job, Event]:
-    """The jobs of that kind that Muster is to admit. Of all others nothing but the metadata is decoded."""
+    """The jobs that objects of that kind are, or show, and that Muster is to admit. Of all others nothing but the
+    metadata is decoded."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, Job | None]:
         meta = _SKETCH.decode(raw).metadata or Meta()
-        if not asks(meta) or not is_outermost(meta):
+        shown = read_as(kind, meta)
+        if not is_wanted(shown, meta):
             return meta, None
-        job = reader.read(kind, msgspec.json.decode(raw))
+        job = reader.read(shown, msgspec.json.decode(raw))
         return meta, job if job.managed else None
 
     return Resource(

@@ -1,0 +1,63 @@
+"""Writes on a job what was written on a copy of the object that it is read in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from extender.kube.client import Kube
+from extender.kube.connection import REQUEST_TIMEOUT_S, UnreachableError
+from extender.kube.kinds.change import merge_patch
+from extender.kube.kinds.keys import HOLD
+from extender.kube.kinds.kind import Kind, Object
+from extender.kube.kinds.read import asks
+from extender.kube.kinds.registry import is_outermost
+from extender.kube.kinds.trainer import carried
+from extender.kube.objects import UNDECODABLE, Meta
+from policies.model import Job
+
+
+class Carrier:
+    """The job itself, as it is now. Raises ApiError or UnreachableError."""
+
+    def __init__(self, kube: Kube, kind: Kind, job: Job, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        self._kube = kube
+        self._timeout_s = timeout_s
+        self._job = job
+        self._path = kind.path_of(job.key.namespace, job.owner.name)
+        self._shown_path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
+        self._obj: Object = {}
+
+    async def look(self) -> bool:
+        """Whether it is there."""
+        answer = await self._kube.call("GET", self._path, timeout_s=self._timeout_s)
+        try:
+            self._obj = msgspec.json.decode(answer, type=Object)
+        except UNDECODABLE as error:
+            raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+        return bool(self._meta.uid == self._job.uid)
+
+    @property
+    def may_start(self) -> bool:
+        """Its author asks for it still. What it is read in may not show that."""
+        return asks(self._meta) and is_outermost(self._meta) and "true" not in self._meta.said(HOLD)
+
+    async def write(self, before: Object, after: Object, *, entry: bool) -> Mapping[str, Any]:
+        """``before``, ``after``: what shows it; ``entry``: as for ``carried``. Returns what was changed."""
+        if self._job.finished:
+            # Its controller brings nothing from the one to the other any more.
+            await self._patch(self._shown_path, before, after)
+            entry = False
+        return await self._patch(self._path, self._obj, carried(self._obj, after, entry=entry))
+
+    async def _patch(self, path: str, before: Object, after: Object) -> Mapping[str, Any]:
+        changed = merge_patch(before, after)
+        if changed:
+            await self._kube.patch_job(path, before["metadata"], changed, timeout_s=self._timeout_s)
+        return changed
+
+    @property
+    def _meta(self) -> Meta:
+        return msgspec.convert(self._obj.get("metadata") or {}, Meta)

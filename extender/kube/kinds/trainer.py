@@ -1,0 +1,73 @@
+"""TrainJob of Kubeflow Trainer v2: a runtime says what its pods are, and its controller makes a JobSet of both.
+
+It is read in that JobSet, which exists while it is suspended. It is started and stopped by itself: what is to be
+written on the JobSet goes into an entry of ``runtimePatches``, which the admission policy makes. The entry stays:
+without it trainer v2.3.0 cannot unsuspend the JobSet any more.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import msgspec
+
+from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.keys import HOLD, NODES, OWN, PLAN, WORKLOAD
+from extender.kube.kinds.kind import Kind, Object, found, part_of, put
+from extender.kube.objects import Meta
+
+MANAGER = "muster.dev/muster"
+"""Of our entry in ``runtimePatches``."""
+_OF_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+_PATCHES = "spec.runtimePatches.*"
+
+TRAIN_JOB: Kind = replace(
+    JOBSET,
+    version="trainer.kubeflow.org/v1alpha1",
+    name="TrainJob",
+    plural="trainjobs",
+    managers=("trainer.kubeflow.org/trainjob-controller", *JOBSET.managers),
+    shown_in=JOBSET,
+)
+
+
+def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
+    """A copy of the TrainJob with what was written on a copy of its JobSet. ``entry``: also what goes into the entry,
+    which nobody may change while pods of it are active. Raises UnreadableJobError."""
+    after = deepcopy(train_job)
+    put(after, "spec.suspend", next(found(jobset, "spec.suspend"), False))
+    written = next(found(jobset, "metadata.annotations"), None) or {}
+    own = next(found(after, "metadata.annotations"), None) or {}
+    plan = {PLAN: written[PLAN]} if PLAN in written else {}
+    put(after, "metadata.annotations", {key: value for key, value in own.items() if key != PLAN} | plan)
+    if not after["metadata"]["annotations"] and "annotations" not in train_job["metadata"]:
+        del after["metadata"]["annotations"]
+    if entry:
+        others = [one for one in found(after, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
+        meta = msgspec.convert(train_job["metadata"], Meta)
+        put(after, "spec.runtimePatches", [*others, _entry(jobset, held="true" in meta.said(HOLD))])
+    return after
+
+
+def _entry(jobset: Object, *, held: bool) -> Object:
+    said = next(found(jobset, "metadata.annotations"), None) or {}
+    marks = {WORKLOAD: "", HOLD: str(held).lower()} | {key: said[key] for key in (PLAN, OWN) if key in said}
+    jobs = [
+        {
+            "name": one.get("name"),
+            "template": {"spec": {"template": {"metadata": {"annotations": _annotations(one)}}}},
+        }
+        for one in found(jobset, "spec.replicatedJobs.*")
+        if isinstance(one, dict)
+    ]
+    template = {"metadata": {"annotations": marks}, "spec": {"replicatedJobs": jobs}}
+    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
+
+
+def _annotations(replicated: Object) -> dict[str, str]:
+    """Those of its template where Muster writes; what is not there has lost its value."""
+    pod = part_of(replicated, "template", "spec", "template")
+    said = next(found(pod, "metadata.annotations"), None) or {}
+    return {key: said.get(key, "") for key in _OF_TEMPLATES}

@@ -1,0 +1,134 @@
+"""On a real API server: what the extender's account may write on a TrainJob, whose pod templates are in its JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import install_crds
+from devcluster.muster import NAMESPACE, install
+from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from tests.integration.team import QUEUE, Team
+from tests.integration.test_extender_policy import MERGE, Extender
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
+from tests.kube.kinds.test_trainer import jobset
+
+ENTRY: Object = {
+    "manager": MANAGER,
+    "trainingRuntimeSpec": {"template": {"metadata": {"annotations": {"muster.dev/workload": ""}}}},
+}
+OTHERS: Object = {
+    "manager": "kueue.x-k8s.io/manager",
+    "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}},
+}
+TRAINJOB: Object = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "train", "labels": QUEUE},
+    "spec": {
+        "suspend": True,
+        "runtimeRef": {"name": "torch"},
+        "trainer": {"numNodes": 3},
+        "runtimePatches": [OTHERS, ENTRY],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install(running)
+        install_crds(running, "trainer")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def extender(cluster: Cluster) -> Extender:
+    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Team:
+    return Team(cluster)
+
+
+def path_of(team: Team) -> str:
+    return TRAIN_JOB.path_of(team.name, "train")
+
+
+def created(team: Team, **meta: Any) -> Object:
+    return team.api.create(path_of(team).rpartition("/")[0], TRAINJOB | {"metadata": TRAINJOB["metadata"] | meta})
+
+
+def start_of(obj: Object) -> Object:
+    """As Muster starts it."""
+    made = jobset()
+    job = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    return carried(obj, made, entry=True)
+
+
+def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) -> None:
+    created(team)
+    made = jobset()
+    job = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    for change, entry in ((None, True), (suspend, False), (clean, True)):
+        if change is not None:
+            change(TRAIN_JOB, made)
+            made["status"] = SUSPENDED
+        before = team.api.get(path_of(team))
+        extender.patch(path_of(team), merge_patch(before, carried(before, made, entry=entry)))
+    after = team.api.get(path_of(team))
+    assert after["spec"]["suspend"] is True
+    assert after["spec"]["runtimePatches"][0] == OTHERS
+    assert "annotations" not in after["metadata"]
+
+
+def at(obj: Object, path: str) -> Any:
+    inside: Any = obj["spec"]
+    for part in path.split("."):
+        inside = inside[int(part)] if part.isdigit() else inside.setdefault(part, {})
+    return inside
+
+
+OURS = "runtimePatches.1.trainingRuntimeSpec.template"
+PODS = f"{OURS}.spec.replicatedJobs.0.template.spec.template"
+# All else of the spec is immutable by its CRD.
+CHANGES: list[tuple[str, Object]] = [
+    ("runtimePatches.0.trainingRuntimeSpec.template.metadata.labels", {"a": "c"}),
+    ("runtimePatches.1", {"manager": "kueue.x-k8s.io/other"}),
+    (f"{OURS}.metadata", {"labels": {"a": "b"}}),
+    (f"{OURS}.metadata.annotations", {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}),
+    (f"{OURS}.spec.replicatedJobs.0.template", {"metadata": {"annotations": {"a": "b"}}}),
+    (PODS, {"spec": {"serviceAccountName": "admin"}}),
+    (PODS, {"spec": {"tolerations": [{"operator": "Exists"}]}}),
+    (f"{PODS}.metadata", {"labels": {"app": "other"}}),
+    (f"{PODS}.metadata.annotations", {"container.apparmor.security.beta.kubernetes.io/node": "unconfined"}),
+]
+
+
+def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender) -> None:
+    before = created(team)
+    spoilt = []
+    for path, change in CHANGES:
+        spoilt.append(start_of(before))
+        at(spoilt[-1], path).update(deepcopy(change))
+    spoilt += [start_of(before) for _ in range(3)]
+    spoilt[-3]["spec"]["runtimePatches"].append({"manager": "kueue.x-k8s.io/third"})
+    del spoilt[-2]["spec"]["runtimePatches"][0]
+    spoilt[-1]["metadata"]["labels"]["app"] = "other"
+    for after in spoilt:
+        extender.refused("PATCH", path_of(team), merge_patch(before, after), MERGE)
+    assert team.api.get(path_of(team)) == before
+
+
+def test_one_that_does_not_ask_for_muster_is_left_alone(team: Team, extender: Extender) -> None:
+    before = created(team, labels={})
+    extender.refused("PATCH", path_of(team), merge_patch(before, start_of(before)), MERGE)

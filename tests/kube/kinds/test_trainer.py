@@ -1,0 +1,214 @@
+"""TrainJobs are read in their JobSets, and what is written on those is carried to them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from msgspec import convert
+
+from extender.kube.convert import UnreadableError
+from extender.kube.kinds.change import clean, start, suspend
+from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.kind import Object
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import is_wanted, read_as
+from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from extender.kube.objects import Meta
+from policies.model import GroupKey, Job
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes, stored
+
+# https://github.com/kubeflow/trainer/blob/v2.3.0/manifests/base/runtimes/torch_distributed.yaml
+RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata:
+  name: torch-distributed
+  labels: {trainer.kubeflow.org/framework: torch}
+spec:
+  mlPolicy:
+    numNodes: 1
+    torch: {}
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata:
+              labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}
+            spec:
+              template:
+                spec:
+                  containers:
+                    - name: node
+                      image: pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime
+"""
+# As https://www.kubeflow.org/docs/components/trainer/user-guides/ shows it, with a queue.
+TRAINJOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: torch-ddp
+  labels: {kueue.x-k8s.io/queue-name: team-queue}
+spec:
+  suspend: true
+  runtimeRef:
+    name: torch-distributed
+  trainer:
+    numNodes: 3
+    resourcesPerNode:
+      limits: {nvidia.com/gpu: 8}
+"""
+# What its controller makes of both, and of the entry that the admission policy has made.
+MADE = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: torch-ddp
+  annotations: {muster.dev/workload: "", muster.dev/hold: "false"}
+  ownerReferences:
+    - {apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, name: torch-ddp, uid: train-uid, controller: true}
+spec:
+  suspend: true
+  replicatedJobs:
+    - name: node
+      replicas: 1
+      template:
+        spec:
+          completionMode: Indexed
+          completions: 3
+          parallelism: 3
+          template:
+            spec:
+              schedulerName: muster
+              containers:
+                - name: node
+                  image: pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime
+                  resources: {limits: {nvidia.com/gpu: 8}}
+"""
+
+
+def train_job() -> Object:
+    obj = stored(TRAINJOB)
+    obj["metadata"]["uid"] = "train-uid"
+    obj["spec"]["runtimePatches"] = [
+        {"manager": "kueue.x-k8s.io/manager", "time": "2026-01-02T03:04:05Z"},
+        {
+            "manager": MANAGER,
+            "time": "2026-01-02T03:04:05Z",
+            "trainingRuntimeSpec": {"template": {"metadata": {"annotations": {"muster.dev/workload": ""}}}},
+        },
+    ]
+    return obj
+
+
+def jobset(**status: object) -> Object:
+    return stored(MADE, **status)
+
+
+def started() -> tuple[Object, Object, Job]:
+    """The TrainJob, its JobSet, and the job."""
+    made = jobset()
+    job = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    return carried(train_job(), made, entry=True), made, job
+
+
+def entry_of(obj: Object) -> Object:
+    (entry,) = (one for one in obj["spec"]["runtimePatches"] if one["manager"] == MANAGER)
+    template: Object = entry["trainingRuntimeSpec"]["template"]
+    return template
+
+
+def test_it_is_the_podsets_of_its_jobset_and_known_by_its_own_name() -> None:
+    job = read(TRAIN_JOB, jobset())
+    assert (job.key, job.problem) == (GroupKey("team", "trainjob-torch-ddp"), "")
+    assert (job.owner.kind, job.owner.name, job.uid) == ("TrainJob", "torch-ddp", "train-uid")
+    assert sizes(job) == {"000000000": 3}
+    assert (job.suspended, job.stopped, job.held) == (True, True, False)
+
+
+def test_it_is_held_as_the_policy_has_written_it() -> None:
+    made = jobset()
+    made["metadata"]["annotations"]["muster.dev/hold"] = "true"
+    assert read(TRAIN_JOB, made).held
+
+
+def test_a_jobset_shows_its_trainjob_and_is_wanted_if_the_policy_has_said_so() -> None:
+    made = jobset()
+    meta = convert(made["metadata"], Meta)
+    assert read_as(JOBSET, meta) is TRAIN_JOB
+    assert is_wanted(TRAIN_JOB, meta)
+    del made["metadata"]["annotations"]
+    assert not is_wanted(TRAIN_JOB, convert(made["metadata"], Meta))
+    del made["metadata"]["ownerReferences"]
+    assert read_as(JOBSET, convert(made["metadata"], Meta)) is JOBSET
+
+
+def test_a_jobset_that_nobody_has_made_shows_no_trainjob() -> None:
+    made = jobset()
+    made["metadata"]["ownerReferences"] = []
+    with pytest.raises(UnreadableError, match="no TrainJob has made the JobSet team/torch-ddp"):
+        Reader().read(TRAIN_JOB, made)
+
+
+def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
+    after, made, job = started()
+    assert after["spec"]["suspend"] is False
+    assert after["spec"]["runtimePatches"][0] == train_job()["spec"]["runtimePatches"][0]
+    assert after["metadata"]["annotations"] == {"muster.dev/plan": '{"000000000":"n0*2,n1*1"}'}
+    template = entry_of(after)
+    assert template["metadata"]["annotations"] == {
+        "muster.dev/workload": "",
+        "muster.dev/hold": "false",
+        "muster.dev/plan": '{"000000000":"n0*2,n1*1"}',
+    }
+    (replicated,) = template["spec"]["replicatedJobs"]
+    assert (replicated["name"], replicated["template"]["spec"]["template"]["metadata"]["annotations"]) == (
+        "node",
+        {
+            "muster.dev/pod-group": "trainjob-torch-ddp",
+            "muster.dev/min-member": "3",
+            "muster.dev/workload": "train-uid",
+            "muster.dev/nodes": "n0,n0,n1",
+        },
+    )
+    running = read(TRAIN_JOB, made)
+    assert (running.plan, running.podsets) == ({"000000000": ("n0", "n0", "n1")}, job.podsets)
+
+
+def test_its_suspension_leaves_the_entry_that_nobody_may_change_by_then() -> None:
+    before, made, _ = started()
+    suspend(TRAIN_JOB, made)
+    after = carried(before, made, entry=False)
+    assert after["spec"] == before["spec"] | {"suspend": True}
+    assert after["metadata"]["annotations"] == {}
+
+
+def test_what_was_written_loses_its_value_and_the_hold_is_carried_along() -> None:
+    before, made, _ = started()
+    suspend(TRAIN_JOB, made)
+    made["status"] = SUSPENDED
+    clean(TRAIN_JOB, made)
+    before["metadata"]["labels"]["muster.dev/hold"] = "true"
+    after = carried(before, made, entry=True)
+    template = entry_of(after)
+    assert template["metadata"]["annotations"] == {"muster.dev/workload": "", "muster.dev/hold": "true"}
+    (replicated,) = template["spec"]["replicatedJobs"]
+    assert set(replicated["template"]["spec"]["template"]["metadata"]["annotations"].values()) == {""}
+    assert not read(TRAIN_JOB, made).marked
+
+
+def test_what_its_runtime_says_where_muster_writes_is_given_back() -> None:
+    made = jobset()
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pod["metadata"] = {"annotations": {"muster.dev/pod-group": "mine"}}
+    job = read(TRAIN_JOB, made)
+    assert job.key == GroupKey("team", "mine")
+    start(TRAIN_JOB, made, job, plan_for(job), 3)
+    before = carried(train_job(), made, entry=True)
+    suspend(TRAIN_JOB, made)
+    made["status"] = SUSPENDED
+    clean(TRAIN_JOB, made)
+    (replicated,) = entry_of(carried(before, deepcopy(made), entry=True))["spec"]["replicatedJobs"]
+    assert replicated["template"]["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] == "mine"
