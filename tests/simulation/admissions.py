@@ -42,6 +42,8 @@ class Admissions:
     creation_s: float
     jobs: dict[GroupKey, Job] = field(default_factory=dict)
     of: dict[GroupKey, Admission] = field(default_factory=dict)
+    departed: dict[GroupKey, Admission] = field(default_factory=dict)
+    """Jobs that are gone or over: their pods that wait keep their nodes until these are said to be forgotten."""
     writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
     excused: dict[GroupKey, float] = field(default_factory=dict)
     """Until when a job may be left alone after something went wrong with it."""
@@ -121,7 +123,7 @@ class Admissions:
     def _job_gone(self, key: GroupKey, uid: str) -> None:
         if key in self.jobs and self.jobs[key].uid == uid:
             del self.jobs[key]
-            self._end(key)
+            self._depart(key)
 
     def _job_seen(self, job: Job, now: float) -> None:
         key = job.key
@@ -130,7 +132,7 @@ class Admissions:
         if before is not None and before != job:
             self.excused[key] = max(self.excused.get(key, 0.0), now)
         if admission is not None and (admission.uid != job.uid or job.finished or not job.managed):
-            return self._end(key)
+            return self._depart(key)
         if job.suspended or self.stopping.get(key) != job.uid:
             self.stopping.pop(key, None)
         if job.suspended:
@@ -247,6 +249,10 @@ class Admissions:
     def _end(self, key: GroupKey) -> None:
         self.of.pop(key, None)
 
+    def _depart(self, key: GroupKey) -> None:
+        if (admission := self.of.pop(key, None)) is not None:
+            self.departed[key] = admission
+
     def _admitted(self, pod: Pod) -> Admission | None:
         found = self.of.get(pod.group_key) if pod.group_key is not None else None
         return found if found is not None and found.uid == pod.owner else None
@@ -257,13 +263,22 @@ class Admissions:
         """Slots that have a node and no pod there. ``on_their_way``: pods that have room of their own by now, there."""
         return self.of[key].unfilled(self._pods(key), on_their_way)
 
+    def left_behind(self, key: GroupKey, on_their_way: Mapping[str, str]) -> list[tuple[str, str, Requests]]:
+        """Slots that pods of a job may stand in which is gone, or over."""
+        one = self.departed.get(key)
+        return one.left_behind(self._pods(key), on_their_way) if one is not None else []
+
     def let_go(self, key: GroupKey, on_their_way: Mapping[str, str]) -> None:
         """The nodes of its pods that wait are given up."""
+        self.departed.pop(key, None)
         if (admission := self.of.get(key)) is not None:
             admission.let_go(self._pods(key), on_their_way)
 
     def take_slots(self, room: Room, on_their_way: Mapping[str, str], *, surely: bool) -> None:
-        """What slots without pods take. ``surely``: nothing of jobs that may be stopped."""
+        """What slots without pods take. ``surely``: nothing of jobs that may be stopped, or are gone."""
+        for slot in [slot for key in self.departed for slot in self.left_behind(key, on_their_way)]:
+            if slot[1] in room and not surely:
+                take(room[slot[1]], slot[2])
         for key, admission in self.of.items():
             if surely and admission.trouble:
                 continue

@@ -122,6 +122,12 @@ class Admission:
                 left[slot[0]] -= 1
                 yield slot
 
+    def left_behind(self, pods: Collection[Pod], on_their_way: Mapping[str, str]) -> list[tuple[str, str, Requests]]:
+        """Of a job that makes no more pods: the slots that those of its pods may stand in that wait."""
+        own = [pod for pod in self._own(pods) if pod.live and not pod.node and pod.uid not in on_their_way]
+        waiting = {pod.series for pod in own}
+        return [slot for slot in self.unfilled(pods, on_their_way) if slot[0] in waiting]
+
     def let_go(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> None:
         """What was planned for pods that wait is given up: a job that can do without them goes on, and they are planned
         one by one from then on."""

@@ -37,21 +37,26 @@ class Company:
         beside = [(pods[uid], one.node) for uid, one in posting.items() if uid in pods and not pods[uid].node]
         return self.on_nodes() + beside
 
-    def promised(self, but: GroupKey | None = None) -> list[tuple[Pod, str]]:
-        """Those that will be: what the pods of ``but`` were promised is left out."""
+    def promised(self, but: GroupKey | None = None, *, surely: bool = True) -> list[tuple[Pod, str]]:
+        """Those that will be: what the pods of ``but`` were promised is left out.
+
+        ``surely``: so is what pods may have been promised whose job is gone.
+        """
         claims, pods = self._claims, self._shown.pods
         books = claims.doubts.waived | claims.promised | claims.doubts.minded
         found = [(pods[uid], one.node) for uid, one in books.items() if uid in pods and uid not in claims.posting]
-        for key, admission in claims.admissions.of.items():
+        admissions, busy = claims.admissions, claims.on_their_way
+        slots = [(one, list(admissions.unfilled(key, busy))) for key, one in admissions.of.items()]
+        slots += [(one, admissions.left_behind(key, busy)) for key, one in admissions.departed.items() if not surely]
+        for admission, free in slots:
             templates = {one.name: one.template for one in admission.podsets.podsets}
-            for series, node, _ in claims.admissions.unfilled(key, claims.on_their_way):
-                found.append((templates[series], node))
+            found += [(templates[series], node) for series, node, _ in free]
         return [(pod, node) for pod, node in found if but is None or pod.group_key != but]
 
     def stands_back(self, pods: Sequence[Pod]) -> bool:
         """Whether a spread counts both these and a gang that is being started: they are started one after the other."""
         shown, posting = self._shown.pods, self._claims.posting
-        others = [*(pod for pod, _ in self.promised()), *(shown[uid] for uid in posting if uid in shown)]
+        others = [*(pod for pod, _ in self.promised(surely=False)), *(shown[uid] for uid in posting if uid in shown)]
         others = [pod for pod in others if pod.group_key is not None]
         return any(relations.counts_for(pod, others) for pod in pods) or any(
             relations.counts_for(pod, pods) for pod in others

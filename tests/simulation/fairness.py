@@ -251,6 +251,8 @@ class Fairness:
             return None
         if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubts.minded)):
             return None
+        if self._claims.admissions.left_behind(key, self._claims.on_their_way):
+            return None  # its job is gone, and its pods are led to their nodes
         if any(binding.group == key for binding in self._claims.posting.values()):
             return None
         if any(pod.scheduler != OURS or set(pod.gates) - {GANG_GATE} for pod in sight.live):
@@ -267,7 +269,7 @@ class Fairness:
         for claim in back:
             _give(left, claim)
         bound, sides = self._company.bound(), [list[tuple[Pod, str]]()]
-        in_the_end = [*bound, *self._company.promised()]
+        in_the_end = [*bound, *self._company.promised(surely=False)]
         kept = kept_nodes(others, wanted.priority)
         if relations.related(wanted.waiting, [*in_the_end, *kept]):
             # Those that are being bound, or are promised or nominated for a node, may count already, or not yet.

@@ -13,6 +13,7 @@ from extender.core.events import (
     BindingPosted,
     Event,
     FilterCalled,
+    JobGone,
     JobSeen,
     JobWritten,
     NodeGone,
@@ -581,3 +582,41 @@ def test_a_start_holds_its_room_until_it_is_answered_though_others_have_started_
     assert life.gpus("a-0") == 0
     life.end(Outcome.REFUSED)
     assert life.gpus("a-0") == 8
+
+
+@pytest.mark.parametrize("ends", ["gone", "finished", "made anew", "not ours"])
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_pods_whose_job_is_gone_keep_their_nodes_until_these_are_forgotten(ends: str, *, forgotten: bool) -> None:
+    life = Life(batch(2), "a-0", "a-0")
+    life.show()
+    pod, shown = life.pod(1), life.job.shown()
+    later = replace(batch(2), uid="later").shown()
+    said = {"finished": replace(shown, finished=True), "not ours": replace(shown, managed=False), "made anew": later}
+    life.tell(JobSeen(said[ends]) if ends in said else JobGone(shown.key, shown.uid))
+    if forgotten:
+        life.claims.apply(Turned(life.job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+    assert (life.gpus("a-0") < 8) is not forgotten
+    life.tell(PodGone(pod.uid))
+    assert life.gpus("a-0") == 8
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_gang_whose_job_is_gone_is_late_only_when_its_nodes_are_forgotten(*, forgotten: bool) -> None:
+    """The watch may be late to show that its pods are gone, and kube-scheduler asks about them no more."""
+    referee, job = Referee(Terms(calm=False)), batch(1)
+    seen: list[Event] = [NodeSeen(node) for node in cluster("a: 1x8")]
+    for event in (*seen, JobSeen(job.shown())):
+        referee._shown.watch(event)
+        referee._admissions.hear(event, 0.0)
+    start = StartJob(job.shown(), {"": ("a-0",)}, 1)
+    assert not referee._admissions.judge(start, [], 0.0)
+    started = written(job, start)
+    assert isinstance(started, BatchJob)
+    pod = started.pod(job.podsets[0], 0, "pod-0", 0.0)
+    for event in (JobSeen(started.shown()), PodSeen(pod), JobGone(job.key, job.uid)):
+        referee._shown.watch(event)
+        referee._admissions.hear(event, 1.0)
+    if forgotten:
+        referee._claims.apply(Turned(job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+    late = [at for at in (3.0, 10.0) if referee._fairness.look(at)]
+    assert late == ([10.0] if forgotten else [])
