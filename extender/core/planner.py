@@ -159,6 +159,8 @@ class Planner:
         return view.among(Apart(view.others.tenants, behind)) if behind else view
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
+        if found.split:
+            return Reason("Split", found.explanation)
         if found.unclear:
             return Reason("UnknownTopology", found.explanation)
         text = f"{found.placed} of {found.needed} members fit at once: "

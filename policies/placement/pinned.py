@@ -14,7 +14,7 @@ from policies.placement.concern import concerned
 from policies.placement.matching import cost, pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
-from policies.placement.rules import keeps
+from policies.placement.rules import is_bound_by_rules, keeps
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
 from policies.steps import Steps
@@ -35,6 +35,9 @@ def placing_pinned(
     homes = yield from _homes(members, snapshot)
     nodes, left = yield from _seated([pod for pod in members if pod.uid in homes], homes, snapshot, caps)
     seated = [(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
+    there = [one for one in beside if one[1] in snapshot.rows]
+    if any(is_bound_by_rules(pod) for pod, _ in seated) and not keeps([*there, *seated], snapshot):
+        return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if rest := [pod for pod in members if pod.uid not in homes]:
         lacking, view, tenants = max(1, needed - len(nodes)), replace(snapshot, free=left), snapshot.others.tenants
         if concerned(members, tenants):
@@ -46,8 +49,6 @@ def placing_pinned(
             return replace(found, placed=len(nodes) + found.placed, needed=needed)
     if len(nodes) < needed:
         return Shortfall(len(nodes), needed, f"the others are {_PINNED} nodes that are full, gone or closed to them")
-    if not keeps([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):
-        return Shortfall(0, needed, f"its members are {_PINNED} nodes that do not have the topology that it requires")
     if not accepted([(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes], snapshot):
         return Shortfall(0, needed, f"its members are {_PINNED} nodes that other pods keep them off")
     return Placed(nodes)

@@ -15,7 +15,7 @@ from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
 from policies.placement.related import most_related, too_narrow
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
-from policies.placement.rules import NONE_ASKED, Unclear
+from policies.placement.rules import NONE_ASKED, Split, Unclear
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
@@ -43,7 +43,7 @@ class Shortfall:
     """No placement: how many members could be placed together, and what the nodes lack.
 
     ``nearest``: which domain comes nearest to a level that is required. ``unclear``: what is asked for is not
-    understood, so no room was looked for.
+    understood, so no room was looked for; if ``split`` it is, and the members that have a node break it.
     """
 
     placed: int
@@ -51,6 +51,7 @@ class Shortfall:
     explanation: str
     nearest: NearestDomain | None = None
     unclear: bool = False
+    split: bool = False
 
 
 def place(
@@ -89,7 +90,7 @@ def placing(
     """
     asked = yield from roles_of(members, caps, snapshot, beside)
     if isinstance(asked, Unclear):
-        return Shortfall(0, needed, asked.explanation, unclear=True)
+        return Shortfall(0, needed, asked.explanation, unclear=True, split=isinstance(asked, Split))
     found = yield from _placing(asked, needed, snapshot, caps, beside, policies)
     if _placed(found) < len(members) and any(role.wishes is not None for role in asked):
         # What is preferred must not cost anybody a place.

@@ -13,7 +13,7 @@ from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection,
 from policies.placement.concern import MOST_RELATED, Concern, concern, telling
 from policies.placement.matching import cost
 from policies.placement.relations import Relations, relations_of
-from policies.placement.rules import NONE_ASKED, Rules, Unclear, requires_level, rules_of
+from policies.placement.rules import NONE_ASKED, Rules, Split, Unclear, homes_of, rules_of, shared
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 from policies.placement.wishes import Wishes, wishes_of
 from policies.steps import Steps, grouped, ordered
@@ -132,6 +132,8 @@ def roles_of(
         if relations is not None:
             room, wishes = relations.caps(part, room, len(pods)), wishes_of(part, firsts, snapshot)
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
+        if isinstance(home, Split):
+            return home
         if rules.slice_size:
             sliced = Role(tuple(pods), room, rules, home, relations, part, wishes)
             parts = yield from _slices(sliced, beside, snapshot)
@@ -161,18 +163,16 @@ def rows_of(names: Collection[str], snapshot: Snapshot) -> Rows:
     return np.array([row for row in rows if row is not None], dtype=np.intp)
 
 
-def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> tuple[int, int] | None:
-    """No room outside the domains of the level, nor outside the one where most of the bound siblings are: the home."""
-    codes = snapshot.levels[required].codes
-    room[codes < 0] = 0
-    bound = rows_of([node for pod, node in beside if requires_level(pod)], snapshot)
-    homes = codes[bound]
-    homes = homes[homes >= 0]
-    if not len(homes):
-        return None
-    home = int(np.bincount(homes).argmax())
-    room[codes != home] = 0
-    return required, home
+def _stay(room: Counts, required: int, beside: Sequence[Sibling], snapshot: Snapshot) -> tuple[int, int] | Split | None:
+    """No room outside the domains of the level, nor outside those that it shares with its siblings. Returns that of the
+    level, if there is one: the home."""
+    room[snapshot.levels[required].codes < 0] = 0
+    homes = homes_of(required, beside, snapshot)
+    if isinstance(homes, Split):
+        return homes
+    for at, home in homes.items():
+        room[snapshot.levels[at].codes != home] = 0
+    return (required, homes[required]) if required in homes else None
 
 
 def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Steps[list[tuple[bool, Role]] | Unclear]:
@@ -182,23 +182,24 @@ def _slices(sliced: Role, beside: Sequence[Sibling], snapshot: Snapshot) -> Step
         room[snapshot.levels[one.level].codes < 0] = 0
     codes, inner = snapshot.levels[rules.slice_level].codes, rules.slices[:-1]
     shape = (pods[0].requests, pods[0].selection, pods[0].topology)
-    homes = {
-        pod.slice_of(rules.slice_size): int(codes[snapshot.rows[node]])
-        for pod, node in beside
-        if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows
-    }
+    there: dict[tuple[str, int], list[int]] = {}
+    for pod, node in beside:
+        if (pod.requests, pod.selection, pod.topology) == shape and node in snapshot.rows:
+            there.setdefault(pod.slice_of(rules.slice_size), []).append(snapshot.rows[node])
     slices = yield from grouped(pods, lambda pod: pod.slice_of(rules.slice_size))
-    parts = [of for of, some in slices.items() if of in homes or len(some) < rules.slice_size]
+    parts = [of for of, some in slices.items() if of in there or len(some) < rules.slice_size]
     cut = set(parts)
     found, whole = [], [pod for of, some in slices.items() if of not in cut for pod in some]
     if whole:
         found.append((False, replace(sliced, pods=tuple(whole))))
     for of in parts[:MOST_PARTS]:
         some = tuple(slices[of])
-        if of in homes:
-            home = rules.slice_level, homes[of]
-            inside = np.where(codes == home[1], room, 0)
-            joining = replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=home)
+        if of in there:
+            home = shared(rules.slice_level, there[of], "the members of a slice", snapshot)
+            if isinstance(home, Split):
+                return home
+            inside, at = np.where(codes == home, room, 0), (rules.slice_level, home)
+            joining = replace(sliced, pods=some, room=inside, rules=rules.sliced_by(0), home=at)
             parts_of_it = (yield from _slices(joining, beside, snapshot)) if inner else [(True, joining)]
             if isinstance(parts_of_it, Unclear):
                 return parts_of_it

@@ -12,7 +12,7 @@ import numpy as np
 from policies.model import NO_LEVEL, Pod, Topology
 from policies.model.topology import WHOLE_ROLE
 from policies.placement.snapshot import Snapshot
-from policies.words import counted
+from policies.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class Unclear:
     """The gang asks for something that this cluster cannot understand; the explanation says what it would."""
 
     explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Unclear):
+    """It is understood, and those members that have a node break it already: whoever joins them would do so, too."""
 
 
 class Slice(NamedTuple):
@@ -106,6 +111,39 @@ def requires_level(pod: Pod) -> bool:
 def is_bound_by_rules(pod: Pod) -> bool:
     """Whether it asks for anything that a placement must not break."""
     return requires_level(pod) or pod.topology.slice_size is not None
+
+
+def homes_of(required: int, beside: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[int, int] | Split:
+    """The domains, by level and code, that a member which requires the level has to share with the others of its gang
+    that have a node: of this level with those that require it or a nearer one, of a wider one with those that do."""
+    asked: dict[int, list[int]] = {}
+    said, at = None, None
+    for pod, node in beside:
+        if pod.topology is not said:
+            # Most often all of them say the same, as one object.
+            said, at = pod.topology, _index(pod.topology.required, snapshot) if requires_level(pod) else None
+        if at is not None and (row := snapshot.rows.get(node)) is not None:
+            asked.setdefault(max(at, required), []).append(row)
+    homes: dict[int, int] = {}
+    together: list[int] = []
+    for at in sorted(asked):
+        together += asked[at]
+        home = shared(at, together, "its members", snapshot)
+        if isinstance(home, Split):
+            return home
+        homes[at] = home
+    return homes
+
+
+def shared(at: int, rows: Sequence[int], who: str, snapshot: Snapshot) -> int | Split:
+    """The one domain of the level that these nodes are in. The labels of nodes may change under those that run, and a
+    Binding of an earlier leader may come late."""
+    level = snapshot.levels[at]
+    codes = sorted(set(level.codes[np.array(rows, dtype=np.intp)].tolist()))
+    if len(codes) == 1 and codes[0] >= 0:
+        return int(codes[0])
+    named = listed([level.names[code] if code >= 0 else "nodes without it" for code in codes])
+    return Split(f"{who} have to share one domain of {level.key}, and those that have a node are in {named}")
 
 
 def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from extender.core.effects import PostBinding
 from extender.core.events import NodeSeen, Outcome
 from extender.core.stamps import DOMAIN, RANK
-from policies.model import CLIQUE, Pod, Topology
+from policies.model import CLIQUE, Pod, Stamp, Topology
 from tests.builders import busy, cluster, coscheduled, gang, node, reborn, requests
 from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks, homes
 from tests.core.script import Script
@@ -223,3 +223,52 @@ def test_members_of_equal_shape_in_two_series_are_two_roles() -> None:
     together = [*(replace(pod, series="0") for pod in job[:2]), *apart]
     script = Script(*cluster("a: 2x8", "-: 2x8"), *together)
     assert homes(script, together) == "- - a a"
+
+
+@pytest.mark.parametrize("places", ["a-0 a-1 b-0", "a-0 b-0 b-1"])
+def test_nobody_joins_a_start_that_late_bindings_have_put_into_two_required_domains(places: str) -> None:
+    """Whichever has more of them: it is evicted, and starts as a whole."""
+    pods = asking(gang("train", 4), IN_CLIQUE)
+    stamp = Stamp("job-train", pods[3].uid, complete=False, quorum=4, size=4, at=1000.0)
+    bound = [replace(pod, node=name, stamp=stamp) for pod, name in zip(pods, places.split(), strict=False)]
+    script = Script(*cluster("a: 4x8", "b: 4x8"), *bound, pods[3])
+    assert (homes(script, pods[3:]), script.reason("train")) == ("none", "Split")
+    assert script.message("train").endswith("nvidia.com/gpu.clique, and those that have a node are in a, b")
+    script.advance(61)
+    assert len(script.evicted) == 3
+    script.gone(*bound)
+    script.see(again := [reborn(pod) for pod in pods[:3]])
+    assert homes(script, [*again, pods[3]]) == "a a a a"
+
+
+def test_nobody_joins_a_gang_that_runs_in_two_required_domains_until_the_labels_are_corrected() -> None:
+    here = cluster("a: 4x8", "b: 4x8")
+    pods = asking(gang("train", 3, min_member=2), IN_CLIQUE)
+    script = Script(*here, *pods)
+    script.run(pods)
+    place = script.bound(pods[:1])[0]
+    right = next(one for one in here if one.name == place)
+    script.see(replace(right, labels={**right.labels, CLIQUE: "z"}))
+    script.gone(pods[2])
+    script.see(again := reborn(pods[2]))
+    assert (homes(script, [again]), script.reason("train")) == ("none", "Running")
+    assert "have to share one domain" in script.message("train")
+    assert not script.evicted
+    script.see(right)
+    assert homes(script, [again]) == right.labels[CLIQUE]
+
+
+def test_a_replacement_shares_a_level_with_those_that_require_it_or_a_nearer_one() -> None:
+    """A launcher that asks for a block says nothing of the clique of its workers, and they say its block."""
+    here = blocks("x a: 3x8", "x b: 3x8", "y c: 9x8")
+    workers = asking(gang("train", 2, min_member=3), IN_CLIQUE)
+    launcher = replace(gang("train", 1, min_member=3, topology=Topology(required=BLOCK))[0], uid="l", name="l", index=9)
+    for lost, there, clique in ((workers[1], "a-0 b-0", "a"), (workers[1], "b-0 a-0", "b"), (launcher, "b-0 b-1", "b")):
+        rest = [pod for pod in (*workers, launcher) if pod is not lost]
+        stamp = Stamp("job-train", lost.uid, complete=False, quorum=3, size=3, at=1000.0)
+        bound = [replace(pod, node=name, stamp=stamp) for pod, name in zip(rest, there.split(), strict=True)]
+        assert homes(Script(*here, *bound, lost), [lost]) == clique
+    stamp = Stamp("job-train", "l", complete=False, quorum=3, size=3, at=1000.0)
+    script = Script(*here, *busy("a-0", 8), replace(launcher, node="a-1", stamp=stamp), *workers)
+    assert homes(script, workers, BLOCK) == "x x"
+    assert homes(script, workers) == "b b", "its own clique has room for one of them"

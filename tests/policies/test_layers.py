@@ -95,6 +95,21 @@ def test_a_replacement_goes_back_to_its_small_slice_and_a_small_slice_to_its_lar
         assert keeps([*beside, *((pod, found.nodes[pod.uid]) for pod in again)], view)
 
 
+@pytest.mark.parametrize(("there", "home"), [("a-0 a-1 a-2", "a"), ("a-0 b-0 b-1", None)])
+def test_nobody_joins_a_slice_whose_members_are_in_two_domains(there: str, home: str | None) -> None:
+    """Where other slices are does not matter."""
+    pods = layered(8, topology=Topology(slice_size=4, slice_level="clique"))
+    where = [*there.split(), "", "c-0", "c-1", "c-2", "c-3"]
+    beside = [(pod, name) for pod, name in zip(pods, where, strict=True) if name]
+    bound = [replace(pod, node=name) for pod, name in beside]
+    found = place(pods[3:4], 1, snapshot(cluster("a: 4x8", "b: 4x8", "c: 4x8"), *bound), beside=beside)
+    if isinstance(found, Placed):
+        assert found.nodes[pods[3].uid][0] == home
+    else:
+        assert (found.split, home) == (True, None)
+        assert "the members of a slice have to share one domain" in found.explanation
+
+
 def test_the_reason_tells_of_all_layers() -> None:
     found = place(layered(8), 8, snapshot(blocks("x a: 2x8", "x b: 2x8", "y c: 3x8")))
     assert isinstance(found, Shortfall)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.model import CLIQUE, Constraints, HostPort, Requirement, Selection, Spread, Term
+from policies.model import CLIQUE, Constraints, HostPort, Requirement, Selection, Spread, Term, Topology
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed
 from policies.steps import finish
@@ -38,3 +38,13 @@ def test_members_that_may_go_anywhere_are_placed_beside_those_that_may_not(const
     assert isinstance(found, Placed)
     assert found.nodes[pods[3].uid].startswith("b-")
     assert constraints.affinity or found.nodes[pods[3].uid] == "b-3"
+
+
+@pytest.mark.parametrize("place", ["a", "b"])
+def test_pinned_members_join_the_domain_that_their_gang_is_in_or_wait(place: str) -> None:
+    bound, pod = gang("train", 2, topology=Topology(required="clique"))
+    pin = Requirement("metadata.name", "In", (f"{place}-1",), is_field=True)
+    pod = replace(pod, selection=Selection(affinity=((pin,),)))
+    view = snapshot(cluster("a: 2x8", "b: 2x8"), replace(bound, node="a-0"))
+    found = finish(placing_pinned([pod], 1, view, beside=[(bound, "a-0"), (bound, "gone")]))
+    assert isinstance(found, Placed) is (place == "a")

@@ -25,7 +25,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.lost_member_keeps_its_gang_placed, 49, "is to be bound, and is gone"),
     (hearing.old_watch_event_unbinds_a_pod, 21, "makes its gang whole, .* and is not stamped so"),
     (hearing.required_level_ignored, 19, "its gang would be in cliques"),
-    (hearing.members_bound_elsewhere_not_noticed, 68007623, "its gang would be in cliques"),
+    (hearing.members_bound_elsewhere_not_noticed, 86008779, "its gang would be in cliques"),
     (hearing.deadline_ignored, 3, "was held until kube-scheduler gave it up"),
     (hearing.holds_wait_for_a_later_deadline, 21, "was held until kube-scheduler gave it up"),
     (hearing.calls_that_were_given_up_still_held, 129, "is to be bound, and nobody waits for it"),

@@ -55,6 +55,8 @@ SAID = {
     "Gated": "the controller that set this gate has to remove it; Muster removes only its own",
     "UnknownTopology": "use a level that exists (muster domains lists them), add it to topology_levels in Muster's "
     "settings, or give every pod of a sliced gang an index: the message says which",
+    "Split": "delete the members that the message finds elsewhere, or all of them; correct the labels of nodes if they "
+    "are wrong",
     "Held": "take the label or annotation muster.dev/hold off the job",
     "NameTaken": "give the job another gang name (muster.dev/pod-group in its pod template), or none",
     "InvalidJob": "correct the job as the message says",
