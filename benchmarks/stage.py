@@ -38,6 +38,7 @@ class Mode(StrEnum):
 
     ADAPTIVE = "alone-adaptive"
     ALL = "alone-all"
+    AUTO = "auto"
     NOMINATE = "nominate"
     PIN_DOMAIN = "pin-domain"
     PIN_NODE = "pin-node"
@@ -58,8 +59,8 @@ class Mode(StrEnum):
 
 
 MODES = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
-looking at every node; neither keeps gangs together. nominate, pin-domain, pin-node: Muster with that setting of
-`steering`. ungated: Muster without the admission policy, the slow path. native: kube-scheduler's own gang scheduling
+looking at every node; neither keeps gangs together. auto, nominate, pin-domain, pin-node: Muster with that setting
+of `steering`. ungated: Muster without the admission policy, the slow path. native: kube-scheduler's own gang scheduling
 (alpha), without Muster: it keeps gangs together, and knows of no cliques."""
 POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 _GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadWithJob=true"
@@ -91,7 +92,7 @@ class Stage:
         self.muster: RunningMuster | None = None
         self._nodes = nodes
         self._progress = progress
-        self._steering = {} if mode in (Mode.NOMINATE, Mode.UNGATED) else {"steering": mode.value}
+        self._steering = {} if mode is Mode.UNGATED else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
         self._labels = labels or (lambda number: {CLIQUE: clique_of(number)})
         self._cluster = cluster or Cluster(progress, flags=NATIVE if mode is Mode.NATIVE else {})

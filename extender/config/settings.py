@@ -18,7 +18,7 @@ from extender.config.reading import UnreadableYamlError, read_yaml
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.limits import Limits
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
 from policies.model.levels import LevelKey, levels_from
@@ -121,9 +121,10 @@ class Settings(BaseSettings):
         "with backoffLimit 0 fails by that.",
     )
     steering: SteeringMode = Field(
-        SteeringMode.NOMINATE,
-        description="How a placed gang's pods are led to their nodes: nominate, pin-domain or pin-node. A pin saves a "
-        "write for each pod, but is for ever: docs/steering.md.",
+        SteeringMode.AUTO,
+        description="How a placed gang's pods are led to their nodes: auto, nominate, pin-domain or pin-node. auto: by "
+        "the filter alone in clusters of up to 100 nodes, else by nominations. A pin saves a write for each pod, but "
+        "is for ever: docs/steering.md.",
     )
     topology_levels: tuple[str, ...] = Field(
         (),

@@ -57,7 +57,8 @@ from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
 from extender.core.singles import Singles
 from extender.core.state import State
-from extender.core.steering import Leading, Steering, SteeringMode
+from extender.core.steering import Leading, Steering
+from extender.core.steering_mode import SteeringMode
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import Pod

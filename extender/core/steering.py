@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Protocol
 
 from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.events import Nominated, Ungated
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
+from extender.core.steering_mode import SteeringMode, Ways
 from extender.core.uptake import carrying_out
 from extender.core.verdicts import words_of
 from extender.core.workload import Workload
 from policies.model import GANG_GATE, UNCONSTRAINED, Pod
-from policies.placement.rules import Unclear, rules_of
-
-_LARGEST_PIN = 64
-"""Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
 
 _CONFIRMED = 2
 """Members that say that their release is whole."""
-
-
-class SteeringMode(StrEnum):
-    """What makes kube-scheduler look at the planned nodes only.
-
-    A nomination is a second write for each pod, and can be taken back. A pin is part of the write that ungates, and is
-    for ever: if its nodes refuse the pod, only deleting the pod helps. Pods that were never gated are always nominated,
-    as are pods with node affinity terms of their own.
-    """
-
-    NOMINATE = "nominate"
-    PIN_DOMAIN = "pin-domain"
-    PIN_NODE = "pin-node"
 
 
 class Leading(Protocol):
@@ -67,7 +50,7 @@ class Steering:
 
     def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
         self._state = state
-        self._mode = mode
+        self._ways = Ways(state, mode)
 
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
@@ -101,7 +84,7 @@ class Steering:
     def tell(self, workload: Workload, member: Member) -> None:
         """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
         state, pod, node = self._state, member.pod, member.node
-        if self._mode is not SteeringMode.NOMINATE and self._pin(workload, pod, node):
+        if self._ways.need_no_nomination(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return
         workload.members.step(member, Step.NOMINATING, node)
@@ -185,7 +168,7 @@ class Steering:
             if GANG_GATE not in pod.gates:
                 members.step(member, Step.LED)
                 continue
-            pin = self._pin(workload, pod, member.node)
+            pin = self._ways.pin(workload, pod, member.node)
             members.step(member, Step.UNGATING)
             self._state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
 
@@ -251,36 +234,6 @@ class Steering:
             members.step(chosen, Step.CONFIRMING, "")
             pod = chosen.pod
             self._state.out.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
-
-    def _pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
-        """The nodes to pin it to; none if it is nominated instead."""
-        # Terms that are there already can be narrowed only one by one: leave them to their owner.
-        if self._mode is SteeringMode.NOMINATE or GANG_GATE not in pod.gates or pod.selection.affinity is not None:
-            return ()
-        if any(spread.needs_choice for spread in pod.constraints.spread):
-            return ()
-        match self._mode:
-            case SteeringMode.PIN_NODE:
-                return (node,)
-            case SteeringMode.PIN_DOMAIN:
-                return self._domain(workload.asking(pod), node)
-        return ()
-
-    def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:
-        """The nodes of the domain that it has to stay in, or of the largest one inside that is small enough for a pin.
-
-        What asks for no level gets the domain of the nearest. None where there is no such domain.
-        """
-        view = self._state.claims.snapshot()
-        row, rules = view.rows.get(node), rules_of([pod], view)
-        if row is None or isinstance(rules, Unclear):
-            return ()
-        for level in reversed(view.levels[: rules.widest + 1]):
-            code = int(level.codes[row])
-            rows = level.domain(code).rows if code >= 0 else ()
-            if 0 < len(rows) <= _LARGEST_PIN:
-                return tuple(sorted(view.names[one] for one in rows))
-        return ()
 
 
 def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:

@@ -42,7 +42,7 @@ from extender.core.events import (
 )
 from extender.core.invariants import validate
 from extender.core.limits import Limits
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from extender.core.workload import Workload
 from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp

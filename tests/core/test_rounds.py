@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import Outcome, Ungated
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from extender.core.verdicts import GANG_WAITS
 from policies.model import Constraints, HostPort, Pod
 from tests.builders import cluster

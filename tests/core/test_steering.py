@@ -10,7 +10,7 @@ import pytest
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import Nominated, Outcome, PodSeen, Synced, Tick, Ungated
 from extender.core.limits import Limits
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from policies.model import CLIQUE, GANG_GATE, HOSTNAME, Constraints, Node, Requirement, Selection, Spread, Topology
 from tests.builders import cluster, coscheduled, gang
 from tests.core.script import Script
@@ -220,7 +220,38 @@ def test_what_the_podgroup_requires_counts_for_the_pin() -> None:
     assert {effect.pin for effect in ungates(script)} == {("a-0", "a-1", "b-0")}
 
 
-@PINS
+def many_nodes(count: int) -> list[Node]:
+    return cluster(f"a: {count}x8")
+
+
+@pytest.mark.parametrize(("nodes", "written"), [(2, []), (100, []), (101, ["train-0", "train-1"])])
+def test_auto_nominates_nobody_where_kube_scheduler_looks_at_every_node(nodes: int, written: list[str]) -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*many_nodes(nodes), *pods, steering=SteeringMode.AUTO)
+    assert nominations(script) == written
+    assert {effect.uid: effect.pin for effect in ungates(script)} == {pod.uid: () for pod in pods}
+
+
+def test_auto_nominates_what_other_pods_count_for() -> None:
+    spread = Spread(HOSTNAME, 1, (Requirement("app", "In", ("train",)),))
+    pods = gang("train", 2, labels=(("app", "train"),), constraints=Constraints(spread=(spread,)), **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, steering=SteeringMode.AUTO)
+    assert nominations(script) == [pod.name for pod in pods]
+
+
+def test_auto_nominates_a_member_whose_gate_is_off_already() -> None:
+    """Only a write wakes one that kube-scheduler has refused."""
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 3x8"), *pods, steering=SteeringMode.AUTO)
+    script.change(pods[0], gates=())
+    lost = script.planned(pods[0])
+    script.effects.clear()
+    script.drop(lost)
+    assert script.planned(pods[0]) not in ("", lost)
+    assert pods[0].name in nominations(script)
+
+
+@pytest.mark.parametrize("mode", [SteeringMode.AUTO, SteeringMode.PIN_NODE, SteeringMode.PIN_DOMAIN])
 def test_a_pod_that_was_never_gated_is_nominated(mode: SteeringMode) -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods, steering=mode)

@@ -36,7 +36,7 @@ from extender.core.events import (
 from extender.core.invariants import told, validate
 from extender.core.limits import Limits
 from extender.core.recount import finished_here
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
 from policies.placement.matching import admits
 from tests.core.script import stamp_of

@@ -25,7 +25,7 @@ from extender.core.stamps import (
     RELEASE_SIZE,
     RELEASED_AT,
 )
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, kai
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT

@@ -9,7 +9,7 @@ from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindingPosted
 from extender.core.limits import Limits
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
@@ -78,7 +78,7 @@ class Plan:
     def terms(self) -> Terms:
         """What the referee has to know of it."""
         restless = tuple(sorted({name for name, _ in self.barred}))
-        vague = self.steering is SteeringMode.PIN_DOMAIN
+        vague = self.steering in (SteeringMode.AUTO, SteeringMode.PIN_DOMAIN)
         pins, most, limits = self.steering is SteeringMode.PIN_NODE, self.writes_at_once, self.limits
         return Terms(self.calm, limits.partial_s, limits.waiting, restless, vague, most, limits.creation_s, pins)
 
@@ -128,12 +128,17 @@ def draw(seed: int) -> Plan:
             longest_backoff_s=longest_backoff_s,
         ),
         limits=Limits(partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting),
-        steering=shape.choice((SteeringMode.NOMINATE, *SteeringMode)),
+        steering=_steering(shape, chance.stream("steering")),
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
     plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
     return _with_relations(plan, chance) if has_relations(seed) else plan
+
+
+def _steering(shape: Random, other: Random) -> SteeringMode:
+    mode = shape.choice((SteeringMode.NOMINATE, SteeringMode.NOMINATE, SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE))
+    return SteeringMode.AUTO if mode is SteeringMode.NOMINATE and other.random() < 0.2 else mode
 
 
 def _with_jobs(plan: Plan, chance: Chance) -> Plan:

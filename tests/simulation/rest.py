@@ -8,7 +8,7 @@ from dataclasses import replace
 from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, Synced
 from extender.core.invariants import told
-from extender.core.steering import SteeringMode
+from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
@@ -128,7 +128,7 @@ def _gang_complaints(
         yield f"{key} waits for no reason: {gang.telling.reason}\n{told(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
         yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
-    if restless and plan.steering is not SteeringMode.NOMINATE:
+    if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
         # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
