@@ -73,11 +73,11 @@ def test_no_gpu_is_used_twice_and_every_gpu_hour_is_accounted_for(scheduler: str
     assert productive == pytest.approx(figures.productive)
 
 
-@pytest.mark.parametrize("steering", ["pin-domain", "pin-node"])
-def test_pinned_gangs_run_as_nominated_ones_do(steering: str) -> None:
-    (nominated,) = run(case(1), ["muster"], lambda *_: None)
-    (pinned,) = run(case(1, steering=steering), ["muster"], lambda *_: None)
-    assert pinned.figures == nominated.figures
+@pytest.mark.parametrize("steering", ["nominate", "pin-domain", "pin-node"])
+def test_gangs_run_alike_however_they_are_steered(steering: str) -> None:
+    (led_by_filter,) = run(case(1), ["muster"], lambda *_: None)
+    (steered,) = run(case(1, steering=steering), ["muster"], lambda *_: None)
+    assert steered.figures == led_by_filter.figures
 
 
 def test_the_core_is_in_order_while_and_after_it_replays() -> None:

@@ -20,7 +20,14 @@ from devcluster.proxy import Write
 
 AT_ONCE = 4
 """Writes of the extender at the same time: few, so that it can be struck between two."""
-SETTINGS = {"bind_timeout_s": 8, "plan_timeout_s": 8, "partial_grace_s": 15, "writes_at_once": AT_ONCE}
+SETTINGS = {
+    "bind_timeout_s": 8,
+    "plan_timeout_s": 8,
+    "partial_grace_s": 15,
+    "writes_at_once": AT_ONCE,
+    # Faults strike at nominations, too.
+    "steering": "nominate",
+}
 SCHEDULER = {
     "leaderElection": {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
     "podMaxBackoffSeconds": 3,

@@ -117,11 +117,11 @@ class CollapsedControlPlane:
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:
-        """One cycle of kube-scheduler: it looks at the nominated node, or at those that the pod is pinned to."""
+        """One cycle of kube-scheduler: it looks at the nominated node, at those that the pod is pinned to, or at all."""
         pod = self.pods[uid]
         if pod.gates or pod.node:
             return
-        candidates = (pod.nominated_node,) if pod.nominated_node else pin
+        candidates = (pod.nominated_node,) if pod.nominated_node else pin or tuple(self.core.state.claims.nodes)
         now = self._clock.now
         answers = self.core.handle(FilterCalled(next(self._calls), pod, candidates), now)
         self._todo.extend(answers)
