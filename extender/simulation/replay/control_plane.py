@@ -117,7 +117,7 @@ class CollapsedControlPlane:
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:
-        """One cycle of kube-scheduler: it looks at the nominated node, at those that the pod is pinned to, or at all."""
+        """One cycle of kube-scheduler: it looks at the nominated node, at those of the pin, or at all."""
         pod = self.pods[uid]
         if pod.gates or pod.node:
             return
