@@ -204,12 +204,13 @@ def test_a_lease_that_nobody_renews_is_waited_for(tmp_path: Path) -> None:
     assert len(api.bodies("PATCH")) == 1
 
 
-def test_while_a_policy_would_undo_it_nothing_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["muster-gang-gate", "muster-gang-owners", "muster-jobs", "muster-job-pods"])
+def test_while_a_policy_would_undo_it_nothing_is_written(tmp_path: Path, policy: str) -> None:
     cluster = Cluster(tmp_path, stopped())
-    cluster.answers["GET", BINDINGS] = listed({"metadata": {"name": "muster-jobs"}}, {"metadata": {"name": "other"}})
+    cluster.answers["GET", BINDINGS] = listed({"metadata": {"name": policy}}, {"metadata": {"name": "other"}})
     done, api = cluster.release("--yes")
     assert (done.exit_code, api.bodies("PATCH")) == (2, [])
-    assert "admission policies of Muster are in force: muster-jobs" in done.output
+    assert f"admission policies of Muster are in force: {policy}" in done.output
 
 
 def test_a_refused_write_is_told_and_the_others_go_on(tmp_path: Path) -> None:

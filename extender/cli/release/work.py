@@ -23,7 +23,7 @@ from extender.kube.resources import PODS
 from extender.runtime.election import LeaderElection, Lease
 
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
-_POLICIES = ("muster-gang-gate", "muster-jobs", "muster-job-pods")
+_POLICIES = ("muster-gang-gate", "muster-gang-owners", "muster-jobs", "muster-job-pods")
 _AT_ONCE = 16
 _LOOK_EVERY_S = 1.0
 
