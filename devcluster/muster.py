@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import yaml
 
+from devcluster.api import ApiError
 from devcluster.cluster import Cluster
 from devcluster.crds import until_established
 from devcluster.errors import ClusterError
@@ -130,6 +131,7 @@ def start_muster(
     *,
     hostname: str = "",
     server: str = "",
+    manifests: Path = MANIFESTS / "base",
 ) -> RunningMuster:
     """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
 
@@ -137,8 +139,9 @@ def start_muster(
     manifests/base/kube-scheduler-config.yaml. The bind entry's httpTimeout follows the setting `bind_timeout_s`.
     kube-scheduler asks `other_extenders` (entries of its configuration) after Muster. Each of several replicas needs a
     `hostname` of its own. `server`: what stands between the extender and the API server, if something does.
+    `manifests`: a kustomization over manifests/base, of which everything but the settings is installed.
     """
-    install(cluster)
+    install(cluster, manifests)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
@@ -146,8 +149,8 @@ def start_muster(
     return RunningMuster(cluster, chosen, config, other_extenders, hostname=hostname, server=server)
 
 
-def install(cluster: Cluster) -> None:
-    """Apply the CRD and everything of manifests/base except the Deployment: its two containers are processes here.
+def install(cluster: Cluster, manifests: Path = MANIFESTS / "base") -> None:
+    """Apply the CRD and everything of the kustomization except the Deployment: its two containers are processes here.
 
     Returns when the policies on what the extender may write are in force.
     """
@@ -155,7 +158,7 @@ def install(cluster: Cluster) -> None:
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
     for one in yaml.safe_load_all(crd):
         until_established(cluster.api, one["metadata"]["name"])
-    base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
+    base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests))))
     wanted = [doc for doc in base if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
     last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
@@ -181,7 +184,7 @@ def _wait_for_policies(cluster: Cluster) -> None:
 def install_gate(cluster: Cluster) -> None:
     """Apply the admission policy that gates members of gangs, and return when it is in force."""
     _apply_component(cluster, "admission-gate")
-    _until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
+    until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
 
 
 def install_job_admission(cluster: Cluster) -> None:
@@ -190,19 +193,19 @@ def install_job_admission(cluster: Cluster) -> None:
     meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
     template = {"spec": {"restartPolicy": "Never", "containers": _CONTAINERS}}
     job = {"metadata": meta, "spec": {"template": template}}
-    _until_created_so(
+    until_created_so(
         cluster, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
     )
     labels = {"app": "muster-probe"}
     pods: Tree = {"metadata": {"labels": labels}, "spec": {"containers": _CONTAINERS}}
     owner: Tree = {"metadata": meta, "spec": {"selector": {"matchLabels": labels}, "template": pods}}
-    _until_created_so(
+    until_created_so(
         cluster,
         f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets",
         owner,
         lambda one: "muster.dev/gang" in one["spec"]["template"]["metadata"]["labels"],
     )
-    _until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
+    until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 
 
 def keep_managed_fields(cluster: Cluster) -> None:
@@ -210,7 +213,7 @@ def keep_managed_fields(cluster: Cluster) -> None:
     cluster.kubectl("delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "muster-untracked-pods")
     led = _pod({})
     led["metadata"]["labels"] = {"muster.dev/led": "true"}
-    _until_created_so(cluster, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
+    until_created_so(cluster, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
 
 
 def _apply_component(cluster: Cluster, name: str) -> None:
@@ -226,13 +229,23 @@ def _is_gated(pod: Tree) -> bool:
     return "schedulingGates" in pod["spec"]
 
 
-def _until_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> None:
+def until_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> None:
     """The API server takes a policy up a while after it is written, and says so nowhere: try, without creating."""
     deadline = time.monotonic() + PATIENCE_S
-    while not holds(cluster.api.create(f"{collection}?dryRun=All", probe)):
+    while not _is_created_so(cluster, collection, probe, holds):
         if time.monotonic() > deadline:
             raise ClusterError(f"the admission policy was not in force after {PATIENCE_S:.0f} s")
         time.sleep(POLL_EVERY_S)
+
+
+def _is_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> bool:
+    """Not while the API server lacks the schema of a new kind, by which it applies policies."""
+    try:
+        return holds(cluster.api.create(f"{collection}?dryRun=All", probe))
+    except ApiError as refusal:
+        if refusal.code == httpx.codes.SERVICE_UNAVAILABLE:
+            return False
+        raise
 
 
 def merged(tree: Tree, patch: Mapping[str, Any]) -> Tree:

@@ -22,7 +22,9 @@ from extender.http.scrape import metrics_page
 from extender.http.server import App, create_app
 from extender.http.tls import Credentials, TlsError
 from extender.kube.client import Kube
+from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import Registry
 from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
@@ -75,7 +77,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         ages=sight.ages,
     )
 
-    reader = Reader(settings.scheduler_names)
+    reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
     runner = Runner(settings.engine(), KubeApi(kube, reader), writes_at_once=settings.writes_at_once, observer=metrics)
     replica = Replica(kube, runner, settings.engine, lambda: KubeApi(kube, reader), sight, reader)
     app = create_app(

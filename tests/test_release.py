@@ -20,6 +20,9 @@ from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
 from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_own import MANIFEST as OCEAN
+from tests.kube.kinds.test_own import SIMULATION
+from tests.kube.kinds.test_own import kind as own_kind
 from tests.kube.kinds.test_trainer import jobset
 from tests.kube.kinds.test_trainer import started as started_train_job
 from tests.kube.test_tokens import kubeconfig
@@ -100,6 +103,21 @@ def test_without_yes_nothing_is_written_and_everything_is_shown(tmp_path: Path) 
     assert "team Pod a the gate muster.dev/gang comes off; its nomination to node n1 is cleared" in shown
     assert "2 objects to be changed, 0 objects to be left as they are" in shown
     assert "nothing was written; --yes does it" in shown
+
+
+def test_a_job_of_a_kind_of_the_settings_goes_back_too(tmp_path: Path) -> None:
+    settings = tmp_path / "muster.yaml"
+    settings.write_text(json.dumps({"job_kinds": [SIMULATION]}))
+    written = stored(OCEAN)
+    obj = started(own_kind(), written)
+    suspend(own_kind(), obj)
+    cluster = Cluster(tmp_path)
+    path = own_kind().path_of("team", "ocean")
+    cluster.answers |= {("GET", own_kind().path): listed(obj), ("PATCH", path): OK}
+    done, api = cluster.release("--yes", f"--config={settings}")
+    assert done.exit_code == 0, done.output
+    (patch,) = api.bodies("PATCH")
+    assert patched(obj, patch)["spec"] == written["spec"]
 
 
 def test_a_job_goes_back_to_how_it_was_written(tmp_path: Path) -> None:

@@ -312,6 +312,19 @@ def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -
         assert len(verdict["answers"][0]["nodes"]) == 2
 
 
+def test_the_index_of_a_pod_of_a_kind_of_the_settings_is_in_it_under_another_label() -> None:
+    one = pod("train", 0, 2)
+    one["metadata"]["annotations"] |= {"muster.dev/podset": "solver", "muster.dev/index-label": "corp.example/rank"}
+    one["metadata"]["labels"] = {"corp.example/rank": "5", "corp.example/other": "secret"}
+    file = taken([node("a", "r")], [one])
+    hidden = anonymise(file)
+    assert not any(word in encode(hidden) for word in (b"solver", b"corp.example", b"secret"))
+    for shown in (file, hidden):
+        (found,) = decode(encode(shown)).pods
+        assert found.index == 5
+        assert found.series.startswith("1-")
+
+
 TOO_DEEP = b'{"kind": "ClusterSnapshot", "nodes": [], "pods": [], "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
 
 

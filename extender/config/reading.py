@@ -23,3 +23,13 @@ def read_yaml(path: Path) -> Any:
         raise UnreadableYamlError(f"{path}: {error.strerror}") from None
     except NOT_YAML as error:
         raise UnreadableYamlError(f"{path} is not YAML: {error}") from None
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """What the file says of each name, nothing if it is empty. Raises UnreadableYamlError."""
+    values = read_yaml(path)
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UnreadableYamlError(f"{path}: expected a mapping of setting names to values")
+    return values

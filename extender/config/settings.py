@@ -14,7 +14,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
-from extender.config.reading import UnreadableYamlError, read_yaml
+from extender.config.job_kinds import JobKinds
+from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.limits import Limits
@@ -136,6 +137,10 @@ class Settings(BaseSettings):
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},
         description="Which of several nodes with room is the better one: policies and their weights.",
+    )
+    job_kinds: JobKinds = Field(
+        (),
+        description="Kinds of jobs of your own that are planned before their pods exist. docs/kinds.md.",
     )
     allreduce_bandwidth_ratio: float = Field(
         18.0,
@@ -260,13 +265,15 @@ class Settings(BaseSettings):
 
 def load(path: Path | None, **flags: Any) -> Settings:
     """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
-    values = _read(path) if path is not None else {}
     try:
+        values = read_mapping(path) if path is not None else {}
         settings = Settings(**values)
         given = {name: value for name, value in flags.items() if value is not None}
         return Settings.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
         raise SettingsError("\n".join(": ".join(_told(one)) for one in error.errors())) from None
+    except UnreadableYamlError as error:
+        raise SettingsError(str(error)) from None
     except NotJsonError as error:
         _, name, *_ = str(error).split('"')
         raise SettingsError(f"MUSTER_{name.upper()}: a list or mapping has to be JSON in a variable") from None
@@ -284,15 +291,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = read_yaml(path)
-    except UnreadableYamlError as error:
-        raise SettingsError(str(error)) from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise SettingsError(f"{path}: expected a mapping of setting names to values")
-    return values

@@ -12,8 +12,7 @@ from extender.kube.connection import REQUEST_TIMEOUT_S, UnreachableError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
-from extender.kube.kinds.read import asks
-from extender.kube.kinds.registry import is_outermost
+from extender.kube.kinds.registry import Registry, asks
 from extender.kube.kinds.trainer import carried
 from extender.kube.objects import UNDECODABLE, Meta
 from policies.model import Job
@@ -22,8 +21,11 @@ from policies.model import Job
 class Carrier:
     """The job itself, as it is now. Raises ApiError or UnreachableError."""
 
-    def __init__(self, kube: Kube, kind: Kind, job: Job, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(
+        self, kube: Kube, kind: Kind, job: Job, registry: Registry, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         self._kube = kube
+        self._registry = registry
         self._timeout_s = timeout_s
         self._job = job
         self._path = kind.path_of(job.key.namespace, job.owner.name)
@@ -42,7 +44,7 @@ class Carrier:
     @property
     def may_start(self) -> bool:
         """Its author asks for it still. What it is read in may not show that."""
-        return asks(self._meta) and is_outermost(self._meta) and "true" not in self._meta.said(HOLD)
+        return asks(self._meta) and self._registry.is_outermost(self._meta) and "true" not in self._meta.said(HOLD)
 
     async def write(self, before: Object, after: Object, *, entry: bool) -> Mapping[str, Any]:
         """``before``, ``after``: what shows it; ``entry``: as for ``carried``. Returns what was changed."""

@@ -16,7 +16,6 @@ from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
 from extender.kube.objects import UNDECODABLE, Named
 from extender.kube.reflector import Reflector
@@ -78,7 +77,11 @@ class JobFollower:
         self._pause = pause
         self._changed = asyncio.Event()
         read: dict[_Served, Resource[Any, Event]] = {
-            **{(kind.version, kind.plural): jobs_of(kind, reader) for kind in KINDS if kind.shown_in is None},
+            **{
+                (kind.version, kind.plural): jobs_of(kind, reader)
+                for kind in reader.registry.kinds
+                if kind.shown_in is None
+            },
             **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}

@@ -15,7 +15,6 @@ from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import is_wanted, kind_of
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.reports import Reporter
 from extender.runtime.requests import OK, Response
@@ -36,7 +35,7 @@ class JobWriter:
     async def write(self, effect: JobEffect, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
         job = effect.job
-        kind = kind_of(job.owner.version, job.owner.kind)
+        kind = self._reader.registry.kind_of(job.owner.version, job.owner.kind)
         if kind is None:
             return Response(404, f"{job.owner.kind} is no kind of job")
         path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
@@ -51,7 +50,7 @@ class JobWriter:
         except (UnreadableError, UnreadableJobError) as error:
             return Response(422, str(error))
         if kind.shown_in is not None:
-            carrier = Carrier(self._kube, kind, now, timeout_s)
+            carrier = Carrier(self._kube, kind, now, self._reader.registry, timeout_s)
             if not await carrier.look():
                 return GONE
             if isinstance(effect, StartJob) and not carrier.may_start:
@@ -101,7 +100,7 @@ def _read(reader: Reader, kind: Kind, obj: Object) -> Job:
         meta = msgspec.convert(obj.get("metadata"), Meta)
     except UNDECODABLE as error:
         raise UnreadableError(str(error)) from None
-    return reader.read(kind, obj, managed=is_wanted(kind, meta))
+    return reader.read(kind, obj, managed=reader.registry.is_wanted(kind, meta))
 
 
 def _decoded(body: bytes) -> Object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from extender.kube.kinds.keys import WORKLOAD
+from extender.kube.kinds.keys import INDEX_LABEL, PODSET, WORKLOAD
 from extender.kube.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -35,7 +35,7 @@ KAI_SUBGROUP = "kai.scheduler/subgroup-name"
 
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
-    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP,
+    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP, PODSET, INDEX_LABEL,
 )  # fmt: skip
 """Every label or annotation that is read here."""
 
@@ -52,6 +52,9 @@ _ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
 
 def index_of(meta: Meta) -> int | None:
     """Its number among the pods of its series; None where nobody has given it one."""
+    if meta.said(PODSET):
+        # Its kind is one of the settings: what others number is no number of its slots.
+        return next((found for key in meta.said(INDEX_LABEL) if (found := _number(meta, key)) is not None), None)
     if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
         # Its label counts from 1 if the launcher is a worker as well.
         return int(number[0])
@@ -60,6 +63,8 @@ def index_of(meta: Meta) -> int | None:
 
 def series_of(meta: Meta) -> str:
     """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
+    if podset := meta.said(PODSET):
+        return series_of_role(podset[0][:_ROLE_MAX])
     for key in (JOBSET_JOB, LWS_GROUP):
         if (number := _number(meta, key)) is not None:
             return series_of_job(number)

@@ -13,6 +13,7 @@ import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
+from extender.kube.kinds.keys import INDEX_LABEL, PODSET
 from extender.kube.numbering import KAI_SUBGROUP
 from extender.kube.snapshot import READ, ClusterFile
 from extender.kube.topology import TOPOLOGY
@@ -51,7 +52,8 @@ _KINDS |= {
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
 _MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
-_MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME), "role")
+_MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET), "role")
+_MARKS[INDEX_LABEL] = "key"
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""

@@ -22,6 +22,7 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import selected_keys
 from extender.kube.convert import claim_from, node_from, pod_from, readable, volume_from
+from extender.kube.kinds.keys import INDEX_LABEL
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
     UNDECODABLE,
@@ -196,8 +197,9 @@ def _node(node: NodeObject) -> NodeObject:
 
 
 def _pod(pod: PodObject, selected: Collection[str]) -> PodObject:
-    """With the labels that some pod selects others by."""
+    """With the labels that some pod selects others by, and that of its index."""
     meta = pod.metadata or Meta()
+    selected = {*selected, *meta.said(INDEX_LABEL)}
     pod.metadata = _reduced(meta)
     labels = {key: value for key, value in (meta.labels or {}).items() if key in selected}
     pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None

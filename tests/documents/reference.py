@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
@@ -31,7 +31,19 @@ from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVA
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
-from extender.kube.kinds.keys import GANG, HOLD, LED, MIN_PARALLELISM, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import (
+    GANG,
+    HOLD,
+    INDEX_LABEL,
+    LED,
+    MIN_PARALLELISM,
+    NODES,
+    OWN,
+    PLAN,
+    PODSET,
+    QUEUES,
+    WORKLOAD,
+)
 from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from extender.kube.topology import OWN as TOPOLOGY
@@ -113,6 +125,8 @@ WRITTEN_ON_JOBS = {
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
+    PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset.",
+    INDEX_LABEL: "Beside it, if the setting names one: the label of the pods that has their index.",
     NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
     "nodes are required node affinity instead, where the kind of job allows it.",
     LED: "Label of a pod template: `true` where it has that node affinity, `index` where it has `muster.dev/nodes`, in "
@@ -152,10 +166,16 @@ def filled(text: str) -> str:
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, ...]]:
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        if _is_model(field.annotation):
             yield from _settings(field.annotation, f"{prefix}{name}.")
-        else:
-            yield f"`{prefix}{name}`{_variable(name, prefix)}", _value(field), _default(field), field.description or ""
+            continue
+        yield f"`{prefix}{name}`{_variable(name, prefix)}", _value(field), _default(field), field.description or ""
+        if get_origin(field.annotation) is tuple and _is_model(item := get_args(field.annotation)[0]):
+            yield from _settings(item, f"{prefix}{name}[].")
+
+
+def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _variable(name: str, prefix: str = "") -> str:
@@ -182,8 +202,12 @@ def _value(field: FieldInfo) -> str:
 def _kind(annotation: Any) -> str:
     if annotation in (Mode, SteeringMode):
         return ", ".join(f"`{one.value}`" for one in annotation)
-    if get_origin(annotation) is UnionType:
-        return next(_kind(one) for one in get_args(annotation) if one is not NoneType)
+    if get_origin(annotation) in (UnionType, Union):
+        return " or ".join(_kind(one) for one in get_args(annotation) if one is not NoneType)
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if _is_model(annotation):
+        return "mappings"
     if get_origin(annotation) is tuple:
         return f"list of {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
@@ -192,6 +216,8 @@ def _kind(annotation: Any) -> str:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
     value = field.get_default(call_default_factory=True)
     match value:
         case None | () | "":

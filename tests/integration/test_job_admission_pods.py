@@ -9,7 +9,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_gate, install_job_admission
-from extender.kube.kinds.keys import LED
+from extender.kube.kinds.keys import INDEX_LABEL, LED, PODSET
 from policies.model import GANG_GATE
 from tests.integration.team import (
     COMPLETION,
@@ -65,6 +65,17 @@ def test_a_worker_of_ray_is_pinned_by_its_replica_and_its_host(team: Team) -> No
     assert is_gated(team.pod("a,b;c,d", {replica: "1", host: "2"}))
     assert is_gated(team.pod("a,b;c,d", {host: "2"}))
     assert node_names(team.pod("a", {replica: "7"})) == ["a"], "it is the only one that was planned"
+
+
+def test_a_pod_of_a_kind_of_the_settings_is_pinned_by_the_label_that_its_template_names(team: Team) -> None:
+    said = {PODSET: "worker", INDEX_LABEL: "example.com/rank"}
+    for rank, node in enumerate("ab"):
+        labels = {"example.com/rank": str(rank), COMPLETION: str(1 - rank)}
+        assert node_names(team.pod("a,b", labels, annotations=said)) == [node]
+    assert is_gated(team.pod("a,b", {"example.com/rank": "2", COMPLETION: "0"}, annotations=said))
+    assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations=said))
+    assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations={PODSET: "worker"}))
+    assert node_names(team.pod("a", {COMPLETION: "7"}, annotations={PODSET: "worker"})) == ["a"]
 
 
 def test_the_only_pod_of_its_template_needs_no_index(team: Team) -> None:

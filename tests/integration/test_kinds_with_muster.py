@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pytest
@@ -59,12 +59,12 @@ def cluster() -> Iterator[Cluster]:
 class Managed:
     """A job as its author has applied it, in a namespace of its own."""
 
-    def __init__(self, cluster: Cluster, manifest: str) -> None:
+    def __init__(self, cluster: Cluster, manifest: str, kinds: Sequence[Kind] = KINDS) -> None:
         self._api, self._cluster = cluster.api, cluster
         self._team = Team(cluster)
         obj = yaml.safe_load(manifest)
         (obj["spec"].get("runPolicy") or obj["spec"]).pop("suspend")
-        self.kind: Kind = next(kind for kind in KINDS if kind.name == obj["kind"])
+        self.kind: Kind = next(kind for kind in kinds if kind.name == obj["kind"])
         if self.kind.name == "Job":
             # Both are the API server's.
             del obj["spec"]["template"]["metadata"]
@@ -118,6 +118,10 @@ class Managed:
         ended["state"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
         status = {"phase": "Failed", "containerStatuses": [ended]}
         self._api.patch(f"{self._team.pods}/{pod.name}/status", {"status": status})
+
+    def say(self, status: Object) -> None:
+        """As its controller does."""
+        self._api.patch(f"{self._path}/status", {"status": status})
 
     def until(self, holds: Callable[[Object], bool]) -> None:
         """Wait until the object is so."""

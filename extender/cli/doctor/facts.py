@@ -11,7 +11,7 @@ from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
 from extender.kube.convert import pod_from
-from extender.kube.kinds.read import asks
+from extender.kube.kinds.registry import asks
 from extender.kube.objects import GroupObject, Meta, OwnerObject, PodObject
 from policies.model import Node, Pod
 

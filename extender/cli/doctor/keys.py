@@ -9,7 +9,7 @@ from extender.cli.doctor.facts import Facts, said
 from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
 from extender.kube.kinds.keys import GANG
-from extender.kube.kinds.read import asks
+from extender.kube.kinds.registry import asks
 from extender.kube.objects import Meta
 from extender.kube.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
 from policies.words import many

@@ -62,6 +62,8 @@ def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[R
     """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known."""
     for account, verbs, resource, group in _ALWAYS:
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
+    for kind in settings.job_kinds:
+        yield from (Right(EXTENDER, verb, kind.plural, kind.group) for verb in ("get", "list", "watch", "patch"))
     if settings.evict_partial:
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:

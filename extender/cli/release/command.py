@@ -18,6 +18,8 @@ from extender.cli.stop import stop, stop_on
 from extender.cli.terminal import grid, plain
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
+from extender.kube.kinds.own import own_kinds
+from extender.kube.kinds.registry import Registry
 from policies.words import many
 
 
@@ -44,7 +46,7 @@ def release(
         stop("say --all: nothing smaller can be released")
     with stop_on(ReleaseError, SettingsError):
         settings = load(config)
-        planner = Planner(settings.scheduler_names, unsuspend=unsuspend)
+        planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
         found, failed = asyncio.run(_run(kubeconfig, settings, planner, write=yes, force=force))
     told = [_told(step, failed.get(step)) for step in found.steps]
     show({"objects": told, "unreadable": found.unreadable}, output, lambda out: _table(told, found, out))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.kinds.change import clean, merge_patch
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import is_wanted, read_as
+from extender.kube.kinds.registry import Registry
 from extender.kube.objects import Meta, PodObject
 from policies.model import GANG_GATE, Job, Pod
 
@@ -50,10 +50,15 @@ class Step:
 class Planner:
     """``unsuspend``: start the jobs that wait for Muster, without any plan."""
 
-    def __init__(self, schedulers: tuple[str, ...], *, unsuspend: bool) -> None:
+    def __init__(self, schedulers: tuple[str, ...], registry: Registry, *, unsuspend: bool) -> None:
         self._schedulers = schedulers
-        self._reader = Reader(schedulers)
+        self._registry = registry
+        self._reader = Reader(schedulers, registry=registry)
         self._unsuspend = unsuspend
+
+    @property
+    def kinds(self) -> Iterable[Kind]:
+        return self._registry.kinds
 
     def of_job(self, kind: Kind, obj: Object) -> Step | None:
         """None: Muster has nothing to do with it. Raises UnreadableError."""
@@ -61,8 +66,8 @@ class Planner:
             meta = msgspec.convert(obj.get("metadata"), Meta)
         except msgspec.MsgspecError as error:
             raise UnreadableError(f"a {kind.name} has no readable metadata: {error}") from None
-        kind = read_as(kind, meta)
-        job = self._reader.read(kind, obj, managed=is_wanted(kind, meta))
+        kind = self._registry.read_as(kind, meta)
+        job = self._reader.read(kind, obj, managed=self._registry.is_wanted(kind, meta))
         if not (job.managed or job.marked) or (job.finished and not job.marked):
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
@@ -78,7 +83,7 @@ class Planner:
             raise UnreadableError(f"{kind.name} {job.key.namespace}/{job.owner.name}: {error}") from None
         patch = merge_patch(obj, after)
         if patch and kind.shown_in is not None:
-            return step(tuple(says), partial(_carry, kind, obj, after, job))
+            return step(tuple(says), partial(self._carry, kind, obj, after, job))
         return step(tuple(says), partial(_patch_job, kind, obj["metadata"], patch, job) if patch else None)
 
     def of_pod(self, obj: PodObject) -> Step | None:
@@ -109,11 +114,10 @@ class Planner:
         named = {name for one in kind.templates(after) for name in found(one.pod, "spec.schedulerName")}
         yield from (SERVED.format(name) for name in self._schedulers if name in named and name != "default-scheduler")
 
-
-async def _carry(kind: Kind, before: Object, after: Object, job: Job, kube: Kube) -> None:
-    carrier = Carrier(kube, kind, job)
-    if await carrier.look():
-        await _check_start(kind, await carrier.write(before, after, entry=True), job, kube)
+    async def _carry(self, kind: Kind, before: Object, after: Object, job: Job, kube: Kube) -> None:
+        carrier = Carrier(kube, kind, job, self._registry)
+        if await carrier.look():
+            await _check_start(kind, await carrier.write(before, after, entry=True), job, kube)
 
 
 async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:

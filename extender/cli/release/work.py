@@ -16,7 +16,6 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.kind import Kind
-from extender.kube.kinds.registry import KINDS
 from extender.kube.lease import lease_from
 from extender.kube.objects import UNDECODABLE, PodObject
 from extender.kube.resources import PODS
@@ -63,7 +62,7 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
     try:
         found.leader = await _leader(kube, election)
         found.policies = [name for name in _POLICIES if name in await _bound(kube)]
-        for kind in (one for one in KINDS if one.shown_in is None):
+        for kind in (one for one in planner.kinds if one.shown_in is None):
             async for raw in _items(kube, kind.path):
                 _add(found, raw, partial(_job, planner, kind))
         async for raw in _items(kube, PODS.path, "spec.nodeName="):

@@ -50,7 +50,7 @@ def clean(kind: Kind, obj: Object) -> None:
     if suspended or not kind.frozen:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
         for template in templates_of(kind, obj):
-            take_off(template.pod, kept.get(template.name, {}), emptied=template.emptied)
+            take_off(template, kept.get(template.name, {}), emptied=template.emptied)
     _forget(obj, PLAN)
     _forget(obj, OWN)
 

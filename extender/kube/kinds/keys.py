@@ -18,6 +18,9 @@ LED = "muster.dev/led"
 """A label of a pod template that leads its pods, and says how: admission policies leave those pods alone that need
 nothing of them, which costs the API server nothing where a selector says so."""
 LED_BY_AFFINITY, LED_BY_INDEX = "true", "index"
+PODSET = "muster.dev/podset"
+INDEX_LABEL = "muster.dev/index-label"
+"""On a pod template of a kind of the settings: which podset its pods are, and which label has the index of each."""
 NODES = "muster.dev/nodes"
 """On a pod template: the nodes by index, joined with commas, and those of the Jobs of a JobSet joined with semicolons.
 The admission policy reads it, and takes it off the pods."""

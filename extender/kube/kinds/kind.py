@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 Object = dict[str, Any]
@@ -28,6 +28,7 @@ class Template:
     finished well when the job was started last, or have by now while it is suspended: they do not come again.
     ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
+    ``marks``: annotations by which its pods are told apart, where no controller does.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Template:
     ended: frozenset[int] = frozenset()
     closed: int = 0
     minimum: int | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

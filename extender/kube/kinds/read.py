@@ -11,9 +11,10 @@ import msgspec
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec
-from extender.kube.kinds.keys import GANG, HOLD, MIN_PARALLELISM, OWN, PLAN, QUEUES
+from extender.kube.kinds.keys import HOLD, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, plan_from
+from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import Kept, bare, is_marked
 from extender.kube.objects import UNDECODABLE, Meta, PodObject
 from extender.kube.plain import plain, quoted
@@ -53,10 +54,17 @@ class _Said:
 
 
 class Reader:
-    """``schedulers``: the names of the schedulers that Muster serves. ``completion`` is replaced as objects change."""
+    """``schedulers``: the names of the schedulers that Muster serves. ``registry``: the kinds that there are.
+    ``completion`` is replaced as objects change."""
 
-    def __init__(self, schedulers: Sequence[str] = ("muster",), completion: Completion | None = None) -> None:
+    def __init__(
+        self,
+        schedulers: Sequence[str] = ("muster",),
+        completion: Completion | None = None,
+        registry: Registry | None = None,
+    ) -> None:
         self.schedulers = tuple(schedulers)
+        self.registry = registry or Registry()
         self.completion = completion or Completion()
         self._said: dict[str, tuple[tuple[object, ...], Completion, _Said]] = {}
 
@@ -172,12 +180,6 @@ def kept_of(meta: Meta) -> dict[str, Kept]:
 
 def kept_text(kept: dict[str, dict[str, str]]) -> str:
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
-
-
-def asks(meta: Meta) -> bool:
-    """Its author wants Muster to admit it."""
-    said = meta.said(GANG)
-    return "false" not in said and ("true" in said or any((meta.labels or {}).get(key) for key in QUEUES))
 
 
 def _is_marked(meta: Meta) -> bool:

@@ -12,7 +12,6 @@ from extender.kube.convert import UnreadableError
 from extender.kube.kinds.completion import LimitRange, PriorityClass, RuntimeClass
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import is_wanted, read_as
 from extender.kube.objects import AnyObject, Meta
 from extender.kube.resources import Resource
 from policies.model import Job
@@ -27,8 +26,8 @@ def jobs_of(kind: Kind, reader: Reader) -> Resource[Job, Event]:
 
     def read(raw: msgspec.Raw) -> tuple[Meta, Job | None]:
         meta = _SKETCH.decode(raw).metadata or Meta()
-        shown = read_as(kind, meta)
-        if not is_wanted(shown, meta):
+        shown = reader.registry.read_as(kind, meta)
+        if not reader.registry.is_wanted(shown, meta):
             return meta, None
         job = reader.read(shown, msgspec.json.decode(raw))
         return meta, job if job.managed else None

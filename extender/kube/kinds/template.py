@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -32,7 +33,7 @@ def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequenc
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
-    for key, value in marks.items():
+    for key, value in {**marks, **template.marks}.items():
         if annotations.get(key):
             kept[key] = annotations[key]
         if key not in labels:
@@ -46,14 +47,15 @@ def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequenc
     return kept
 
 
-def take_off(pod: Object, kept: Kept, *, emptied: bool = False) -> None:
+def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
     """The template as its author wrote it. ``emptied``: leave our annotations, without values."""
+    pod = template.pod
     meta = pod.get("metadata")
     annotations = meta.get("annotations") if isinstance(meta, dict) else None
     if not isinstance(meta, dict) or not isinstance(annotations, dict) or WORKLOAD not in annotations:
         return
     written = bool(annotations[WORKLOAD])
-    for key in [key for key in _OURS if key in annotations and (written or not annotations[key])]:
+    for key in [key for key in (*_OURS, *template.marks) if key in annotations and (written or not annotations[key])]:
         if written and key in kept:
             annotations[key] = kept[key]
         elif emptied:
@@ -84,7 +86,7 @@ def bare(template: Template, kept: Kept) -> Object:
         }
         if _AFFINITY in spec:
             pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
-    take_off(pod, kept)
+    take_off(replace(template, pod=pod), kept)
     return pod
 
 

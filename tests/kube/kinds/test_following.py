@@ -10,14 +10,16 @@ from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen
 from extender.kube import following
 from extender.kube.following import JobFollower
 from extender.kube.kinds.job import JOB
-from extender.kube.kinds.kind import Object
+from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import Registry
 from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
 from extender.observe.sight import Sight
 from policies.model import Dialect, GroupKey, Job
 from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
 from tests.kube.kinds.jobs import stored
 from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_own import MANIFEST, kind
 from tests.running import eventually
 
 LIMITS = "/api/v1/limitranges"
@@ -79,7 +81,7 @@ class Followed:
         return sum(one.path == path for one in self.api.asked)
 
 
-def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Awaitable[None]]) -> None:
+def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Awaitable[None]], *own: Kind) -> None:
     async def scenario() -> None:
         async with fake_api() as (api, kube):
             for path in (LIMITS, RUNTIMES, PRIORITIES):
@@ -89,7 +91,7 @@ def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Await
             api.on("WATCH", JOB.path, watch(stays_open=True))
             setup(api)
             events: list[Event] = []
-            sight, reader = Sight(), Reader()
+            sight, reader = Sight(), Reader(registry=Registry(own))
             follower = JobFollower(kube, events.append, sight, reader, pause=lambda _: asyncio.sleep(0))
             running = asyncio.create_task(follower.run())
             try:
@@ -185,6 +187,28 @@ def test_a_kind_that_is_not_served_is_not_asked_for_and_one_that_comes_is_follow
         await eventually(lambda: one.told == ["+job-a", "-job-a", "+job-a"])
 
     followed(setup, check)
+
+
+def test_a_kind_of_the_settings_is_followed_if_it_is_served_and_the_jobs_that_it_makes_are_its_own() -> None:
+    maker = {"apiVersion": "science.example.com/v1", "kind": "Simulation", "name": "ocean", "controller": True}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served(JOBS, ("science.example.com", "v1", "simulations")))
+        api.on("GET", JOB.path, listed(job("a"), job("b", ownerReferences=[maker])))
+        api.on("GET", kind().path, listed(stored(MANIFEST)))
+        api.on("WATCH", kind().path, watch(stays_open=True))
+
+    async def check(one: Followed) -> None:
+        assert sorted(one.told) == ["+job-a", "+simulation-ocean"]
+
+    async def check_absent(one: Followed) -> None:
+        assert (sorted(one.told), one.asked(kind().path)) == (["+job-a"], 0)
+
+    def setup_absent(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a")))
+
+    followed(setup, check, kind())
+    followed(setup_absent, check_absent, kind())
 
 
 def test_an_api_server_that_cannot_be_asked_is_asked_again() -> None:

@@ -12,7 +12,7 @@ from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import is_wanted, read_as
+from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from extender.kube.objects import Meta
 from policies.model import GroupKey, Job
@@ -137,12 +137,12 @@ def test_it_is_held_as_the_policy_has_written_it() -> None:
 def test_a_jobset_shows_its_trainjob_and_is_wanted_if_the_policy_has_said_so() -> None:
     made = jobset()
     meta = convert(made["metadata"], Meta)
-    assert read_as(JOBSET, meta) is TRAIN_JOB
-    assert is_wanted(TRAIN_JOB, meta)
+    assert Registry().read_as(JOBSET, meta) is TRAIN_JOB
+    assert Registry().is_wanted(TRAIN_JOB, meta)
     del made["metadata"]["annotations"]
-    assert not is_wanted(TRAIN_JOB, convert(made["metadata"], Meta))
+    assert not Registry().is_wanted(TRAIN_JOB, convert(made["metadata"], Meta))
     del made["metadata"]["ownerReferences"]
-    assert read_as(JOBSET, convert(made["metadata"], Meta)) is JOBSET
+    assert Registry().read_as(JOBSET, convert(made["metadata"], Meta)) is JOBSET
 
 
 def test_a_jobset_that_nobody_has_made_shows_no_trainjob() -> None:

@@ -1,0 +1,73 @@
+"""manifests/examples/own-kind says the same as what ships, but for the places of its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from extender.config.settings import Settings, load
+from extender.kube.kinds.keys import INDEX_LABEL, NODES, PODSET
+from tests.documents.pages import ROOT, blocks
+from tests.test_manifests import MANIFESTS, document, documents
+
+FOLDER = "examples/own-kind"
+(KIND,) = load(MANIFESTS / FOLDER / "muster.yaml").job_kinds
+PLACES = {"templates", "around"}
+"""The variables of the policy that are of one kind."""
+
+
+def policy(name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = documents(name)[0]["spec"]
+    return spec
+
+
+def by(key: str, said: list[dict[str, str]]) -> dict[str, str]:
+    return {one[key]: " ".join(one["expression"].split()) for one in said}
+
+
+def test_its_settings_are_those_that_ship_and_the_kind() -> None:
+    ours = document(f"{FOLDER}/muster.yaml")
+    assert {key: ours[key] for key in ours if key != "job_kinds"} == document("base/muster.yaml")
+
+
+def test_it_is_the_kind_of_the_page() -> None:
+    (shown,) = [yaml.safe_load(one.text) for one in blocks(ROOT / "docs" / "kinds.md") if "job_kinds:" in one.text]
+    assert Settings.model_validate(shown).job_kinds == (KIND,)
+
+
+def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> None:
+    ours, shipped = policy(f"{FOLDER}/extender-policy.yaml"), policy("base/extender-policy-jobs.yaml")
+    variables, known = by("name", ours["variables"]), by("name", shipped["variables"])
+    assert {name: one for name, one in variables.items() if name not in PLACES}.items() <= known.items()
+    assert variables.keys() > PLACES
+    six = f"'{NODES}', '{PODSET}', '{INDEX_LABEL}'"
+    said = {
+        message.replace("own six", "own four"): one.replace(six, f"'{NODES}'")
+        for message, one in by("message", ours["validations"]).items()
+    }
+    assert said.items() <= by("message", shipped["validations"]).items()
+    others = by("message", shipped["validations"]).keys() - said.keys()
+    assert all("TrainJob" in one or "parallelism" in one or "order" in one for one in others), others
+    assert (ours["failurePolicy"], ours["matchConditions"]) == ("Fail", shipped["matchConditions"])
+
+
+def test_which_of_them_are_managed_is_said_in_the_same_words() -> None:
+    judged = by("name", policy("base/extender-policy-jobs.yaml")["variables"])
+    asked = by("name", policy(f"{FOLDER}/admission.yaml")["matchConditions"])
+    assert asked["outermost"].replace("object.", "variables.old.") == judged["outermost"]
+    said = asked["named"].replace("object.metadata.?labels[", "variables.labels[")
+    assert said.replace("object.metadata.?annotations[", "variables.oldAnnotations[") == judged["named"]
+
+
+def test_every_file_is_of_the_kind_of_the_settings() -> None:
+    (patch,) = document(f"{FOLDER}/kustomization.yaml")["patches"]
+    assert f"apiGroups: [{KIND.group}]" in patch["patch"]
+    assert f"resources: [{KIND.plural}]" in patch["patch"]
+    for file in ("extender-policy", "admission"):
+        (rule,) = policy(f"{FOLDER}/{file}.yaml")["matchConstraints"]["resourceRules"]
+        assert (rule["apiGroups"], rule["resources"]) == ([KIND.group], [KIND.plural])
+        (templates,) = [one for one in policy(f"{FOLDER}/{file}.yaml")["variables"] if one["name"] == "templates"]
+        for podset in KIND.podsets:
+            path = podset.template if file == "extender-policy" else f"/{podset.template.replace('.', '/')}'"
+            assert path in templates["expression"]
