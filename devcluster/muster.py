@@ -23,6 +23,7 @@ POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
 Tree = dict[str, Any]
 
+_GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _CONTAINERS = [{"name": "main", "image": "none"}]
 _LAST_POLICY = "muster-extender-events"
@@ -181,10 +182,18 @@ def _wait_for_policies(cluster: Cluster) -> None:
     raise ClusterError(f"the policies on the extender were not in force after {PATIENCE_S:.0f} s")
 
 
-def install_gate(cluster: Cluster) -> None:
-    """Apply the admission policy that gates members of gangs, and return when it is in force."""
+def install_gate(cluster: Cluster, *others: str) -> None:
+    """Apply the admission policy that gates members of gangs, and return when it is in force. ``others``: the names of
+    schedulers that are served besides."""
     _apply_component(cluster, "admission-gate")
     until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
+    if others:
+        conditions = cluster.api.get(_GATE)["spec"]["matchConditions"]
+        for one in conditions:
+            one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
+        cluster.api.patch(_GATE, {"spec": {"matchConditions": conditions}})
+    for name in others:
+        until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
 
 
 def install_job_admission(cluster: Cluster) -> None:
@@ -220,9 +229,9 @@ def _apply_component(cluster: Cluster, name: str) -> None:
     cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
 
 
-def _pod(annotations: Tree) -> Tree:
+def _pod(annotations: Tree, scheduler: str = "muster") -> Tree:
     meta = {"name": "muster-probe", "annotations": annotations}
-    return {"metadata": meta, "spec": {"schedulerName": "muster", "containers": _CONTAINERS}}
+    return {"metadata": meta, "spec": {"schedulerName": scheduler, "containers": _CONTAINERS}}
 
 
 def _is_gated(pod: Tree) -> bool:

@@ -27,7 +27,6 @@ PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01
 REQUIRED = {"muster.dev/required-topology": "clique"}
 """Where the document of the project has no word for it: nodes come one by one."""
-GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _numbers = itertools.count(1)
 
 
@@ -40,11 +39,7 @@ def muster(cluster: Cluster) -> RunningMuster:
         {"scheduler_names": ["muster", "volcano"], "topology_levels": ["nvidia", "rack=topology/rack"]},
         {"profiles": [{"schedulerName": "muster"}, {"schedulerName": "volcano"}]},
     )
-    install_gate(cluster)
-    gate = cluster.api.get(GATE)
-    for condition in gate["spec"]["matchConditions"]:
-        condition["expression"] = condition["expression"].replace("in ['muster']", "in ['muster', 'volcano']")
-    cluster.api.patch(GATE, {"spec": {"matchConditions": gate["spec"]["matchConditions"]}})
+    install_gate(cluster, "volcano")
     return running
 
 

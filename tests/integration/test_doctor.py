@@ -209,6 +209,7 @@ def test_a_deployment_of_another_version_that_is_not_ready_is_found(cluster: Clu
     containers = [{"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.34.1"}]
     spec = {"spec": {"replicas": 3, "template": {"spec": {"containers": containers, "nodeSelector": {"no": "where"}}}}}
     cluster.api.patch(DEPLOYMENT, spec, type="application/strategic-merge-patch+json")
+    cluster.api.wait_for(DEPLOYMENT, lambda one: one["status"]["observedGeneration"] == one["metadata"]["generation"])
     assert {"SchedulerVersion", "NotReady"} <= codes(doctor())
     cluster.api.delete(DEPLOYMENT, {"propagationPolicy": "Background"})
     cluster.api.wait_for(DEPLOYMENT, lambda one: one is None)

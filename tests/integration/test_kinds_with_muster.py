@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -41,6 +42,7 @@ MANIFESTS = {
     "RayJob": RAY_JOB,
     "TrainJob": TRAINJOB,
 }
+_spares = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ class Managed:
         for one in self._api.wait_for(self._team.pods, told, PATIENCE_S):
             if one["spec"].get("nodeName") == pod.node:
                 self._api.delete(f"{self._team.pods}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
-        self._cluster.add_nodes(1, prefix=f"instead-of-{pod.node}")
+        self._cluster.add_nodes(1, prefix=f"spare-{next(_spares)}")
 
     def delete(self) -> None:
         self._api.delete(self._path, {"propagationPolicy": "Background"})
