@@ -16,7 +16,8 @@ from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
-DOCUMENTS = [*documents("base/extender-policy.yaml"), *documents("base/extender-policy-jobs.yaml")]
+FILES = ("extender-policy", "extender-policy-jobs", "extender-policy-podgroups")
+DOCUMENTS = [one for file in FILES for one in documents(f"base/{file}.yaml")]
 POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "ValidatingAdmissionPolicy"}
 
 
@@ -48,7 +49,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
 
 
 def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
-    """Of what the role allows, only the status of PodGroups is Muster's alone."""
+    """Of what the role allows, only the status of the coscheduling plugin's PodGroups is Muster's alone."""
     role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
     writes = {
         (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])

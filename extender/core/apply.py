@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
+from extender.core.enqueues import Enqueues
 from extender.core.events import (
     ClaimGone,
     ClaimSeen,
@@ -54,6 +55,7 @@ class Apply:
         lifecycle: Lifecycle,
         calls: Calls,
         hints: Hints,
+        enqueues: Enqueues,
         jobs: Jobs,
         owners: Owners,
         recovery: Recovery,
@@ -66,6 +68,7 @@ class Apply:
         self._lifecycle = lifecycle
         self._calls = calls
         self._hints = hints
+        self._enqueues = enqueues
         self._jobs = jobs
         self._owners = owners
         self._recovery = recovery
@@ -166,6 +169,7 @@ class Apply:
         if state.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
         state.groups[group.key, group.dialect] = group
+        self._enqueues.see(group)
         workload = state.workloads.get(group.key)
         if workload is None or not any(means(member.pod, group) for member in workload.members):
             return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, GroupKey, Job, PlannedNodes
+from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,20 @@ class CleanJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Enqueue:
+    """Say on the PodGroup that its job may make its pods, if those are for a scheduler of ours (Volcano's word)."""
+
+    key: GroupKey
+    uid: str
+    job: Controller
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
 
-    ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod.
+    ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod. ``dialect``: whose
+    kind of PodGroup ``group_uid`` is of.
     """
 
     key: GroupKey
@@ -154,6 +164,7 @@ class Report:
     members: int = 0
     bound: int = 0
     owner: Controller | None = None
+    dialect: Dialect = Dialect.COSCHEDULING
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +208,7 @@ Effect = (
     | StartJob
     | SuspendJob
     | CleanJob
+    | Enqueue
     | Report
     | Hint
     | Turned

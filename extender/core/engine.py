@@ -18,12 +18,14 @@ from extender.core.calls import Calls
 from extender.core.claims import Claims
 from extender.core.commit import Commit
 from extender.core.effects import Effect
+from extender.core.enqueues import Enqueues
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
     BindingPosted,
     ClaimGone,
     ClaimSeen,
+    Enqueued,
     Event,
     FilterCalled,
     GroupGone,
@@ -93,10 +95,22 @@ class Engine:
         owners = Owners(state)
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, owners)
         self._singles, hints = Singles(state), Hints(state)
+        self._enqueues = enqueues = Enqueues(state)
         self._calls = calls = Calls(state, bindings, refusals, self._singles, advisory)
         self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints)
         self._apply = apply = Apply(
-            state, leading, revocations, bindings, refusals, self._lifecycle, calls, hints, jobs, owners, recovery
+            state,
+            leading,
+            revocations,
+            bindings,
+            refusals,
+            self._lifecycle,
+            calls,
+            hints,
+            enqueues,
+            jobs,
+            owners,
+            recovery,
         )
         self._handlers: dict[type[Event], Callable[[Any, float], None]] = {
             PodSeen: apply.pod_seen,
@@ -121,6 +135,7 @@ class Engine:
             Nominated: apply.nominated,
             Ungated: apply.ungated,
             JobWritten: jobs.written,
+            Enqueued: enqueues.ended,
             Synced: self._synced,
             Tick: self._tick,
         }
@@ -170,16 +185,19 @@ class Engine:
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
+        instants.append(self._enqueues.next_retry())
         instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:
         self._recovery.begin(now - event.wall)
+        self._enqueues.begin()
         self._admission.recover(now, self._recovery)
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state
         self._calls.expire(now)
+        self._enqueues.retry(now)
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)
             if (workload := state.workloads.get(key)) is not None:

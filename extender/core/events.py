@@ -211,6 +211,14 @@ class JobWritten:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """``Enqueue`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+
+    key: GroupKey
+    detail: str = ""
+
+
 Event = (
     PodSeen
     | PodGone
@@ -236,4 +244,5 @@ Event = (
     | Nominated
     | Ungated
     | JobWritten
+    | Enqueued
 )

@@ -35,9 +35,13 @@ def report(state: State, workload: Workload, now: float) -> None:
         # People look at the job, and an Event costs the API server half of what a Binding does.
         member, owner = None, workload.job.seen.owner
     said = telling.reason.code, telling.reason.message, telling.reason.warning
-    # Of other projects' PodGroups the status is theirs to write.
-    group = workload.group.uid if workload.group and workload.group.dialect is Dialect.COSCHEDULING else None
-    state.out.append(Report(workload.key, group, member, *said, len(members.live), len(members.bound), owner))
+    counts = len(members.live), len(members.bound)
+    if (group := workload.group) is not None and (group.dialect is Dialect.COSCHEDULING or group.job is not None):
+        report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect)
+    else:
+        # Of other projects' PodGroups the status is theirs to write.
+        report = Report(workload.key, None, member, *said, *counts, owner)
+    state.out.append(report)
 
 
 def turned(

@@ -229,6 +229,31 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self._patch(path, body, "application/merge-patch+json")
 
+    async def patch_volcano_phase(
+        self,
+        namespace: str,
+        name: str,
+        seen: Mapping[str, Any],
+        phase: str,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        """Write the phase of a ``scheduling.volcano.sh/v1beta1`` PodGroup whose metadata are still those ``seen``.
+
+        Its CRD has no status subresource (config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml). Should one
+        have it, a write to the object itself would silently change nothing: the subresource is tried first.
+        """
+        path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}"
+        body = {"metadata": seen, "status": {"phase": phase}}
+        for tried in (f"{path}/status", path):
+            try:
+                await self._patch(tried, body, "application/merge-patch+json", timeout_s)
+            except ApiError as error:
+                if error.status != 404 or tried == path:
+                    raise
+            else:
+                return
+
     async def patch_job(
         self, path: str, seen: Mapping[str, Any], change: Mapping[str, Any], *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:

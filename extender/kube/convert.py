@@ -86,7 +86,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
     """The fields of a Pod that its metadata alone decide. ``stamp`` counts on a pod that has a node."""
     uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
-    maker = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    maker = maker_of(meta)
     return {
         "uid": uid,
         "namespace": namespace,
@@ -94,7 +94,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "created": instant(meta.creation_timestamp),
         "deleting": bool(meta.deletion_timestamp),
         "owner": plain(workload or (maker.uid if maker is not None else None) or ""),
-        "controller": _controller(maker),
+        "controller": controller_of(maker),
         "index": index_of(meta),
         "series": series_of(meta),
         "labels": labels_of(meta),
@@ -221,7 +221,11 @@ def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:
         raise UnreadableError(f"the request for {error} ({whose})") from None
 
 
-def _controller(maker: OwnerReference | None) -> Controller | None:
+def maker_of(meta: Meta) -> OwnerReference | None:
+    return next((owner for owner in meta.owner_references or () if owner.controller), None)
+
+
+def controller_of(maker: OwnerReference | None) -> Controller | None:
     """None unless an Event can be about it: anybody can write any owner on his pod."""
     if maker is None or maker.kind == "Node":
         return None

@@ -1,4 +1,5 @@
-"""Starts, suspends and cleans jobs at the API server: a GET, a comparison, and one conditional PATCH."""
+"""Starts, suspends and cleans jobs at the API server, or lets one make its pods: a GET, a comparison, and one
+conditional PATCH."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import assert_never
 
 import msgspec
 
-from extender.core.effects import CleanJob, JobEffect, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Enqueue, JobEffect, StartJob, SuspendJob
 from extender.kube.carry import Carrier
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
@@ -16,6 +17,7 @@ from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.podgroups.enqueue import enqueue
 from extender.kube.reports import Reporter
 from extender.runtime.requests import OK, Response
 from policies.model import Job
@@ -32,8 +34,14 @@ class JobWriter:
         self._reader = reader
         self._reporter = reporter
 
-    async def write(self, effect: JobEffect, timeout_s: float) -> Response:
+    async def write(self, effect: JobEffect | Enqueue, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
+        if isinstance(effect, Enqueue):
+            await enqueue(self._kube, effect, self._reader.schedulers, timeout_s)
+            return OK
+        return await self._write(effect, timeout_s)
+
+    async def _write(self, effect: JobEffect, timeout_s: float) -> Response:
         job = effect.job
         kind = self._reader.registry.kind_of(job.owner.version, job.owner.kind)
         if kind is None:

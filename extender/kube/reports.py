@@ -12,7 +12,9 @@ from typing import Any
 from extender.core.effects import Evict, Hint, Report, SuspendJob
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from policies.model import GroupKey
+from extender.kube.podgroups.enqueue import INQUEUE
+from extender.kube.podgroups.volcano import PODGROUPS
+from policies.model import Dialect, GroupKey
 
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
@@ -23,6 +25,9 @@ _PHASES = {
     "Ended": "Finished",
     "Partial": "Scheduling",
 }
+_VOLCANOS_PHASES = {"Running": "Running", "Ended": "Completed"}
+"""In Volcano's words. A gang with any other reason is Inqueue: while one is Pending its pods are not replaced."""
+_PODGROUPS = {Dialect.COSCHEDULING: "scheduling.x-k8s.io/v1alpha1", Dialect.VOLCANO: PODGROUPS}
 _STARTED = ("Running", "Ended")
 _WAITS = "Pending"
 """``status.phase``, in the words of the coscheduling plugin; gangs with any other reason are pending."""
@@ -64,12 +69,16 @@ class Reporter:
             for one in regarding:
                 await self._post(one, report.code, report.message, warning=report.warning)
             if report.group_uid is not None:
-                await self._unless_gone(
-                    self._kube.patch_podgroup_status(*report.key, report.group_uid, _status(report, told.since))
-                )
+                await self._unless_gone(self._write(report, report.group_uid, told.since))
         except ApiError:
             self._told.pop(report.key, None)
             raise
+
+    async def _write(self, report: Report, uid: str, since: str) -> None:
+        if report.dialect is Dialect.VOLCANO:
+            phase = _VOLCANOS_PHASES.get(report.code, INQUEUE)
+            return await self._kube.patch_volcano_phase(*report.key, {"uid": uid}, phase)
+        return await self._kube.patch_podgroup_status(*report.key, uid, _status(report, since))
 
     async def tell_evicted(self, pod: Evict) -> None:
         """Say on the pod itself why it was evicted. Raises ApiError."""
@@ -137,7 +146,7 @@ def _regarding(report: Report) -> Iterator[dict[str, str]]:
     """The PodGroup object, a member, and the object that made it; a gang may have any of them or none."""
     namespace, name = report.key.namespace, report.key.name
     if report.group_uid is not None:
-        yield _object("PodGroup", "scheduling.x-k8s.io/v1alpha1", namespace, name, report.group_uid)
+        yield _object("PodGroup", _PODGROUPS[report.dialect], namespace, name, report.group_uid)
     if report.member is not None:
         yield _object("Pod", "v1", namespace, report.member[1], report.member[0])
     if report.owner is not None and report.owner.uid != report.group_uid:

@@ -26,7 +26,7 @@ from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, Vo
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
-from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
+from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.recent import read_pod
 from policies.model import Node, Pod, PodGroup
 
@@ -106,7 +106,7 @@ def _groups_of(version: str, kind: type[ObjectT], convert: Callable[[ObjectT], P
     )
 
 
-VOLCANO_GROUPS = _groups_of("scheduling.volcano.sh/v1beta1", VolcanoGroup, volcano_group_from)
+VOLCANO_GROUPS = _groups_of(PODGROUPS, VolcanoGroup, volcano_group_from)
 KAI_GROUPS = _groups_of("scheduling.run.ai/v2alpha2", KaiGroup, kai_group_from)
 KOORDINATOR_GROUPS = _groups_of("scheduling.sigs.k8s.io/v1alpha1", KoordinatorGroup, koordinator_group_from)
 GROUPS_OF_OTHERS = (VOLCANO_GROUPS, KAI_GROUPS, KOORDINATOR_GROUPS)

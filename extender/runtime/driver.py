@@ -24,6 +24,7 @@ from extender.core.effects import (
     CleanJob,
     Confirm,
     Effect,
+    Enqueue,
     Evict,
     Hint,
     JobEffect,
@@ -95,7 +96,7 @@ class Driver:
         """Bind calls that somebody waits for."""
         self._nominations: dict[str, Nominate | None] = {}
         """Pod UID -> the newest nomination asked for; None while it is being written."""
-        self._jobs = JobWrites(self._writes, self._observer, self._start, self._feed)
+        self._jobs = JobWrites(self._writes, self._observer, self._start, self._feed, self._noted)
         self._reports = Reports()
         self._events: deque[Event] = deque()
         self._busy = False
@@ -168,7 +169,9 @@ class Driver:
                 case _:
                     self._write(effect)
 
-    def _write(self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect) -> None:
+    def _write(
+        self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect | Enqueue
+    ) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)
@@ -185,6 +188,8 @@ class Driver:
                 self._persist(effect, "eviction", "eviction")
             case StartJob() | SuspendJob() | CleanJob():
                 self._jobs.write(effect)
+            case Enqueue():
+                self._jobs.enqueue(effect)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
             case _:

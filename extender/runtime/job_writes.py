@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from extender.core.effects import JobEffect
-from extender.core.events import Event, JobWritten, Outcome
+from extender.core.effects import Enqueue, JobEffect
+from extender.core.events import Enqueued, Event, JobWritten, Outcome
 from extender.runtime.budget import Lane
 from extender.runtime.observer import Observer
 from extender.runtime.writes import Procedure, Writes
@@ -16,13 +16,24 @@ Start = Callable[[Lane, Hashable, Procedure[Any], Callable[[Any], None]], None]
 
 
 class JobWrites:
-    """The core asks for the next write when it has seen enough of the last one: it is told of the newest alone."""
+    """``noted``: counts and logs how a write of that kind has ended.
 
-    def __init__(self, writes: Writes, observer: Observer, start: Start, feed: Callable[[Event], None]) -> None:
+    The core asks for the next write when it has seen enough of the last one: it is told of the newest alone.
+    """
+
+    def __init__(
+        self,
+        writes: Writes,
+        observer: Observer,
+        start: Start,
+        feed: Callable[[Event], None],
+        noted: Callable[[str], Callable[[str | None], None]],
+    ) -> None:
         self._writes = writes
         self._observer = observer
         self._start = start
         self._feed = feed
+        self._noted = noted
         self._following: dict[str, JobEffect | None] = {}
         """Jobs that are being written to, by UID -> the write that is to follow."""
 
@@ -44,3 +55,13 @@ class JobWrites:
             self._following[uid] = None
             writing = self._writes.job(effect, lambda: self._following[uid] is None)
             self._start(Lane.OTHER, effect.job.key, writing, ended)
+
+    def enqueue(self, effect: Enqueue) -> None:
+        """Whoever asks twice is told twice: the second finds it done."""
+
+        def ended(ending: tuple[Outcome, str]) -> None:
+            _, detail = ending
+            self._noted("enqueue")(detail)
+            self._feed(Enqueued(effect.key, detail))
+
+        self._start(Lane.OTHER, effect.key, self._writes.job(effect, lambda: True), ended)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import Confirm, Evict, Hint, JobEffect, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import Confirm, Enqueue, Evict, Hint, JobEffect, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -73,8 +73,9 @@ class Writes:
                 return detail
         return (yield from self.persist(plain, "nomination"))
 
-    def job(self, effect: JobEffect, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
-        """Start, suspend or clean a job. What is written depends on the object as it is: each attempt looks again."""
+    def job(self, effect: JobEffect | Enqueue, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
+        """Start, suspend or clean a job, or let it make its pods. What is written depends on the object as it is: each
+        attempt looks again."""
         deadline = self._now() + PATIENCE_S
         doubtful = False
         for attempt in count():
@@ -86,7 +87,7 @@ class Writes:
             doubtful |= answer.outage
             if not (answer.passing or answer.status == 409) or self._now() >= deadline:
                 return Outcome.UNKNOWN if doubtful else Outcome.REFUSED, answer.detail
-            self._retried("job")
+            self._retried("enqueue" if isinstance(effect, Enqueue) else "job")
             yield self._pause(answer, attempt, deadline)
         raise AssertionError
 

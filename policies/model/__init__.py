@@ -14,10 +14,11 @@ from policies.model.constraints import (
     Spread,
     Term,
 )
+from policies.model.controller import Controller
 from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.owner import GangOwner
-from policies.model.pod import GANG_GATE, Controller, Pod, SlotKey, Stamp
+from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
 from policies.model.topology import NO_LEVEL, Topology
 from policies.model.workload import Job, Order, PlannedNodes, PodSet, PodSets
 

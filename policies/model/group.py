@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from policies.model.controller import Controller
 from policies.model.topology import SILENT, Topology
 
 
@@ -67,7 +68,8 @@ class PodGroup:
 
     ``dialect``: whose kind it is; pods of other dialects do not mean it. ``minima``: of its roles that have one.
     ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
-    that. ``problem`` says what in it cannot be read.
+    that. ``problem`` says what in it cannot be read. ``job``: what makes its pods only when a scheduler has written on
+    the PodGroup that it takes it up; ``pending`` until then.
     """
 
     key: GroupKey
@@ -81,6 +83,8 @@ class PodGroup:
     dialect: Dialect = Dialect.COSCHEDULING
     minima: Minima = ()
     of_roles: tuple[tuple[str, Topology], ...] = ()
+    job: Controller | None = None
+    pending: bool = False
 
     def asked_of(self, role: str) -> Topology:
         """What it asks of the topology for the members of that role."""

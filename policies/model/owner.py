@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.model.controller import Controller
 from policies.model.group import GroupKey
-from policies.model.pod import Controller
 from policies.model.workload import PodSet
 
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
+from policies.model.controller import Controller
 from policies.model.group import GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
 from policies.model.topology import SILENT, Topology
 
 GANG_GATE = "muster.dev/gang"
 """The scheduling gate that the admission policy puts on members, and that comes off when the gang is placed."""
-
-
-class Controller(NamedTuple):
-    """The object that made a pod, as the pod's owner reference names it."""
-
-    version: str
-    kind: str
-    name: str
-    uid: str
 
 
 @dataclass(frozen=True, slots=True)

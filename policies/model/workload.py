@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from policies.model.controller import Controller
 from policies.model.group import GroupKey
-from policies.model.pod import Controller, Pod, SlotKey
+from policies.model.pod import Pod, SlotKey
 
 PlannedNodes = Mapping[str, tuple[str, ...]]
 """The plan of a job: the name of each podset -> the node of each of its slots, by index."""

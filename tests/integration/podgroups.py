@@ -1,4 +1,4 @@
-"""The PodGroup kinds of other projects, with whatever is in their objects: their CRDs are not to be had as a module."""
+"""Kinds of other projects, with whatever is in their objects: their CRDs are not to be had as a module."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ PODGROUPS = {
 def install_podgroups(api: Api) -> None:
     """Returns when all of them are served."""
     for group, version in PODGROUPS.items():
-        api.create(CRDS, _podgroups(group, version))
+        api.create(CRDS, crd(group, version, "PodGroup"))
         until_established(api, f"podgroups.{group}")
 
 
-def _podgroups(group: str, version: str) -> Object:
-    """Their CRD with whatever is in its objects: the projects' own are not to be had as a module."""
+def crd(group: str, version: str, kind: str, *, status: bool = False) -> Object:
+    """``status``: with the status subresource."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    plural = f"{kind.lower()}s"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "metadata": {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
         "spec": {
             "group": group,
             "scope": "Namespaced",
-            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
-            "versions": [served],
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [served | ({"subresources": {"status": {}}} if status else {})],
         },
     }

@@ -30,6 +30,7 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError as Refused
 from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
+from extender.kube.podgroups.volcano import JOBS, PODGROUPS
 from tests.integration.podgroups import install_podgroups
 
 pytestmark = pytest.mark.xdist_group("security")
@@ -250,6 +251,13 @@ async def ask_for_everything(cluster: Cluster) -> None:
                 with pytest.raises(Refused, match="not found"):
                     await write
 
+    async def take_up() -> None:
+        """As a PodGroup of Volcano is taken up; there is none."""
+        for version, plural in ((JOBS, "jobs"), (PODGROUPS, "podgroups")):
+            with pytest.raises(Refused, match=r"not found|could not find"):
+                await kube.call("GET", f"/apis/{version}/namespaces/{TEAM}/{plural}/train")
+        await kube.patch_volcano_phase(TEAM, "train", {}, "Inqueue")
+
     asks: dict[str, Callable[[], Awaitable[object]]] = {
         "post_binding": lambda: kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
         "patch_status": lambda: kube.patch_status(TEAM, "train-0", uid, {}),
@@ -260,6 +268,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
         "evict": lambda: kube.evict(TEAM, "train-0", uid),
         "create_event": lambda: kube.create_event(TEAM, {}),
         "patch_job": write_to_jobs,
+        "patch_volcano_phase": take_up,
         "patch_podgroup_status": lambda: kube.patch_podgroup_status(TEAM, "mpi", group, {}),
     }
     known = {name for name, _ in inspect.getmembers(Kube, inspect.iscoroutinefunction) if not name.startswith("_")}

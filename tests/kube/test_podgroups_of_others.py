@@ -16,7 +16,7 @@ from extender.kube.podgroups.kai import PARENT_LEVEL, PARENT_MEMBERS, SOME_SUBGR
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
 from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
-from policies.model import Dialect, GroupKey, GroupRef, PodGroup, Topology
+from policies.model import Controller, Dialect, GroupKey, GroupRef, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 
 META = {"name": "train", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-23T16:00:00Z"}
@@ -41,17 +41,55 @@ def test_a_podgroup_of_volcano() -> None:
     [
         ({"minTaskMember": {"prefill-0": 2, "decode-0": 2}}, 4, (("decode-0", 2), ("prefill-0", 2))),
         ({"minMember": 5, "minTaskMember": {"a": 1, "b": 0}}, 5, (("a", 1),)),
-        ({"minMember": 1, "minTaskMember": {"a": 2}}, 2, (("a", 2),)),
+        ({"minMember": 2, "minTaskMember": {"a": 2}}, 2, (("a", 2),)),
+        ({"minMember": 3, "minTaskMember": {"worker": 6}}, 3, ()),
         ({}, 1, ()),
         ({"minMember": 0}, 1, ()),
         ({"minMember": -1}, -1, ()),
     ],
 )
-def test_the_minimum_of_the_gang_is_at_least_that_of_its_tasks(
+def test_the_minima_of_its_tasks_count_where_that_of_the_gang_is_not_less_as_in_volcano(
     spec: dict[str, Any], needed: int, minima: tuple[tuple[str, int], ...]
 ) -> None:
     found = volcano(**spec)
     assert (found.min_member, found.minima, found.problem) == (needed, minima, None)
+
+
+VOLCANO_JOB = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "name": "train",
+    "uid": "j",
+    "controller": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "pending"), [({}, True), ({"phase": "Pending"}, True), ({"phase": "Inqueue"}, False)]
+)
+def test_a_podgroup_of_a_volcano_job_waits_until_its_phase_says_that_it_is_taken_up(
+    status: dict[str, str], pending: bool
+) -> None:
+    meta = META | {"ownerReferences": [VOLCANO_JOB]}
+    found = volcano_group_from(msgspec.convert({"metadata": meta, "status": status}, VolcanoGroup))
+    assert (found.job, found.pending) == (Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j"), pending)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"apiVersion": "batch/v1"},
+        {"apiVersion": "batch.volcano.sh/v2/../../../api"},
+        {"kind": "CronJob"},
+        {"controller": False},
+        {"name": "../secrets"},
+        {"uid": None},
+    ],
+)
+def test_nobody_waits_for_the_phase_of_another_podgroup(other: dict[str, Any]) -> None:
+    meta = META | {"ownerReferences": [VOLCANO_JOB | other]}
+    found = volcano_group_from(msgspec.convert({"metadata": meta}, VolcanoGroup))
+    assert (found.job, found.pending) == (None, False)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Report, Ungate
+from extender.core.effects import AnswerBind, Effect, Enqueue, Nominate, PostBinding, Report, Ungate
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, Outcome, Tick
+from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Enqueued, Event, Nominated, Outcome, Tick
 from extender.runtime.driver import Action, Driver
-from extender.runtime.requests import OK, LookAtPod, Response, Send
-from policies.model import GroupKey
+from extender.runtime.requests import OK, Failed, LookAtPod, Response, Send
+from policies.model import Controller, GroupKey
 
 DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")
 
@@ -92,6 +92,20 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
         written.append(world.sent[0].asked)
         world.answer(OK)
     assert [one.code for one in written if isinstance(one, Report)] == ["Busy", "Running"]
+
+
+def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_logged_and_told() -> None:
+    world, key = World(), GroupKey("team", "train")
+    effect = Enqueue(key, "g", Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j"))
+    world.ask(effect)
+    world.answer(Response(429, "busy"))
+    world.wake()
+    world.answer(OK)
+    assert world.told == [Enqueued(key)]
+    world.ask(effect)
+    actions = world.answer(Response(403, "the right is missing"))
+    assert Failed("enqueue", "the right is missing") in actions
+    assert world.told == [Enqueued(key), Enqueued(key, "the right is missing")]
 
 
 def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:

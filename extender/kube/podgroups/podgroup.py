@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.kube.convert import identity, instant
 from extender.kube.objects import Meta
 from extender.kube.topology import topology_of, topology_problem
-from policies.model import Dialect, GroupKey, Minima, PodGroup, Topology
+from policies.model import Controller, Dialect, GroupKey, Minima, PodGroup, Topology
 
 
 def podgroup(
@@ -18,6 +18,8 @@ def podgroup(
     of_roles: tuple[tuple[str, Topology], ...] = (),
     minima: Minima = (),
     problem: str | None = None,
+    job: Controller | None = None,
+    pending: bool = False,
 ) -> PodGroup:
     """A PodGroup of any project. ``topology``: unless its annotations alone say it. Raises UnreadableError."""
     uid, namespace, name = identity(meta, "PodGroup")
@@ -33,4 +35,6 @@ def podgroup(
         dialect=dialect,
         minima=minima,
         of_roles=of_roles,
+        job=job,
+        pending=pending,
     )

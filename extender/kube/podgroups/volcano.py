@@ -1,19 +1,24 @@
 """PodGroups of ``scheduling.volcano.sh/v1beta1`` (volcano.sh/apis, scheduling/v1beta1/types.go).
 
 A tier of Volcano's network topology is a level, counted from the nearest: tier 1 is the nearest one. ``minResources``
-is not read: a gang is placed node by node.
+is not read: a gang is placed node by node. The minima of its tasks count where ``minMember`` is at least their sum
+(CheckTaskValid of pkg/scheduler/api/job_info.go): Volcano's job controller writes the replicas of a task as its
+minimum, also in a job that may start with fewer.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from extender.kube.convert import controller_of, maker_of
 from extender.kube.objects import Meta, Present
 from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
 from extender.kube.topology import SLICE_SIZE, topology_of
-from policies.model import Dialect, PodGroup, Topology
+from policies.model import Controller, Dialect, Minima, PodGroup, Topology
+
+PODGROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 
 NO_TIER = "its networkTopology has the mode hard and neither highestTierAllowed nor highestTierName"
 BAD_TIER = "the highestTierAllowed of its networkTopology is {}: tiers are counted from 1, the nearest level"
@@ -34,9 +39,19 @@ class VolcanoSpec(Struct, rename="camel"):
     sub_group_policy: list[Present] | None = None
 
 
+class VolcanoStatus(Struct):
+    phase: str | None = None
+
+
 class VolcanoGroup(Struct):
     metadata: Meta | None = None
     spec: VolcanoSpec | None = None
+    status: VolcanoStatus | None = None
+
+    @property
+    def pending(self) -> bool:
+        """No scheduler has taken it up: Volcano's job controller makes no pods until one has."""
+        return (self.status.phase if self.status is not None else None) in (None, "", "Pending")
 
 
 def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
@@ -47,7 +62,8 @@ def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
         problem = SUBGROUPS
     elif len(spec.min_task_member or ()) > MOST_ROLES:
         problem = TOO_MANY_ROLES
-    minima = minima_of(spec.min_task_member or {})
+    job = _job(meta)
+    minima = _minima(spec)
     return podgroup(
         meta,
         needed(spec.min_member or 0, minima),
@@ -55,7 +71,19 @@ def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
         topology=topology_of(meta).over(asked),
         minima=minima,
         problem=problem,
+        job=job,
+        pending=job is not None and obj.pending,
     )
+
+
+def _job(meta: Meta) -> Controller | None:
+    maker = controller_of(maker_of(meta))
+    return maker if maker is not None and (maker.version, maker.kind) == (JOBS, "Job") else None
+
+
+def _minima(spec: VolcanoSpec) -> Minima:
+    minima = minima_of(spec.min_task_member or {})
+    return () if 0 < (spec.min_member or 0) < sum(count for _, count in minima) else minima
 
 
 def _network(said: NetworkTopology | None) -> tuple[Topology, str | None]:

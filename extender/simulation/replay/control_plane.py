@@ -20,6 +20,7 @@ from extender.core.effects import (
     AnswerPreempt,
     Confirm,
     Effect,
+    Enqueue,
     Evict,
     Hint,
     Nominate,
@@ -113,7 +114,7 @@ class CollapsedControlPlane:
                 self.evicted.append(self.pods[uid])
             case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm():
                 pass
-            case Report() | Hint() | Wake():
+            case Report() | Hint() | Enqueue() | Wake():
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:

@@ -8,6 +8,7 @@ from typing import assert_never
 from extender.core.effects import (
     CleanJob,
     Confirm,
+    Enqueue,
     Evict,
     Hint,
     Nominate,
@@ -58,7 +59,7 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case Report() | Hint() | StartJob() | SuspendJob() | CleanJob():
+            case Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob():
                 return OK
             case _:
                 assert_never(asked)

@@ -1,0 +1,116 @@
+"""Volcano Jobs, and a stand-in for Volcano's job controller, whose module is not to be had here.
+
+It does what the sources of volcano-sh/volcano say of a job that nothing happens to (pkg/controllers/job): initiateJob
+makes the PodGroup, with the minimum of each task or else its replicas; syncJob makes no pod while the PodGroup's phase
+is empty or Pending; createJobPod names the PodGroup and the task on the pod, and takes the scheduler of the job where
+the task names none. Policies, plugins, queues and restarts are left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from copy import deepcopy
+from types import TracebackType
+from typing import Self
+
+from devcluster.api import Api, Object
+from devcluster.crds import CRDS, until_established
+from devcluster.watch import Watch
+from tests.integration.podgroups import crd
+
+GROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
+WAITS = (None, "", "Pending")
+
+
+def install_volcano(api: Api, *, subresource: bool = False) -> None:
+    """Its CRDs, with whatever is in their objects. That of PodGroups has no status subresource in Volcano."""
+    for group, kind, status in ((GROUPS, "PodGroup", subresource), (JOBS, "Job", True)):
+        name, _, version = group.partition("/")
+        api.create(CRDS, crd(name, version, kind, status=status))
+        until_established(api, f"{kind.lower()}s.{name}")
+
+
+class JobController:
+    """Follows PodGroups while it is entered; what fails in it is raised at the end."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._jobs: dict[str, Object] = {}
+        self._error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._watch: Watch = self._api.watch(f"/apis/{GROUPS}/podgroups")
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.close()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def create(self, namespace: str, manifest: Object) -> Object:
+        """As its author applies it; returns its PodGroup as it is made."""
+        job = self._api.create(f"/apis/{JOBS}/namespaces/{namespace}/jobs", manifest)
+        self._jobs[job["metadata"]["uid"]] = job
+        spec, tasks = job["spec"], job["spec"]["tasks"]
+        group = {
+            "apiVersion": GROUPS,
+            "kind": "PodGroup",
+            "metadata": {"name": _group_of(job), "ownerReferences": [_made_by(job)]},
+            "spec": {
+                "minMember": spec["minAvailable"],
+                "minTaskMember": {one["name"]: one.get("minAvailable", one["replicas"]) for one in tasks},
+                "queue": spec.get("queue", "default"),
+            },
+            "status": {"phase": "Pending"} if spec.get("queue") else {},
+        }
+        return self._api.create(f"/apis/{GROUPS}/namespaces/{namespace}/podgroups", group)
+
+    def _run(self) -> None:
+        try:
+            for change, group in self._watch:
+                if change != "DELETED" and group.get("status", {}).get("phase") not in WAITS:
+                    [owner] = group["metadata"]["ownerReferences"]
+                    self._sync(self._jobs.pop(owner["uid"], None))
+        except Exception as error:
+            self._error = error
+
+    def _sync(self, job: Object | None) -> None:
+        if job is None:
+            return
+        for task in job["spec"]["tasks"]:
+            for index in range(task["replicas"]):
+                self._api.create(f"/api/v1/namespaces/{job['metadata']['namespace']}/pods", _pod(job, task, index))
+
+
+def _pod(job: Object, task: Object, index: int) -> Object:
+    pod: Object = deepcopy(task["template"])
+    pod["spec"].setdefault("schedulerName", job["spec"]["schedulerName"])
+    name = job["metadata"]["name"]
+    meta = pod.setdefault("metadata", {})
+    meta |= {"name": f"{name}-{task['name']}-{index}", "ownerReferences": [_made_by(job)]}
+    meta.setdefault("annotations", {}).update(
+        {
+            "volcano.sh/task-spec": task["name"],
+            "scheduling.k8s.io/group-name": _group_of(job),
+            "volcano.sh/job-name": name,
+            "volcano.sh/queue-name": job["spec"].get("queue", "default"),
+            "volcano.sh/job-version": "0",
+        }
+    )
+    meta.setdefault("labels", {}).update({"volcano.sh/job-name": name, "volcano.sh/task-spec": task["name"]})
+    return pod
+
+
+def _group_of(job: Object) -> str:
+    return f"{job['metadata']['name']}-{job['metadata']['uid']}"
+
+
+def _made_by(job: Object) -> Object:
+    meta = job["metadata"]
+    named = {"apiVersion": JOBS, "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+    return {**named, "controller": True, "blockOwnerDeletion": True}
