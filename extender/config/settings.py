@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     steering: SteeringMode = Field(
         SteeringMode.AUTO,
         description="How a placed gang's pods are led to their nodes: auto, nominate, pin-domain or pin-node. auto: by "
-        "the filter alone in clusters of up to 100 nodes, else by nominations. A pin saves a write for each pod, but "
+        "the filter alone in clusters of up to 500 nodes, else by nominations. A pin saves a write for each pod, but "
         "is for ever: docs/steering.md.",
     )
     topology_levels: tuple[str, ...] = Field(

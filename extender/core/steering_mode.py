@@ -12,9 +12,9 @@ from policies.placement.rules import Unclear, rules_of
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
 
-_ALL_LOOKED_AT = 100
-"""Nodes up to which kube-scheduler looks at all of them for each pod, however it is configured: its
-``minFeasibleNodesToFind``. A scan of so many costs it less than the API server a write."""
+_MOST_SCANNED = 500
+"""Nodes up to which it costs kube-scheduler less to look at all of them, as it is configured to, than the API server
+and Muster a nomination. The figures are in docs/steering.md."""
 
 
 class SteeringMode(StrEnum):
@@ -46,7 +46,7 @@ class Ways:
         """Whether it is enough to ungate the pod. Plugins that look at other pods have to see those nominated."""
         if self._mode is not SteeringMode.AUTO:
             return bool(self.pin(workload, pod, node))
-        small = len(self._state.claims.nodes) <= _ALL_LOOKED_AT
+        small = len(self._state.claims.nodes) <= _MOST_SCANNED
         return small and GANG_GATE in pod.gates and pod.constraints is UNCONSTRAINED
 
     def pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ def many_nodes(count: int) -> list[Node]:
     return cluster(f"a: {count}x8")
 
 
-@pytest.mark.parametrize(("nodes", "written"), [(2, []), (100, []), (101, ["train-0", "train-1"])])
+@pytest.mark.parametrize(("nodes", "written"), [(2, []), (500, []), (501, ["train-0", "train-1"])])
 def test_auto_nominates_nobody_where_kube_scheduler_looks_at_every_node(nodes: int, written: list[str]) -> None:
     pods = gang("train", 2, **GATED)
     script = Script(*many_nodes(nodes), *pods, steering=SteeringMode.AUTO)
