@@ -20,8 +20,9 @@ from extender.cli.doctor.finding import NOT_CHECKED, Severity, skipped
 from extender.cli.doctor.gather import no_configuration
 from extender.cli.doctor.rights import EXTENDER, needed
 from extender.cli.main import main
-from extender.config.settings import load
+from extender.config.settings import Settings, load
 from extender.kube.objects import Condition, Meta, OwnerObject, OwnerReference, OwnerSpec, PodObject, PodSpec, PodStatus
+from tests.kube.kinds.test_own import SIMULATION
 
 ROOT = Path(__file__).parent.parent
 BASE = ROOT / "manifests" / "base"
@@ -132,6 +133,34 @@ def test_a_kueue_that_manages_the_same_kinds_is_told(frameworks: tuple[str, ...]
     assert 'muster.dev/gang: "false"' in found.fix
     facts = Facts(load(None), scheduler=shipped(), kueue=facts.kueue)
     assert [one.severity for one in examine(facts).findings] == [Severity.WARNING], "no job is admitted yet"
+
+
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ({("science.example.com/v1", "simulations"): "Simulation"}, ""),
+        ({}, "the API server serves no such kind"),
+        ({("science.example.com/v2", "simulations"): "Simulation"}, "the API server serves no such kind"),
+        ({("science.example.com/v1", "simulations"): "Sim"}, "its objects are of the kind Sim, and not Simulation"),
+        (None, ""),
+    ],
+)
+def test_a_kind_of_the_settings_that_is_not_there_is_told(served: dict[tuple[str, str], str] | None, told: str) -> None:
+    settings = Settings.model_validate({"job_kinds": [SIMULATION]})
+    found = [one for one in examine(Facts(settings, served=served)).findings if one.code == "KindNotServed"]
+    assert [(one.severity, one.subject) for one in found] == (
+        [(Severity.WARNING, "simulations of science.example.com/v1")] if told else []
+    )
+    assert all(told in one.what for one in found)
+
+
+def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:
+    settings = Settings.model_validate({"job_kinds": [SIMULATION]})
+    rights = {one: one.resource not in ("simulations", "jobs") for one in needed(settings, None)}
+    found = examine(Facts(settings, rights=rights)).findings
+    fixes = {one.what: one.fix for one in found if one.code == "MissingRight"}
+    assert "own-kind" in fixes["it may not patch simulations.science.example.com"]
+    assert "base" in fixes["it may not patch jobs.batch"]
 
 
 def test_a_kueue_that_manages_other_kinds_is_no_fault() -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from extender.core.events import Event
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.connection import ApiError
+from extender.kube.discovery import Served, served
 from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
-from extender.kube.objects import UNDECODABLE, Named
 from extender.kube.reflector import Reflector
 from extender.kube.resources import CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import Sight
@@ -28,9 +26,6 @@ ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 LOOK_AGAIN_S = 30.0
 """How often to look whether a kind has come to exist, or exists no more."""
 _TRY_AGAIN_S = 2.0
-_Served = tuple[str, str]
-"""The version and the plural of a kind, as the API server lists them."""
-_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class Follower(Protocol):
@@ -76,7 +71,7 @@ class JobFollower:
         self._sight = sight
         self._pause = pause
         self._changed = asyncio.Event()
-        read: dict[_Served, Resource[Any, Event]] = {
+        read: dict[Served, Resource[Any, Event]] = {
             **{
                 (kind.version, kind.plural): jobs_of(kind, reader)
                 for kind in reader.registry.kinds
@@ -86,7 +81,7 @@ class JobFollower:
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
         self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}
-        self._running: dict[_Served, asyncio.Task[None]] = {}
+        self._running: dict[Served, asyncio.Task[None]] = {}
 
         def follow(resource: Resource[Any, None]) -> Reflector[Any, None]:
             return Reflector(kube, resource, lambda _: self._changed.set(), sight=sight, pause=pause)
@@ -110,7 +105,7 @@ class JobFollower:
             reflector.repeat()
 
     @property
-    def _all(self) -> dict[_Served, Reflector[Any, Event]]:
+    def _all(self) -> dict[Served, Reflector[Any, Event]]:
         """PodGroups first, which pods refer to."""
         return self._groups | self._jobs
 
@@ -123,11 +118,11 @@ class JobFollower:
             for kind in [kind for kind in self._running if kind in self._jobs]:
                 await self._stop(kind)
                 self._jobs[kind].list_again()
-        served = await self._served()
+        there = await self._served()
         for kind, reflector in self._all.items():
-            if kind in served and kind not in self._running:
+            if kind in there and kind not in self._running:
                 self._running[kind] = group.create_task(reflector.run())
-            elif kind not in served and kind in self._running:
+            elif kind not in there and kind in self._running:
                 log.info("%s of %s: no longer served", kind[1], kind[0])
                 await self._stop(kind)
                 reflector.end()
@@ -135,18 +130,16 @@ class JobFollower:
             await self._all[kind].synced.wait()
         self.synced.set()
 
-    async def _stop(self, kind: _Served) -> None:
+    async def _stop(self, kind: Served) -> None:
         task = self._running.pop(kind)
         task.cancel()
         await asyncio.wait([task])
 
-    async def _served(self) -> frozenset[_Served]:
+    async def _served(self) -> Collection[Served]:
         while True:
             try:
-                return frozenset(_resources(await self._kube.call("GET", "/apis", accept=_DISCOVERY)))
+                return await served(self._kube)
             except ApiError as error:
-                if error.status == 404:
-                    return frozenset()
                 log.warning("cannot see which kinds there are: %s", error)
                 await self._pause(_TRY_AGAIN_S)
 
@@ -162,35 +155,3 @@ def _by_name(classes: Reflector[ClassT, None]) -> dict[str, ClassT] | None:
     """None if Muster may not read them."""
     known = {(one.metadata and one.metadata.name) or "": one for one in classes.known}
     return None if classes.denied else known
-
-
-class _Resource(msgspec.Struct):
-    resource: str = ""
-
-
-class _Version(msgspec.Struct):
-    version: str = ""
-    resources: list[_Resource] | None = None
-
-
-class _Group(msgspec.Struct):
-    metadata: Named | None = None
-    versions: list[_Version] | None = None
-
-
-class _Groups(msgspec.Struct):
-    """``apidiscovery.k8s.io/v2`` APIGroupDiscoveryList."""
-
-    items: list[_Group] | None = None
-
-
-def _resources(answer: bytes) -> Iterator[tuple[str, str]]:
-    """The version and the plural of each. None of an API server that cannot tell all of them at once."""
-    try:
-        groups = msgspec.json.decode(answer, type=_Groups)
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
-    for group in groups.items or ():
-        name = (group.metadata and group.metadata.name) or ""
-        for version in group.versions or ():
-            yield from ((f"{name}/{version.version}", one.resource) for one in version.resources or ())

@@ -11,6 +11,7 @@ from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
 from extender.kube.convert import pod_from
+from extender.kube.discovery import Served
 from extender.kube.kinds.registry import asks
 from extender.kube.objects import GroupObject, Meta, OwnerObject, PodObject
 from policies.model import Node, Pod
@@ -58,7 +59,8 @@ class Facts:
     """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
-    itself, "" when it is ready; None if nobody could ask. ``skipped``: what could not be checked.
+    itself, "" when it is ready; None if nobody could ask. ``served``: the kinds that the API server
+    serves. ``skipped``: what could not be checked.
     """
 
     settings: Settings
@@ -75,6 +77,7 @@ class Facts:
     policies: dict[str, Tree] | None = None
     policy_bindings: dict[str, Tree] | None = None
     kueue: Kueue | None = None
+    served: dict[Served, str] | None = None
     lease: Tree | None = None
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)

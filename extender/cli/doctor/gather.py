@@ -21,6 +21,7 @@ from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import node_from, readable
+from extender.kube.discovery import served
 from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
 
@@ -72,7 +73,13 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
     if facts.scheduler is None:
         facts.skipped.append(no_configuration(namespace, facts))
     await asyncio.gather(
-        reading.objects(), reading.owners(), reading.admission(), reading.kueue(), reading.lease(), reading.rights()
+        reading.objects(),
+        reading.owners(),
+        reading.admission(),
+        reading.kueue(),
+        reading.lease(),
+        reading.rights(),
+        reading.kinds(),
     )
 
 
@@ -168,6 +175,11 @@ class _Reading:
                 except ApiError:
                     said = {}
                 self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
+
+    async def kinds(self) -> None:
+        """Whether those of the settings are there."""
+        if self._facts.settings.job_kinds:
+            self._facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
 
     async def lease(self) -> None:
         """The Lease that kube-scheduler's configuration names."""

@@ -27,6 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
     yield from _gate(facts)
     yield from _kueue(facts)
+    yield from _kinds(facts)
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
@@ -90,6 +91,20 @@ def _kueue(facts: Facts) -> Iterator[Finding]:
             yield warning("KueueManagesJobs", *told)
 
 
+def _kinds(facts: Facts) -> Iterator[Finding]:
+    """Those of the settings: of one that is not served nothing is heard, and no log tells it."""
+    if facts.served is None:
+        return
+    for kind in facts.settings.job_kinds:
+        subject, there = f"{kind.plural} of {kind.version}", facts.served.get((kind.version, kind.plural))
+        if there is None:
+            fix = "install its CRD, or correct version and plural in job_kinds"
+            yield warning("KindNotServed", subject, "the API server serves no such kind: no job of it is planned", fix)
+        elif there not in ("", kind.kind):
+            what = f"its objects are of the kind {there}, and not {kind.kind}: no Event reaches them"
+            yield warning("KindNotServed", subject, what, f"set kind: {there} in job_kinds")
+
+
 def _deployment(facts: Facts) -> Iterator[Finding]:
     if facts.deployment is None:
         return
@@ -128,9 +143,11 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     missing = [account for account, there in facts.service_accounts.items() if not there]
     for account in missing:
         yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
+    own = {kind.group for kind in facts.settings.job_kinds}
     for right, granted in (facts.rights or {}).items():
         if not granted and right.account not in missing:
-            yield error("MissingRight", right.account, f"it may not {right}", "kubectl apply -k manifests/base")
+            fix = f"kubectl apply -k manifests/{'examples/own-kind, adapted' if right.group in own else 'base'}"
+            yield error("MissingRight", right.account, f"it may not {right}", fix)
 
 
 def _minor(version: str) -> tuple[int, int] | None:

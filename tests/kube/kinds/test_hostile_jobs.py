@@ -20,6 +20,8 @@ from tests.kube.kinds.jobs import SUSPENDED, started, stored
 from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_own import MANIFEST as OWN
+from tests.kube.kinds.test_own import kind as own_kind
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_training import PI, PYTORCH
@@ -56,7 +58,7 @@ STATUS = SUSPENDED | {"succeeded": 1, "completedIndexes": "0", "active": 0}
 
 
 def kind_of(obj: Object) -> Kind:
-    return next(kind for kind in KINDS if kind.name == obj["kind"])
+    return next(kind for kind in (*KINDS, own_kind()) if kind.name == obj["kind"])
 
 
 def places(obj: Any) -> Iterator[tuple[Any, Any]]:
@@ -86,8 +88,8 @@ def treat(obj: Object) -> None:
 
 @pytest.mark.parametrize(
     "manifest",
-    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI, RAY_CLUSTER, RAY_JOB],
-    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob", "RayCluster", "RayJob"],
+    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI, RAY_CLUSTER, RAY_JOB, OWN],
+    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob", "RayCluster", "RayJob", "a kind of the settings"],
 )
 def test_junk_at_every_place(manifest: str) -> None:
     random = Random(manifest)  # noqa: S311

@@ -1,0 +1,62 @@
+"""Which kinds the API server serves: one request for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.objects import UNDECODABLE, Named
+
+Served = tuple[str, str]
+"""The version (GROUP/VERSION) and the plural of a kind."""
+_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    resource: str = ""
+    response_kind: _Kind | None = None
+
+
+class _Version(msgspec.Struct):
+    version: str = ""
+    resources: list[_Resource] | None = None
+
+
+class _Group(msgspec.Struct):
+    metadata: Named | None = None
+    versions: list[_Version] | None = None
+
+
+class _Groups(msgspec.Struct):
+    """``apidiscovery.k8s.io/v2`` APIGroupDiscoveryList."""
+
+    items: list[_Group] | None = None
+
+
+async def served(kube: Kube) -> dict[Served, str]:
+    """The name of each kind. None of an API server that cannot tell all of them at once. Raises ApiError."""
+    try:
+        return dict(_kinds(await kube.call("GET", "/apis", accept=_ACCEPT)))
+    except ApiError as error:
+        if error.status == 404:
+            return {}
+        raise
+
+
+def _kinds(answer: bytes) -> Iterator[tuple[Served, str]]:
+    try:
+        groups = msgspec.json.decode(answer, type=_Groups)
+    except UNDECODABLE as error:
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    for group in groups.items or ():
+        name = (group.metadata and group.metadata.name) or ""
+        for version in group.versions or ():
+            for one in version.resources or ():
+                yield (f"{name}/{version.version}", one.resource), (one.response_kind or _Kind()).kind
