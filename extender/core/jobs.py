@@ -22,14 +22,13 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.upkeep import Upkeep, misled
+from extender.core.upkeep import REMOVED, Upkeep, misled
 from extender.core.workload import Workload
 from policies.model import GroupKey, Job, PodSets
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 _UNPLANNED = "it was started without a plan of Muster's"
-_REMOVED = "the plan that it was started with was removed"
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
@@ -284,7 +283,7 @@ class Jobs:
         """Nobody has planned it, or its plan was removed. What runs already is left alone."""
         expect(self._state, workload, None)
         if misled(workload, record.seen):
-            self._stop(workload, record, _REMOVED, now)
+            self._stop(workload, record, REMOVED, now)
         elif record.seen.running or workload.members.bound:
             if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
                 explain(self._state, workload, _NOT_PLANNED, now)

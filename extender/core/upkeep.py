@@ -12,6 +12,7 @@ from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import accepts
 from policies.words import counted
 
+REMOVED = "the plan that it was started with was removed"
 _LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
 
 
@@ -91,9 +92,12 @@ class Upkeep:
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"
             )
         idle = not (workload.members.bound or workload.releasing or workload.doubtful)
-        if record.ran and record.falls_short and idle:
-            return _LET_GO  # as after a restart, when nobody knows what was let go
-        return None
+        if not record.ran or not idle:
+            return None
+        # As after a restart, when nobody knows the plan, or what was let go.
+        if record.seen.plan is None and misled(workload, record.seen):
+            return REMOVED
+        return _LET_GO if record.falls_short else None
 
 
 def misled(workload: Workload, job: Job) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.limits import Limits
 from policies.model import Job, Pod, PodSet
-from tests.builders import cluster, gang, reborn
+from tests.builders import cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
@@ -237,3 +237,26 @@ def test_pods_without_an_index_that_are_made_again_start_together_beside_those_t
     finish(train, other)
     script.gone(script.pods[one.uid])
     start_together(train, *failed)
+
+
+def test_a_job_whose_plan_was_removed_is_planned_anew_when_all_that_ran_has_ended_and_another_waits() -> None:
+    """As by a life that has never seen the plan: what waits may be made for its nodes."""
+    script = Script(*cluster("a: 1x8"), limits=LIMITS)
+    whole = job(2)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    first, second = train.create()
+    script.run([first])
+    train.show(plan=None, running=True)
+    train.wait(3)
+    assert not train.stops, "what runs is left alone"
+    foreign = single("foreign", gpus=8, node="a-0", scheduler="other")
+    script.see(foreign)
+    finish(train, first)
+    train.wait(3)
+    assert train.stops == ["the plan that it was started with was removed"]
+    script.gone(second, foreign)
+    train.pods.clear()
+    train.show(stopped=True)
+    train.wait(3)
+    assert len(train.starts) == 2
