@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,34 @@ def test_a_kind_of_the_settings_that_is_not_there_is_told(served: dict[tuple[str
         [(Severity.WARNING, "simulations of science.example.com/v1")] if told else []
     )
     assert all(told in one.what for one in found)
+
+
+GUARD = next(yaml.safe_load_all((BASE.parent / "examples" / "own-kind" / "extender-policy.yaml").read_text()))
+
+
+def judging(group: str, operation: str) -> Tree:
+    rule = {"apiGroups": [group], "resources": ["*"], "operations": [operation]}
+    return {"matchConstraints": {"resourceRules": [rule]}}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({}, False),
+        ({"matchConditions": []}, True),
+        (judging("batch", "*"), True),
+        (judging("*", "*"), False),
+        (judging("*", "CREATE"), True),
+    ],
+    ids=["the example", "of everybody", "another group", "everything", "creation alone"],
+)
+def test_a_kind_of_the_settings_without_a_policy_on_what_muster_writes_is_told(said: Tree, *, told: bool) -> None:
+    settings = Settings.model_validate({"job_kinds": [SIMULATION]})
+    guards: dict[str, Mapping[str, Any]] = {"x": {"spec": {**GUARD["spec"], **said}}}
+    found = {one.code: one for one in examine(Facts(settings, guards=guards)).findings}
+    assert ("KindUnguarded" in found) is told
+    assert "KindUnguarded" in codes(Facts(settings, guards={}))
+    assert "KindUnguarded" not in codes(Facts(settings))
 
 
 def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:

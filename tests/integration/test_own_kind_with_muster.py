@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
+from typer.testing import CliRunner
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from extender.cli.main import main
 from policies.model import CLIQUE
 from tests.integration.own_kind import EXAMPLE, MANIFEST, SETTING, controller, install_kind, kind
 from tests.integration.test_kinds_with_muster import Managed, check_nodes
@@ -81,6 +84,19 @@ def test_one_that_has_ended_is_left_with_no_plan(cluster: Cluster, muster: Runni
     managed.say({"conditions": [{"type": "Complete", "status": "True"}]})
     managed.until(lambda obj: not any(key.startswith("muster.dev/") for key in obj["metadata"].get("annotations", {})))
     managed.delete()
+
+
+def test_the_doctor_finds_nothing_wrong_with_it_and_what_is_missing(cluster: Cluster, muster: RunningMuster) -> None:
+    def codes() -> set[str]:
+        argv = ["doctor", f"--kubeconfig={cluster.kubeconfig}", f"--url={muster.url}", "-o", "json"]
+        said = CliRunner().invoke(main, [*argv, f"--config={EXAMPLE / 'muster.yaml'}"])
+        return {one["code"] for one in json.loads(said.stdout)["findings"]}
+
+    of_kinds = {"KindNotServed", "KindUnguarded", "MissingRight"}
+    assert codes() & of_kinds == set()
+    cluster.kubectl("delete", "validatingadmissionpolicy", "muster-extender-simulations")
+    assert codes() & of_kinds == {"KindUnguarded"}
+    cluster.kubectl("apply", "--server-side", "-f", str(EXAMPLE / "extender-policy.yaml"))
 
 
 def test_a_kind_that_is_not_installed_is_passed_over(cluster: Cluster, muster: RunningMuster) -> None:

@@ -177,7 +177,9 @@ def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
     deployment = [one for one in shipped(cluster) if one["kind"] == "Deployment"]
     deployment[0]["spec"]["replicas"] = 0
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(deployment))
-    done = run_as(cluster, "doctor", "doctor-role/roles.yaml", ["doctor", "--url=http://127.0.0.1:1", "-o", "json"])
+    settings = f"--config={MANIFESTS / 'examples' / 'own-kind' / 'muster.yaml'}"
+    command = ["doctor", "--url=http://127.0.0.1:1", settings, "-o", "json"]
+    done = run_as(cluster, "doctor", "doctor-role/roles.yaml", command)
     assert json.loads(done.stdout), done.stderr
     compare(cluster, "doctor")
 

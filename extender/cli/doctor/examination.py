@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.cli.doctor import configuration, installation, keys, workload
+from extender.cli.doctor import configuration, installation, keys, kinds, workload
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity
 
-CHECKS = (configuration.check, installation.check, keys.check, workload.check)
+CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check)
 _ORDER = list(Severity)
 _SHOWN = 20
 """Findings of one code that are told one by one: a thousand pods with one fault are one fault."""

@@ -60,7 +60,7 @@ class Facts:
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
     itself, "" when it is ready; None if nobody could ask. ``served``: the kinds that the API server
-    serves. ``skipped``: what could not be checked.
+    serves. ``guards``: validating admission policies by name. ``skipped``: what could not be checked.
     """
 
     settings: Settings
@@ -78,6 +78,7 @@ class Facts:
     policy_bindings: dict[str, Tree] | None = None
     kueue: Kueue | None = None
     served: dict[Served, str] | None = None
+    guards: dict[str, Tree] | None = None
     lease: Tree | None = None
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)

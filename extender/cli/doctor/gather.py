@@ -27,6 +27,7 @@ from extender.kube.resources import GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_VALIDATION = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _KUEUE_WEBHOOKS, _KUEUE_CONFIG = "kueue-validating-webhook-configuration", "kueue-manager-config"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -177,9 +178,13 @@ class _Reading:
                 self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
 
     async def kinds(self) -> None:
-        """Whether those of the settings are there."""
-        if self._facts.settings.job_kinds:
-            self._facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
+        """Whether those of the settings are there, and what limits what Muster may write on them."""
+        facts = self._facts
+        if not facts.settings.job_kinds:
+            return
+        facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
+        found = await self._read("validating admission policies", _VALIDATION, missing={})
+        facts.guards = None if found is None else _by_name(found)
 
     async def lease(self) -> None:
         """The Lease that kube-scheduler's configuration names."""

@@ -27,7 +27,6 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield note("NoPodGroups", "podgroups.scheduling.x-k8s.io", "not installed: gangs are named by annotations only")
     yield from _gate(facts)
     yield from _kueue(facts)
-    yield from _kinds(facts)
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
@@ -89,20 +88,6 @@ def _kueue(facts: Facts) -> Iterator[Finding]:
             yield error("KueueManagesJobs", *told)
         else:
             yield warning("KueueManagesJobs", *told)
-
-
-def _kinds(facts: Facts) -> Iterator[Finding]:
-    """Those of the settings: of one that is not served nothing is heard, and no log tells it."""
-    if facts.served is None:
-        return
-    for kind in facts.settings.job_kinds:
-        subject, there = f"{kind.plural} of {kind.version}", facts.served.get((kind.version, kind.plural))
-        if there is None:
-            fix = "install its CRD, or correct version and plural in job_kinds"
-            yield warning("KindNotServed", subject, "the API server serves no such kind: no job of it is planned", fix)
-        elif there not in ("", kind.kind):
-            what = f"its objects are of the kind {there}, and not {kind.kind}: no Event reaches them"
-            yield warning("KindNotServed", subject, what, f"set kind: {there} in job_kinds")
 
 
 def _deployment(facts: Facts) -> Iterator[Finding]:
