@@ -247,7 +247,7 @@ class Fairness:
         if key.name in self._restless or sight.needed is None or sight.needed < 1:
             return None
         broken = self._claims.broken(key)
-        if (sight.bound and not broken) or sight.count(sight.live) < sight.needed or (group and group.deleting):
+        if (sight.bound and not broken) or not sight.complete or (group and group.deleting):
             return None
         if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubts.minded)):
             return None
@@ -259,8 +259,8 @@ class Fairness:
             return None
         if not agree(pod for pod in sight.live if not pod.node):
             return None  # a bound one may be of an older revision
-        needed = sight.needed - sight.count(sight.bound)
-        return Wanted(needed, sight.waiting, sight.bound, broken, sight.live[0].priority) if needed > 0 else None
+        needed = len(sight.least) if sight.roles else sight.needed - sight.count(sight.bound)
+        return Wanted(needed, sight.least, sight.bound, broken, sight.live[0].priority) if needed > 0 else None
 
     def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:
         """Whether there is room for it when these claims are given back."""

@@ -165,9 +165,14 @@ def remake_group(trouble: Trouble) -> None:
 
 
 def edit_group(trouble: Trouble) -> None:
+    """A minimum of a role is only made lower: whether a release is whole is judged by the least since it began."""
     group = trouble.some(list(trouble.world.api.groups.values()))
     if group is not None:
         least = max(1, group.min_member + trouble.random.choice((-1, 1)))
+        if group.minima and trouble.random.random() < 0.5:
+            (role, count), *others = group.minima
+            group = replace(group, minima=((role, count - 1), *others) if count > 1 else tuple(others))
+        least = max(least, sum(count for _, count in group.minima))
         trouble.world.api.set_group(replace(group, min_member=least))
 
 

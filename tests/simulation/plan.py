@@ -20,6 +20,7 @@ from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
+from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
 
 FOREIGN_GATE = "example.com/quota"
@@ -133,7 +134,8 @@ def draw(seed: int) -> Plan:
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
     plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
-    return _with_relations(plan, chance) if has_relations(seed) else plan
+    plan = _with_relations(plan, chance) if has_relations(seed) else plan
+    return replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:

@@ -61,8 +61,8 @@ class Referee:
         self._terms = terms
         self._every = every
         self._gang_of, self._members = dict[str, GroupKey](), dict[GroupKey, dict[str, Pod]]()
-        self._released: dict[str, dict[object, str]] = {}
-        """Release -> the slots that were bound by it, and their series."""
+        self._released: dict[str, dict[object, Pod]] = {}
+        """Release -> the slots that were bound by it, and their pods."""
         self._least: dict[GroupKey, int] = {}
         """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
         self._whole: dict[GroupKey, None] = {}
@@ -210,7 +210,7 @@ class Referee:
             return False  # it was made larger since it was started: what comes beside its plan is planned one by one
         if sight.needed is None or not sight.enough(there):
             count = f"{sight.count(there)} of {sight.needed} members"
-            short = sight.lacks(pod.series for pod in (*there, *sight.finished))
+            short = sight.lacks({slot(pod): pod for pod in (*there, *sight.finished)}.values())
             raise BrokenPromiseError(f"{uid} is to be bound when {count} of {key} are there{short and f', {short}'}")
         self._least[key] = sight.needed
         return False
@@ -282,7 +282,7 @@ class Referee:
         key, before = None if change.gone else pod.group_key, self._gang_of.get(uid)
         if pod.node:
             # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
-            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod.series
+            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod
         if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
             self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
         if before is not None and before != key:
@@ -307,9 +307,9 @@ class Referee:
             self._whole.pop(key, None)
             self._no_longer_partial(key)
             return
-        together: dict[object, str] = {}
+        together: dict[object, Pod] = {}
         for pod in (*sight.bound, *sight.finished):
-            together[slot(pod)] = pod.series
+            together[slot(pod)] = pod
             if pod.node:
                 together.update(self._released[pod.stamp.release if pod.stamp else ""])
         if sight.needed is not None:

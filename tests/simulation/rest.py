@@ -134,7 +134,7 @@ def _gang_complaints(
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     judged = _undisturbed(world, key, sight)
-    waiting = [pod for pod in judged.waiting if pod in waiting]
+    waiting = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting]
     needed = _wanted(judged, whole=whole)
     if waiting and needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
         yield f"{key} waits, and there is room for {needed} of its members\n{told(gang)}"
@@ -158,12 +158,13 @@ def _wanted(sight: Sight, *, whole: bool) -> int | None:
 
     The gates of somebody else keep back only those that have yet to start.
     """
-    if sight.needed is None or sight.count(sight.live) < sight.needed or not agree(_unbound(sight)):
+    if sight.needed is None or not sight.complete or not agree(_unbound(sight)):
         return None
     if whole:
         return 1
     gated = any(set(pod.gates) - {GANG_GATE} for pod in sight.live)
-    return None if gated else max(1, sight.needed - sight.count(sight.bound))
+    lacking = len(sight.least) if sight.roles else sight.needed - sight.count(sight.bound)
+    return None if gated else max(1, lacking)
 
 
 def _crowd(world: World) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, SlotKey, Taint
 
+WITH_OBJECTS = (Dialect.COSCHEDULING, Dialect.VOLCANO)
 Room = dict[str, dict[str, int]]
 """Node -> resource -> what is left of it; negative where more is taken than there is."""
 
@@ -18,6 +19,7 @@ class Sight:
     be gone.
 
     ``parts``: of a job of several podsets, how many of each start together, by series; ``later``: the other series.
+    ``roles``: the same of a gang whose PodGroup has a minimum for each role.
     """
 
     needed: int | None
@@ -25,6 +27,7 @@ class Sight:
     finished: tuple[Pod, ...]
     parts: Mapping[str, int] = field(default_factory=dict)
     later: tuple[str, ...] = ()
+    roles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bound(self) -> tuple[Pod, ...]:
@@ -43,22 +46,45 @@ class Sight:
 
     def enough(self, pods: Iterable[Pod]) -> bool:
         """Whether these pods, with the members that have finished, make up the quorum."""
-        there = {slot(pod): pod.series for pod in (*pods, *self.finished)}
+        there = {slot(pod): pod for pod in (*pods, *self.finished)}
         return self.needed is not None and len(there) >= self.needed and not self.lacks(there.values())
 
-    def lacks(self, series: Iterable[str]) -> str:
-        """What is said of a podset that has too few of these slots; nothing once pods of a later wave are there."""
-        there = Counter(series)
-        if any(there[one] for one in self.later):
-            return ""
-        short = (
-            f"{there[one]} of {least} of podset {one!r}" for one, least in self.parts.items() if there[one] < least
-        )
-        return next(short, "")
+    def lacks(self, pods: Iterable[Pod]) -> str:
+        """What is said of a podset or role that has too few of these pods, one for each slot; nothing of a podset once
+        pods of a later wave are there."""
+        there = list(pods)
+        series, roles = Counter(pod.series for pod in there), Counter(map(role_of, there))
+        parts = {} if any(series[one] for one in self.later) else self.parts
+        short = [(series[one], least, f"podset {one!r}") for one, least in parts.items()]
+        short += [(roles[one], least, f"role {one!r}") for one, least in self.roles.items()]
+        return next((f"{count} of {least} of {what}" for count, least, what in short if count < least), "")
+
+    @property
+    def complete(self) -> bool:
+        """Whether as many members exist as have to start together, and of each role."""
+        if self.needed is None or self.count(self.live) < self.needed:
+            return False
+        return not self.roles or self.enough(self.live)
+
+    @property
+    def least(self) -> tuple[Pod, ...]:
+        """Those that wait; where roles have minima, as few as are needed to start, if there are enough of each."""
+        if not self.roles or self.needed is None:
+            return self.waiting
+        there = Counter(map(role_of, {slot(pod): pod for pod in (*self.bound, *self.finished)}.values()))
+        first, others = list[Pod](), list[Pod]()
+        for pod in self.waiting:
+            (first if there[role_of(pod)] < self.roles.get(role_of(pod), 0) else others).append(pod)
+            there[role_of(pod)] += 1
+        return (*first, *others[: max(0, self.needed - self.count((*self.bound, *first)))])
 
     @property
     def partial(self) -> bool:
         return self.needed is not None and bool(self.bound) and not self.enough(self.bound)
+
+
+def role_of(pod: Pod) -> str:
+    return pod.group.role if pod.group is not None else ""
 
 
 def slot(pod: Pod) -> Hashable:
@@ -82,7 +108,7 @@ def look(
     slots of its job that are done by its status, whether their pods are there or not."""
     members = list(pods)
     key = members[0].group_key
-    reads = any(pod.group is not None and pod.group.dialect is Dialect.COSCHEDULING for pod in members)
+    reads = any(pod.group is not None and pod.group.dialect in WITH_OBJECTS for pod in members)
     group = groups.get(key) if reads and key is not None else None
     # What was bound for an earlier PodGroup of the same name belongs to another gang.
     ours = [pod for pod in members if group is None or pod.stamp is None or pod.stamp.gang == group.uid]
@@ -108,7 +134,7 @@ def look(
     ]
     needed = group.min_member if group else _stated(live)
     if job is None:
-        return Sight(needed, live, tuple(finished))
+        return Sight(needed, live, tuple(finished), roles=dict(group.minima) if group else {})
     if ended:
         slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in ended)
         finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]

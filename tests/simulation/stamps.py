@@ -51,4 +51,7 @@ def could_know(uid: str, shown: Shown, claims: Claims) -> bool:
     start = [(one, one.stamp) for one in fellows if one.stamp and one.stamp.release == pod.stamp.release]
     if any(stamp.complete for _, stamp in start) or pod.group_key in claims.whole:
         return True
-    return len(dict.fromkeys(slot(one) for one, _ in start)) >= min(stamp.quorum for _, stamp in start)
+    slots, sight = {slot(one): one for one, _ in start}, shown.sight(pod.group_key)
+    if sight is not None and sight.roles and sight.lacks(slots.values()):
+        return False
+    return len(slots) >= min(stamp.quorum for _, stamp in start)

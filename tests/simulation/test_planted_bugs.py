@@ -19,6 +19,7 @@ TRIES = 40
 
 FOUND: list[tuple[Plant, int, str]] = [
     (hearing.quorum_off_by_one, 1, r"is to be bound when \d+ of \d+ members"),
+    (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
     (hearing.bound_members_not_counted, 1, "is bound in part"),
     (hearing.twins_of_an_index_counted_as_two, 309, r"is to be bound when \d+ of \d+ members"),
     (hearing.members_of_an_earlier_podgroup_counted, 1259, r"is to be bound when \d+ of \d+ members"),

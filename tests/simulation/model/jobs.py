@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.simulation.clock import Clock, Timer
 from policies.model import (
@@ -13,6 +13,7 @@ from policies.model import (
     GroupKey,
     GroupRef,
     Labels,
+    Minima,
     Pod,
     PodGroup,
     Requests,
@@ -24,7 +25,10 @@ from tests.simulation.model.apiserver import OK, ApiServer, Change, Kind
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role."""
+    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role.
+
+    ``name``: what they say that they are, for the minimum of their role.
+    """
 
     replicas: int
     requests: Requests
@@ -32,11 +36,13 @@ class Role:
     series: str = ""
     labels: Labels = ()
     constraints: Constraints = UNCONSTRAINED
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What a user submits. ``min_member`` 0: its pods are no gang. Durations are in seconds.
+    """What a user submits. ``min_member`` 0: its pods are no gang. ``minima``: of roles that have one, in its PodGroup.
+    Durations are in seconds.
 
     It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
     that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
@@ -58,6 +64,7 @@ class JobSpec:
     rendezvous_s: float = 1.0
     give_up_s: float = float("inf")
     ttl_s: float = 0.0
+    minima: Minima = ()
 
     @property
     def size(self) -> int:
@@ -115,7 +122,7 @@ class Jobs:
         self._lives += 1
         job = Job(spec, f"{spec.name}.{self._lives}", self._clock.now)
         self.jobs[job.uid] = job
-        if spec.min_member and spec.dialect is Dialect.COSCHEDULING:
+        if spec.min_member and spec.dialect.has_objects:
             self._after(lambda: self._create_group(job))
         at = 0.0
         for number in range(spec.size):
@@ -154,7 +161,8 @@ class Jobs:
     def _create_group(self, job: Job) -> None:
         spec = job.spec
         if not job.ended:
-            self._api.set_group(PodGroup(spec.key, job.uid, spec.min_member, created=self._clock.now))
+            group = PodGroup(spec.key, job.uid, spec.min_member, created=self._clock.now)
+            self._api.set_group(replace(group, dialect=spec.dialect, minima=spec.minima))
 
     def _create(self, job: Job, number: int) -> None:
         if job.ended or number in job.pods:
@@ -176,7 +184,7 @@ class Jobs:
         ref = None
         if spec.min_member:
             stated = spec.min_member if spec.dialect is Dialect.ANNOTATION else None
-            ref = GroupRef(spec.name, spec.dialect, stated)
+            ref = GroupRef(spec.name, spec.dialect, stated, role=role.name)
         name = f"{job.uid}-{number}.{job.made}"
         return Pod(
             uid=name,

@@ -204,7 +204,7 @@ class Extender:
             case Node() as node:
                 self._dispatch(NodeGone(node.name))
             case PodGroup() as group:
-                self._dispatch(GroupGone(group.key, group.uid))
+                self._dispatch(GroupGone(group.key, group.uid, group.dialect))
             case BatchJob() as job:
                 self._dispatch(JobGone(job.key, job.uid))
 

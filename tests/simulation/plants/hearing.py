@@ -43,6 +43,17 @@ def quorum_off_by_one(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
+def minimum_of_a_role_one_lower(event: Event, core: Core) -> Iterable[Event]:
+    """The minMember of the gang stays as it is."""
+    match event:
+        case GroupSeen(group) if group.minima:
+            (role, least), *others = group.minima
+            yield GroupSeen(replace(group, minima=((role, least - 1), *others) if least > 1 else tuple(others)))
+        case _:
+            yield event
+
+
+@hears
 def bound_members_not_counted(event: Event, core: Core) -> Iterable[Event]:
     match event:
         case PodSeen(pod) if pod.node:
