@@ -57,11 +57,11 @@ class JobWrites:
             self._start(Lane.OTHER, effect.job.key, writing, ended)
 
     def enqueue(self, effect: Enqueue) -> None:
-        """Whoever asks twice is told twice: the second finds it done."""
+        """All of them are one gang to the lane: there may be thousands at the start, most of them others'."""
 
         def ended(ending: tuple[Outcome, str]) -> None:
             _, detail = ending
             self._noted("enqueue")(detail)
             self._feed(Enqueued(effect.key, detail))
 
-        self._start(Lane.OTHER, effect.key, self._writes.job(effect, lambda: True), ended)
+        self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)

@@ -108,6 +108,17 @@ def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_l
     assert world.told == [Enqueued(key), Enqueued(key, "the right is missing")]
 
 
+def test_many_podgroups_that_are_looked_at_hold_up_no_gang() -> None:
+    world = World(at_once=1)
+    job = Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j")
+    world.ask(*(Enqueue(GroupKey("team", f"train-{at}"), "g", job) for at in range(200)), nominate("n1"))
+    looked_at = 0
+    while isinstance(world.sent[0].asked, Enqueue):
+        looked_at += 1
+        world.answer(OK)
+    assert looked_at < 50
+
+
 def test_a_nomination_that_a_newer_one_replaces_is_not_reported() -> None:
     world = World()
     world.ask(nominate("n1"))
