@@ -63,7 +63,7 @@ _FIGURES = (
     _Figure(
         "a gang of 512, from its last pod to its last bind",
         "gang",
-        _of_mode(Mode.NOMINATE, lambda run: middle(run.seconds), " s"),
+        _of_mode(Mode.AUTO, lambda run: middle(run.seconds), " s"),
         "its members",
     ),
     _Figure("a look at 1,000 waiting gangs at 5,000 nodes", "core", _look, "gangs that wait and differ, nodes"),

@@ -14,6 +14,8 @@ from extender.cli.load import Verb
 
 RESULTS = Path(__file__).parent / "results"
 MODES = tuple(Mode)
+LARGE = tuple(mode for mode in Mode if mode is not Mode.AUTO)
+"""In large clusters auto is nominate."""
 PATIENCE_S = 180.0
 ARMS = (Arm.ADAPTIVE, Arm.ALL, Arm.MUSTER)
 
@@ -29,8 +31,8 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
             "jobs-throttled", 1000, [Shape(8, 8)], 60, (Arm.ADAPTIVE, Arm.MUSTER), 1, PATIENCE_S, throttled=True
         ),
         creation.benchmark(500, 600.0),
-        throughput.benchmark("throughput-1000", 1000, 375, 8, MODES, repeat, PATIENCE_S),
-        throughput.benchmark("throughput-5000", 5000, 188, 8, MODES, repeat, PATIENCE_S),
+        throughput.benchmark("throughput-1000", 1000, 375, 8, LARGE, repeat, PATIENCE_S),
+        throughput.benchmark("throughput-5000", 5000, 188, 8, LARGE, repeat, PATIENCE_S),
         levels.benchmark(1000, 188, 8, repeat, PATIENCE_S),
         gang.benchmark(500, 512, MODES, repeat),
         # Pins need no row of their own: gated gangs wait alike, however they are steered later.

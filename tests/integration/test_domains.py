@@ -194,8 +194,10 @@ def test_balanced_halves_what_best_fit_would_fill_up(site: Site, muster: Running
 def test_scaled_down_replicas_leave_the_domain_with_the_fewest_of_them(site: Site, cluster: Cluster) -> None:
     site.nodes("a", 2)
     site.nodes("b", 4)
-    path = site.replicas("web", 6, {SIZE: "2"})
+    path = site.replicas("web", 6, {SIZE: "6"})
     assert site.homes(site.bound(6)) == {"a": 2, "b": 4}
+    # Its controller removes pods that are not ready before it looks at what they cost.
+    cluster.api.wait_for(path, lambda one: one["status"].get("readyReplicas") == 6)
     cluster.api.patch(path, {"spec": {"replicas": 4}})
     left = cluster.api.wait_for(site.pods_path, lambda pods: len(pods) == 4)
     assert site.homes(left) == {"b": 4}
