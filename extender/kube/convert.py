@@ -33,7 +33,7 @@ from extender.kube.objects import (
 )
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.requests import amounts_of, requests_of
-from extender.kube.selections import TOO_CHOOSY, selection_of
+from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.topology import topology_of
 from extender.kube.unread_keys import hint_of
 from policies.model import (
@@ -42,7 +42,6 @@ from policies.model import (
     Node,
     Pod,
     Selection,
-    Taint,
 )
 
 ObjectT = TypeVar("ObjectT")
@@ -169,10 +168,7 @@ def node_from(obj: NodeObject) -> Node:
         name=meta.name,
         allocatable=tuple(sorted(allocatable.items())),
         labels=meta.labels or {},
-        taints=tuple(
-            Taint(taint.key or "", taint.value or "", taint.effect or "")
-            for taint in (obj.spec.taints if obj.spec else None) or ()
-        ),
+        taints=taints_of((obj.spec.taints if obj.spec else None) or ()),
         unschedulable=bool(obj.spec and obj.spec.unschedulable),
         ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
-from extender.kube.objects import Expression, PodSpec, SelectorTerm
-from policies.model import Requirement, Selection, Toleration
+from extender.kube.objects import Expression, PodSpec, SelectorTerm, TaintObject, Tolerates
+from policies.model import Requirement, Selection, Taint, Toleration
 
 MOST_CONDITIONS = 128
 MOST_VALUES = 256
@@ -44,12 +44,20 @@ def selection_of(spec: PodSpec) -> Selection | None:
     found = Selection(
         node_selector=tuple(sorted(selector.items())),
         affinity=None if required is None else tuple(requirements(term, known) for term in terms),
-        tolerations=tuple(
-            Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
-        ),
+        tolerations=tolerations_of(tolerations),
     )
     known_as = _shared.setdefault(found, ref(found))()
     return found if known_as is None else known_as
+
+
+def tolerations_of(tolerations: Iterable[Tolerates]) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "") for one in tolerations
+    )
+
+
+def taints_of(taints: Iterable[TaintObject]) -> tuple[Taint, ...]:
+    return tuple(Taint(one.key or "", one.value or "", one.effect or "") for one in taints)
 
 
 def requirements(term: SelectorTerm, known: dict[str, str] | None = None) -> tuple[Requirement, ...]:

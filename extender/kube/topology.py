@@ -61,7 +61,9 @@ SLICES_OF_NOTHING = "{} needs {}"
 SLICES_IN_NONE = "{} cannot be none: remove {} instead"
 TWO_VALUES = "its annotation and its label {} differ"
 
-_LEVEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,315}[A-Za-z0-9])?", re.ASCII)
+LONGEST_LEVEL = 317
+"""Characters of a label's key: a prefix of 253, a slash, a name of 63."""
+_LEVEL = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_./]{{0,{LONGEST_LEVEL - 2}}}[A-Za-z0-9])?", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,14 @@ def finish(train: Controlled, *pods: Pod) -> None:
         train.show(done=train.seen.done | {pod.identity for pod in pods})
     else:
         train.show(closed=train.seen.closed + len(pods))
+
+
+def goes_on(train: Controlled, others: Sequence[Pod]) -> None:
+    """It runs with these two for longer than a lost node is waited for."""
+    train.wait(70)
+    assert not train.stops
+    assert len(train.script.bound(others)) == 2
+    assert train.script.reason("job") == "Running"
 
 
 def start_together(train: Controlled, *failed: Pod) -> None:
@@ -73,12 +82,7 @@ def test_a_job_goes_on_when_the_node_of_a_pod_that_has_ended_well_is_removed_and
     train.wait(3)
     assert not train.stops
     script.gone(script.pods[one.uid])
-    if restarts:
-        train = restarted(train)
-    train.wait(70)
-    assert not train.stops
-    assert len(train.script.bound(others)) == 2
-    assert train.script.reason("job") == "Running"
+    goes_on(restarted(train) if restarts else train, others)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -189,12 +193,7 @@ def test_a_job_without_indexes_goes_on_when_a_pod_that_has_ended_well_goes_with_
     finish(train, one)
     script.drop(str(script.pods[one.uid].node))
     script.gone(script.pods[one.uid])
-    if restarts:
-        train = restarted(train)
-    train.wait(70)
-    assert not train.stops
-    assert len(train.script.bound(others)) == 2
-    assert train.script.reason("job") == "Running"
+    goes_on(restarted(train) if restarts else train, others)
 
 
 @pytest.mark.parametrize("restarts", [False, True])

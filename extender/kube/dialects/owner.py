@@ -13,6 +13,8 @@ import re
 
 from extender.kube.dialects.naming import BAD_NAME, size_of
 from extender.kube.kinds.keys import GANG
+from extender.kube.kinds.mpi import MPI
+from extender.kube.kinds.training import TRAINING
 from extender.kube.numbering import LWS_GROUP
 from extender.kube.objects import Meta
 from extender.kube.plain import is_name, quoted
@@ -26,7 +28,7 @@ TEMPLATE_HASH = "pod-template-hash"
 DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
 REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
 
-_TRAINING = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
+_TRAINING = frozenset(kind.name for kind in (*TRAINING, MPI))
 _PARTS = ("jobset.sigs.k8s.io/", "training.kubeflow.org/")
 """On pods of Jobs that belong to another job: no pod says which."""
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)

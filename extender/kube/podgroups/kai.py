@@ -14,7 +14,7 @@ from extender.kube.objects import Meta
 from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
-from extender.kube.topology import topology_of
+from extender.kube.topology import LONGEST_LEVEL, topology_of
 from policies.model import Dialect, PodGroup, Topology
 from policies.model.topology import SILENT, WHOLE_ROLE
 
@@ -31,7 +31,7 @@ class Constraint(Struct, rename="camel"):
     def levels(self) -> tuple[str | None, str | None]:
         """Required and preferred."""
         required, preferred = self.required_topology_level, self.preferred_topology_level
-        return (required or "")[:317] or None, (preferred or "")[:317] or None
+        return (required or "")[:LONGEST_LEVEL] or None, (preferred or "")[:LONGEST_LEVEL] or None
 
 
 class SubGroup(Struct, rename="camel"):

@@ -15,7 +15,7 @@ from extender.kube.objects import Meta, Present
 from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
-from extender.kube.topology import SLICE_SIZE, topology_of
+from extender.kube.topology import LONGEST_LEVEL, SLICE_SIZE, topology_of
 from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 
 PODGROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
@@ -93,7 +93,7 @@ def _network(said: NetworkTopology | None) -> tuple[Topology, str | None]:
     if said.mode not in (None, "", "hard"):
         return Topology(), BAD_MODE.format(quoted(said.mode))
     if said.highest_tier_name:
-        return Topology(required=said.highest_tier_name[:317]), None
+        return Topology(required=said.highest_tier_name[:LONGEST_LEVEL]), None
     if said.highest_tier_allowed is None:
         return Topology(), NO_TIER
     if not 0 < said.highest_tier_allowed < 1000:

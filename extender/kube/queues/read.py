@@ -32,7 +32,7 @@ from extender.kube.queues.objects import (
     LocalQueueSpec,
     ResourceQuota,
 )
-from policies.model.node import Taint, Toleration
+from extender.kube.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
@@ -139,14 +139,10 @@ def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
     notes, spec = _Notes(), obj.spec or FlavorSpec()
     if spec.topology_name:
         notes.warnings.append("spec.topologyName is not needed: the settings say the topology levels")
-    taints = (Taint(one.key or "", one.value or "", one.effect or "") for one in spec.node_taints or ())
-    tolerations = (
-        Toleration(one.key or "", one.operator or "Equal", one.value or "", one.effect or "")
-        for one in spec.tolerations or ()
-    )
+    taints, tolerations = taints_of(spec.node_taints or ()), tolerations_of(spec.tolerations or ())
     labels = {plain(key): plain(value) for key, value in (spec.node_labels or {}).items()}
     name = _name(obj.metadata, "ResourceFlavor")
-    return notes.read(ResourceFlavor(name, labels, tuple(taints), tuple(tolerations)))
+    return notes.read(ResourceFlavor(name, labels, taints, tolerations))
 
 
 def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
