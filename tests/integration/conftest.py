@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks.faults.theatre import GENTLE, Theatre
 from devcluster import Cluster
-from devcluster.muster import RunningMuster, start_muster
+from devcluster.muster import NAMESPACE, RunningMuster, start_muster
 from tests.integration.company import Company
+from tests.integration.extender import Extender
 from tests.integration.stage import RealStage
+from tests.integration.team import Team
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,16 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     return start_muster(cluster)
+
+
+@pytest.fixture(scope="module")
+def extender(cluster: Cluster) -> Extender:
+    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
+
+
+@pytest.fixture
+def team(cluster: Cluster) -> Team:
+    return Team(cluster)
 
 
 @pytest.fixture(scope="module")

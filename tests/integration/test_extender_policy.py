@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,16 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import NAMESPACE, install
+from devcluster.muster import install
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
 from extender.core.stamps import RELEASE, RELEASE_COMPLETE
-from extender.kube.client import EVICTED_BY, Kube
-from extender.kube.connection import ApiError
+from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import NAMES as NAMING_KEYS
-from extender.kube.writer import KubeApi
-from extender.runtime.requests import OK, Asked
 from policies.model import GANG_GATE, GroupKey
+from tests.integration.extender import STRATEGIC, Extender
 from tests.test_extender_policy import STAMPS as BY_BINDINGS
 
 TEAM = "team"
-TIMEOUT_S = 30.0
-ATTEMPTS, CONFLICT = 10, 409
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -35,8 +29,6 @@ BY_OWNER = {"muster.dev/gang": "true"}
 NAMES = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
 STAMPS = dict.fromkeys(BY_BINDINGS, "1")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @pytest.fixture(scope="module")
@@ -47,44 +39,6 @@ def cluster() -> Iterator[Cluster]:
         running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
         running.api.wait_for(f"/api/v1/namespaces/{TEAM}/serviceaccounts/default", bool)
         yield running
-
-
-@dataclass(frozen=True, slots=True)
-class Extender:
-    """The extender's own client, with the token of its account."""
-
-    identity: Path
-
-    def do(self, work: Callable[[Kube], Awaitable[Any]]) -> Any:
-        async def connected() -> Any:
-            kube = await Kube.connect(self.identity)
-            try:
-                return await work(kube)
-            finally:
-                await kube.close()
-
-        return asyncio.run(connected())
-
-    def write(self, effect: Asked) -> None:
-        """As the driver does: again, while somebody else has written to the object in between."""
-        answers = (self.do(lambda kube: KubeApi(kube).send(effect, TIMEOUT_S)) for _ in range(ATTEMPTS))
-        answer = next(answer for answer in answers if answer.status != CONFLICT)
-        assert answer == OK, answer
-
-    def patch(self, path: str, body: Object) -> None:
-        self.do(lambda kube: kube.call("PATCH", path, body=body, content_type=MERGE))
-
-    def refused(self, method: str, path: str, body: Any, kind: str = STRATEGIC) -> str:
-        """The API server's words. Fails unless it was a policy that refused."""
-        with pytest.raises(ApiError) as refusal:
-            self.do(lambda kube: kube.call(method, path, body=body, content_type=kind))
-        assert "ValidatingAdmissionPolicy 'muster-extender" in refusal.value.message, refusal.value
-        return refusal.value.message
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
 
 
 class Pods:

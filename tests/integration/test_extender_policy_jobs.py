@@ -10,15 +10,15 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import install_crds
-from devcluster.muster import NAMESPACE, install, install_job_admission
+from devcluster.muster import install, install_job_admission
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.kube.connection import ApiError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from policies.model import Job, PlannedNodes
+from tests.integration.extender import MERGE, Extender
 from tests.integration.team import PLAN, QUEUE, REQUIRED, WORKLOAD, Team, named
-from tests.integration.test_extender_policy import MERGE, Extender
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,6 @@ def cluster() -> Iterator[Cluster]:
         install_job_admission(running)
         install_crds(running, "jobset")
         yield running
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
-
-
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
 
 
 def seen(job: Object) -> Job:

@@ -12,13 +12,13 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import NAMESPACE, install
+from devcluster.muster import install
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from tests.integration.extender import MERGE, Extender
 from tests.integration.own_kind import EXAMPLE, MANIFEST, install_kind, kind
 from tests.integration.team import GANG, QUEUE, Team
-from tests.integration.test_extender_policy import MERGE, Extender
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
 
 KIND = kind()
@@ -30,16 +30,6 @@ def cluster() -> Iterator[Cluster]:
         install(running, EXAMPLE)
         install_kind(running)
         yield running
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
-
-
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
 
 
 def path_of(team: Team) -> str:

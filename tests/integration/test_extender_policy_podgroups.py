@@ -11,11 +11,11 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.crds import CRDS
-from devcluster.muster import NAMESPACE, install
+from devcluster.muster import install
 from extender.core.effects import Enqueue, Report
 from policies.model import Controller, Dialect, GroupKey
+from tests.integration.extender import MERGE, Extender
 from tests.integration.team import Team
-from tests.integration.test_extender_policy import MERGE, Extender
 from tests.integration.test_volcano_jobs import VOLCANO_JOB
 from tests.integration.volcano import GROUPS, JOBS, JobController, install_volcano
 
@@ -28,11 +28,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         install(running)
         install_volcano(running.api, subresource=request.param)
         yield running
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
 
 
 class Group:

@@ -11,10 +11,10 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import install_crds
-from devcluster.muster import NAMESPACE, install
+from devcluster.muster import install
 from extender.kube.kinds.change import merge_patch
+from tests.integration.extender import MERGE, Extender
 from tests.integration.team import NODES, PLAN, QUEUE, WORKLOAD, Team, named
-from tests.integration.test_extender_policy import MERGE, Extender
 
 OUR_MARKS = {"muster.dev/pod-group": "gang", "muster.dev/min-member": "2", WORKLOAD: "uid", NODES: "a,b"}
 
@@ -26,16 +26,6 @@ def cluster() -> Iterator[Cluster]:
         for name in ("jobset", "training-operator", "kuberay"):
             install_crds(running, name)
         yield running
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
-
-
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
 
 
 PODS = {"spec": {"restartPolicy": "Never", "containers": [{"name": "pytorch", "image": "train"}]}}

@@ -11,11 +11,11 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import install_crds
-from devcluster.muster import NAMESPACE, install
+from devcluster.muster import install
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from tests.integration.extender import MERGE, Extender
 from tests.integration.team import QUEUE, Team
-from tests.integration.test_extender_policy import MERGE, Extender
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
 from tests.kube.kinds.test_trainer import jobset
 
@@ -46,16 +46,6 @@ def cluster() -> Iterator[Cluster]:
         install(running)
         install_crds(running, "trainer")
         yield running
-
-
-@pytest.fixture(scope="module")
-def extender(cluster: Cluster) -> Extender:
-    return Extender(cluster.service_account_kubeconfig(NAMESPACE, "muster-extender"))
-
-
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
 
 
 def path_of(team: Team) -> str:

@@ -23,11 +23,6 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
-
-
 # Which jobs.
 
 

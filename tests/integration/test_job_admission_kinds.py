@@ -36,11 +36,6 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
-
-
 def template(**spec: Any) -> Object:
     return {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}], **spec}}
 

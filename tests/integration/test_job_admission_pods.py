@@ -34,11 +34,6 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture
-def team(cluster: Cluster) -> Team:
-    return Team(cluster)
-
-
 @pytest.mark.parametrize("label", [COMPLETION, REPLICA])
 @pytest.mark.parametrize("count", [1, 8, 64, 1000])
 def test_a_pod_is_pinned_to_the_node_of_its_index(team: Team, label: str, count: int) -> None:

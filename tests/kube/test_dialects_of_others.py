@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from extender.kube.dialects import NAMES, group_of
 from extender.kube.dialects.koordinator import OTHER_GANGS
@@ -15,6 +16,7 @@ from extender.kube.objects import Meta
 from extender.kube.plain import quoted
 from extender.kube.topology import BAD_LEVEL, topology_of
 from policies.model import Dialect, GroupRef, Topology
+from tests import manifests_of_others
 
 KUEUE, COUNT = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 KOORDINATOR, LEAST = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
@@ -159,18 +161,7 @@ def test_kueue_numbers_the_pods_of_a_group() -> None:
 
 
 YUNIKORN, TASK_GROUPS = "yunikorn.apache.org/task-group-name", "yunikorn.apache.org/task-groups"
-EXAMPLE = """[{
-    "name": "task-group-example",
-    "minMember": 2,
-    "minResource": {
-      "cpu": "100m",
-      "memory": "50M"
-    },
-    "nodeSelector": {},
-    "tolerations": [],
-    "affinity": {},
-    "topologySpreadConstraints": []
-}]"""
+EXAMPLE: str = yaml.safe_load(manifests_of_others.YUNIKORN)["spec"]["template"]["metadata"]["annotations"][TASK_GROUPS]
 
 
 def test_an_application_of_yunikorn_is_a_gang_and_its_task_groups_are_its_roles() -> None:

@@ -18,6 +18,7 @@ from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
 from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
 from policies.model import Controller, Dialect, GroupKey, GroupRef, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
+from tests.manifests_of_others import KAI
 
 META = {"name": "train", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-23T16:00:00Z"}
 
@@ -131,26 +132,8 @@ def test_what_muster_would_not_do_of_a_podgroup_of_volcano_is_told(spec: dict[st
     assert len(found.minima) <= MOST_ROLES
 
 
-SAMPLE = """
-queue: test
-priorityClassName: inference
-minSubGroup: 2
-subGroups:
-  - name: subgroup-a
-    minMember: 2
-    topologyConstraint:
-      topology: "cluster-topology"
-      requiredTopologyLevel: "topology/rack"
-  - name: subgroup-b
-    minMember: 3
-    topologyConstraint:
-      topology: "cluster-topology"
-      requiredTopologyLevel: "topology/rack"
-"""
-
-
 def test_a_podgroup_of_kai_with_subgroups() -> None:
-    found = kai(**yaml.safe_load(SAMPLE))
+    found = kai(**yaml.safe_load(KAI)["spec"])
     rack = Topology(None, None, WHOLE_ROLE, "topology/rack")
     assert (found.min_member, found.minima) == (5, (("subgroup-a", 2), ("subgroup-b", 3)))
     assert (found.asked_of("subgroup-a"), found.asked_of("subgroup-b"), found.asked_of("")) == (rack, rack, Topology())
