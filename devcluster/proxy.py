@@ -64,6 +64,7 @@ class Proxy(Threaded):
         self._server = server
         self._tls = ssl.create_default_context(cafile=authority)
         self._strike: Strike | None = None
+        self._still = asyncio.Lock()
         self._refusals = 0
         self._retry_after_s = 0
         self._silenced = 0
@@ -100,7 +101,8 @@ class Proxy(Threaded):
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(self.delay_s)
-        strike = self._due(request)
+        async with self._still:
+            strike = self._due(request)
         if strike is not None and not strike.after:
             await self._carry_out(strike)
             return _cut(request)
@@ -154,8 +156,10 @@ class Proxy(Threaded):
             strike.action()
             self.struck.set()
 
-        # In a thread to its end, even if the action kills the client, which cancels this handler.
-        await asyncio.get_running_loop().run_in_executor(None, act)
+        # In a thread to its end, even if the action kills the client, which cancels this handler. What comes meanwhile
+        # waits, so that the action meets what there was at the strike.
+        async with self._still:
+            await asyncio.get_running_loop().run_in_executor(None, act)
 
 
 def _cut(request: web.Request) -> web.Response:

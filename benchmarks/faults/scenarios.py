@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from benchmarks.faults.scene import GONE, WHOLE, Scene
 from benchmarks.faults.theatre import Theatre
-from devcluster.api import Object
+from devcluster.api import ApiError, Object
 from devcluster.proxy import Write
 
 SIZE = 32
@@ -81,10 +82,21 @@ def _killed_at_eviction(after: bool, theatre: Theatre, scene: Scene) -> Ends:
 
 def _lose_a_member(scene: Scene) -> None:
     """Delete one that is not bound, and not the one that is bound last: that is the name of the release."""
-    pods = [pod for pod in scene.pods() if pod["metadata"]["name"].startswith("train-")]
-    release = next(pod["metadata"]["annotations"]["muster.dev/release"] for pod in pods if pod["spec"].get("nodeName"))
-    lost = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["metadata"]["uid"] != release][-1]
-    scene.api.delete(f"{scene.pods_path}/{lost['metadata']['name']}", {"gracePeriodSeconds": 0})
+    while True:
+        pods = [pod for pod in scene.pods() if pod["metadata"]["name"].startswith("train-")]
+        bound = next(pod for pod in pods if pod["spec"].get("nodeName"))
+        release = bound["metadata"]["annotations"]["muster.dev/release"]
+        lost = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["metadata"]["uid"] != release][-1]
+        seen = {"resourceVersion": lost["metadata"]["resourceVersion"]}
+        path = f"{scene.pods_path}/{lost['metadata']['name']}"
+        try:
+            scene.api.delete(path, {"gracePeriodSeconds": 0, "preconditions": seen})
+        except ApiError as error:
+            # Bound meanwhile: such a gang was whole for a moment, and is not evicted.
+            if error.code != HTTPStatus.CONFLICT:
+                raise
+        else:
+            return
 
 
 def _killed_scheduler(number: int, theatre: Theatre, scene: Scene) -> Ends:
