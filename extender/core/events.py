@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import Dialect, GangOwner, GroupKey, Job, Node, Pod, PodGroup, Terms
+from policies.model import Dialect, GangOwner, GroupKey, Job, Labels, Node, Pod, PodGroup, Terms
+from policies.model.queues import QueueObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,36 @@ class OwnerGone:
 
     key: GroupKey
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """A ClusterQueue, Cohort, LocalQueue or ResourceFlavor was added or changed. ``problems``: why it cannot be used as
+    it is; ``warnings``: what its author may not have meant."""
+
+    object: QueueObject
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGone:
+    """The object, as it was last seen, no longer exists."""
+
+    object: QueueObject
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSeen:
+    """A namespace was added or changed; ClusterQueues choose those that they serve by label."""
+
+    name: str
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceGone:
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +261,10 @@ Event = (
     | JobGone
     | OwnerSeen
     | OwnerGone
+    | QueueSeen
+    | QueueGone
+    | NamespaceSeen
+    | NamespaceGone
     | ClaimSeen
     | ClaimGone
     | VolumeSeen

@@ -46,7 +46,7 @@ class Pod:
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
-    lowest deletion cost first, and nobody has said that of this one.
+    lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names, or empty.
     """
 
     uid: str
@@ -79,6 +79,7 @@ class Pod:
     hint: str | None = None
     removed_by_cost: bool = False
     wave: int = 0
+    queue: str = ""
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from policies.model.constraints import Selector
+from policies.model.group import GroupKey
 from policies.model.node import Taint, Toleration
 
 FlavorResource = tuple[str, str]
@@ -126,3 +127,23 @@ class Cohort:
     parent: str = ""
     groups: tuple[ResourceGroup, ...] = ()
     weight: Fraction = Fraction(1)
+
+
+QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """How a ClusterQueue, Cohort or LocalQueue stands. ``pending``: who waits in it, in order. ``reserving``: how many
+    workloads have quota of it, ``admitted`` how many of these have started. ``used`` and ``borrowed``: amounts by
+    flavor and resource. ``share``: its weighted share, in thousandths; None without fair sharing. ``problems``: why it
+    admits nothing; ``warnings``: what its author may not have meant."""
+
+    pending: tuple[GroupKey, ...] = ()
+    reserving: int = 0
+    admitted: int = 0
+    used: Usage = field(default_factory=dict)
+    borrowed: Usage = field(default_factory=dict)
+    share: int | None = None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -158,6 +158,7 @@ class Job:
     ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
     ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
     those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
+    ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     """
 
     podsets: PodSets
@@ -174,6 +175,8 @@ class Job:
     resumes: bool = False
     done: frozenset[SlotKey] = frozenset()
     closed: int = 0
+    queue: str = ""
+    flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
 
     @property
     def key(self) -> GroupKey:
