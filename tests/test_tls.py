@@ -21,7 +21,8 @@ from devcluster.certificates import Authority, KeyPair
 from devcluster.tls import client_context
 from extender import probe
 from extender.cli.main import main
-from extender.config.settings import SettingsError, TlsFiles, load
+from extender.config.settings import SettingsError, load
+from extender.config.tls_files import TlsFiles
 from extender.core.state import State
 from extender.http.connections import BoundedProtocol, Connections
 from extender.http.scrape import metrics_page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 from extender.config import catalogue
 from extender.config.job_kinds import JobKinds
 from extender.config.reading import UnreadableYamlError, read_mapping
+from extender.config.tls_files import TlsFiles
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.limits import Limits
@@ -30,19 +30,6 @@ _METHODS = {"queue_policy": "order", "topology_policy": "domains", "score_polici
 
 class SettingsError(ValueError):
     """The settings cannot be used; the message says which and why, one line each."""
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """PEM files. With ``client_ca`` a caller needs a certificate that it has signed; without, nobody is asked."""
-
-    cert: Path
-    key: Path
-    client_ca: Path | None = None
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        return (self.cert, self.key) if self.client_ca is None else (self.cert, self.key, self.client_ca)
 
 
 class Settings(BaseSettings):
@@ -133,6 +120,16 @@ class Settings(BaseSettings):
         "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
     )
     queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
+    default_queue: str = Field(
+        "",
+        max_length=253,
+        description="The LocalQueue of workloads that name none, where their namespace has it. Empty: none.",
+    )
+    require_queue: bool = Field(default=False, description="A workload without a queue waits.")
+    fair_sharing: bool = Field(
+        default=False,
+        description="Between queues the one with the least dominant resource share over its weight is served first.",
+    )
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},
@@ -256,6 +253,9 @@ class Settings(BaseSettings):
             shapes=self.max_gang_shapes,
             waiting=self.max_waiting_gangs,
             node_loss_s=self.node_loss_s,
+            default_queue=self.default_queue,
+            require_queue=self.require_queue,
+            fair_sharing=self.fair_sharing,
         )
 
     def engine(self) -> Engine:

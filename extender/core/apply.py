@@ -200,6 +200,7 @@ class Apply:
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)
         self._jobs.seen(event.job, now)
+        self._hints.see_job(event.job, now)
 
     def job_gone(self, event: JobGone, now: float) -> None:
         self._recovery.find_out(event.key, now)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes
+from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,15 @@ class StartJob:
     """One PATCH of the job: unsuspend it, and write the plan on it and into what it makes its pods of.
 
     ``minimum``: what its pods say as their gang's minMember. ``job``: as it was planned; nothing is written if the
-    podsets of the object are others by now.
+    podsets of the object are others by now. ``flavors``: by podset, the flavor of each resource. ``tolerations``: by
+    podset, what its pods tolerate beyond what their template says.
     """
 
     job: Job
     plan: PlannedNodes
     minimum: int
+    flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads."""
+    """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads. An empty
+    ``uid``: there is no pod yet."""
 
     uid: str
     namespace: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.effects import Hint
 from extender.core.state import State
-from policies.model import Pod
+from policies.model import Job, Pod
 from policies.steps import AT_ONCE, Steps
 
 _REMEMBERED = 1024
@@ -26,12 +26,20 @@ class Hints:
         if pod.hint is None or pod.node or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
             return
         template = pod.owner or pod.uid, pod.hint
+        self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
+
+    def see_job(self, job: Job, now: float) -> None:
+        """The job is new or has changed: its pods are yet to come, or do not say what it says."""
+        if job.hint is not None and job.suspended and self._state.synced:
+            self._tell((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
+
+    def _tell(self, template: tuple[str, str], hint: Hint, now: float) -> None:
         if template in self._told or not self._may(now):
             return
         self._told[template] = None
         if len(self._told) > _REMEMBERED:
             del self._told[next(iter(self._told))]
-        state.out.append(Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller))
+        self._state.out.append(hint)
 
     def recover(self, now: float) -> Steps[None]:
         """Every pod is known by now."""
@@ -41,6 +49,9 @@ class Hints:
                 if (pod := self._state.pods.get(uid)) is not None:
                     self.see(pod, now)
             yield AT_ONCE // 8
+        for workload in list(self._state.workloads.values()):
+            if workload.job is not None:
+                self.see_job(workload.job.seen, now)
 
     def _may(self, now: float) -> bool:
         self._left, self._as_of = min(_AT_ONCE, self._left + (now - self._as_of) / _EACH_S), now

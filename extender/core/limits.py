@@ -23,7 +23,9 @@ class Limits:
     admitted job take to be created, beside what those that are created before it take; the same bounds how many pods
     are awaited at a time. ``node_loss_s``: how long a node may be silent before a job that runs on it is started over
     elsewhere. ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of
-    them are left for the next pass, so that they hold up nobody else.
+    them are left for the next pass, so that they hold up nobody else. ``default_queue``: the LocalQueue of a workload
+    that names none, where its namespace has one of that name. ``require_queue``: a workload without a queue waits.
+    ``fair_sharing``: between queues the least dominant resource share comes first.
     """
 
     coalesce_s: float = 0.005
@@ -45,3 +47,6 @@ class Limits:
     excess_units: int = 20_000
     creation_s: float = 30.0
     node_loss_s: float = 60.0
+    default_queue: str = ""
+    require_queue: bool = False
+    fair_sharing: bool = False

@@ -7,7 +7,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from extender.config.settings import TlsFiles
+from extender.config.tls_files import TlsFiles
 
 log = logging.getLogger("muster")
 

@@ -91,7 +91,7 @@ class Reporter:
 
     async def hint(self, hint: Hint) -> None:
         """Say on the pod and on the object that made it which of its annotations nothing reads. Raises ApiError."""
-        about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)]
+        about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)] if hint.uid else []
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
         for one in about:

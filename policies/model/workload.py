@@ -159,6 +159,7 @@ class Job:
     ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
     those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
+    ``hint``: which of its labels its author has misspelt.
     """
 
     podsets: PodSets
@@ -177,6 +178,7 @@ class Job:
     closed: int = 0
     queue: str = ""
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
+    hint: str | None = None
 
     @property
     def key(self) -> GroupKey:

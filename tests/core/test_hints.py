@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Hint
-from extender.core.events import PodGone, PodSeen
+from extender.core.events import JobSeen, PodGone, PodSeen
 from policies.model import Controller, Pod
 from tests.builders import cluster, gang, single
+from tests.core.jobs import job
 from tests.core.script import Script
 
 TEXT = "muster.dev/podgroup means nothing to Muster: write muster.dev/pod-group"
@@ -41,6 +44,18 @@ def test_pods_from_before_the_start_are_told_of_when_muster_acts() -> None:
     assert not hinted(script)
     synced = Script(*cluster("a: 2x8"), typo("old", "old"))
     assert hinted(synced) == ["old"]
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_job_that_waits_is_told_before_it_has_pods(synced: bool) -> None:
+    script = Script(*cluster("a: 2x8"), synced=synced)
+    train = replace(job(2), hint=TEXT)
+    script.feed(JobSeen(train))
+    if not synced:
+        assert not hinted(script)
+        script.feed_synced()
+    (told,) = [effect for effect in script.effects if isinstance(effect, Hint)]
+    assert (told.uid, told.namespace, told.name, told.owner) == ("", train.key.namespace, train.owner.name, train.owner)
 
 
 def test_nothing_is_said_about_pods_of_others_or_pods_that_run() -> None:

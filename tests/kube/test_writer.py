@@ -397,6 +397,12 @@ def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
     assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("UnreadKey", hint.message)}
 
 
+def test_a_hint_about_a_job_without_pods_is_an_event_on_the_job_alone() -> None:
+    hint = Hint("", "team", "train", "kueue.sh/queue-name is misspelt", Controller("batch/v1", "Job", "train", "j"))
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.report(hint)))
+    assert [event["regarding"]["uid"] for event in api.bodies("POST")] == ["j"]
+
+
 def test_the_same_reason_is_told_once() -> None:
     _, api = reported(lambda api: api.on("POST", EVENTS, OK), report(), report(), report("Other"), report())
     assert [event["reason"] for event in api.bodies("POST")] == ["NoRoom", "Other", "NoRoom"]
