@@ -155,10 +155,7 @@ def install(cluster: Cluster, manifests: Path = MANIFESTS / "base") -> None:
 
     Returns when the policies on what the extender may write are in force.
     """
-    crd = cluster.kubectl("kustomize", str(MANIFESTS / "components" / "podgroup-crd"))
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crd)
-    for one in yaml.safe_load_all(crd):
-        until_established(cluster.api, one["metadata"]["name"])
+    install_crds_of(cluster, "podgroup-crd")
     base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests))))
     wanted = [doc for doc in base if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
@@ -166,6 +163,14 @@ def install(cluster: Cluster, manifests: Path = MANIFESTS / "base") -> None:
     for docs in ([doc for doc in wanted if doc not in last], last):
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(docs))
     _wait_for_policies(cluster)
+
+
+def install_crds_of(cluster: Cluster, component: str) -> None:
+    """Apply the CRDs of a component, and return when they are served."""
+    crds = cluster.kubectl("kustomize", str(MANIFESTS / "components" / component))
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crds)
+    for one in yaml.safe_load_all(crds):
+        until_established(cluster.api, one["metadata"]["name"])
 
 
 def _wait_for_policies(cluster: Cluster) -> None:

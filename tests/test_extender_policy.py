@@ -9,7 +9,7 @@ from typing import Any, get_args
 from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
-from extender.kube.kinds.keys import GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
@@ -49,7 +49,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
 
 
 def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
-    """Of what the role allows, only the status of the coscheduling plugin's PodGroups is Muster's alone."""
+    """Of what the role allows, only the status of the coscheduling plugin's PodGroups and of queues is not."""
     role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
     writes = {
         (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])
@@ -59,7 +59,8 @@ def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
         for verb in rule["verbs"]
         if verb not in ("get", "list", "watch")
     }
-    assert writes - covered() == {("scheduling.x-k8s.io", "podgroups/status", "UPDATE")}
+    queues = {("kueue.x-k8s.io", f"{kind}/status", "UPDATE") for kind in ("clusterqueues", "localqueues", "cohorts")}
+    assert writes - covered() == {("scheduling.x-k8s.io", "podgroups/status", "UPDATE")} | queues
     assert covered() <= writes
 
 
@@ -84,7 +85,7 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-ON_JOBS, ON_TEMPLATES = (PLAN, OWN), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+ON_JOBS, ON_TEMPLATES = (PLAN, OWN, FLAVORS), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
 """The annotations that Muster writes on a job, and on its pod templates."""
 
 

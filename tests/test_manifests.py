@@ -198,11 +198,16 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),
         *("list priorityclasses", "watch priorityclasses"),
         *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),
-        *(f"{verb} {kind}" for kind in OWNERS for verb in ("list", "watch")),
+        *(f"{verb} {kind}" for kind in (*OWNERS, *QUEUES, "namespaces") for verb in ("list", "watch")),
+        *(f"{verb} {kind}/status" for kind in REPORTED for verb in ("get", "patch")),
+        "list leases",
     } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
 
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
+REPORTED = ("cohorts", "clusterqueues", "localqueues")
+"""What Muster writes the status of."""
+QUEUES = (*REPORTED, "resourceflavors", "workloadpriorityclasses")
 JOBS = (
     "jobs",
     "jobsets",

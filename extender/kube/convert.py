@@ -32,6 +32,7 @@ from extender.kube.objects import (
     VolumeSpec,
 )
 from extender.kube.plain import is_name, plain, quoted
+from extender.kube.queues.naming import queue_of
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.topology import topology_of
@@ -86,6 +87,8 @@ def said_by(meta: Meta) -> dict[str, Any]:
     uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
     maker = maker_of(meta)
+    queue, problem = queue_of(meta)
+    group = group_of(meta if workload != "" else _given_back(meta)) or owned_gang(meta)
     return {
         "uid": uid,
         "namespace": namespace,
@@ -98,7 +101,8 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "series": series_of(meta),
         "labels": labels_of(meta),
         "topology": topology_of(meta),
-        "group": group_of(meta if workload != "" else _given_back(meta)) or owned_gang(meta),
+        "group": group._replace(problem=problem) if problem and group is not None else group,
+        "queue": queue,
         "stamp": stamp_of(meta.annotations or {}),
         "hint": hint_of(meta),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),

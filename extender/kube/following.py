@@ -16,6 +16,7 @@ from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeCla
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
+from extender.kube.queues.following import QueueFollower
 from extender.kube.reflector import Reflector
 from extender.kube.resources import CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import Sight
@@ -82,6 +83,7 @@ class JobFollower:
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
         self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}
         self._running: dict[Served, asyncio.Task[None]] = {}
+        self.queues = QueueFollower(kube, dispatch, sight, self._changed.set, pause=pause)
 
         def follow(resource: Resource[Any, None]) -> Reflector[Any, None]:
             return Reflector(kube, resource, lambda _: self._changed.set(), sight=sight, pause=pause)
@@ -97,10 +99,13 @@ class JobFollower:
                 await lookup.synced.wait()
             while True:
                 await self._look(group)
+                # wait_for of Python 3.11 loses a cancellation that comes together with what it waits for.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK_AGAIN_S)
+                    async with asyncio.timeout(LOOK_AGAIN_S):
+                        await self._changed.wait()
 
     def repeat(self) -> None:
+        self.queues.repeat()
         for reflector in self._all.values():
             reflector.repeat()
 
@@ -112,13 +117,13 @@ class JobFollower:
     async def _look(self, group: asyncio.TaskGroup) -> None:
         """Follow what is served, and nothing else."""
         self._changed.clear()
+        there = await self._followed_queues(group)
         completion = self._completion()
         if completion != self._reader.completion:
             self._reader.completion = completion
             for kind in [kind for kind in self._running if kind in self._jobs]:
                 await self._stop(kind)
                 self._jobs[kind].list_again()
-        there = await self._served()
         for kind, reflector in self._all.items():
             if kind in there and kind not in self._running:
                 self._running[kind] = group.create_task(reflector.run())
@@ -135,10 +140,13 @@ class JobFollower:
         task.cancel()
         await asyncio.wait([task])
 
-    async def _served(self) -> Collection[Served]:
+    async def _followed_queues(self, group: asyncio.TaskGroup) -> Collection[Served]:
+        """Which kinds there are. The queues that jobs and pods name are followed before those."""
         while True:
             try:
-                return await served(self._kube)
+                there = await served(self._kube)
+                await self.queues.look(there, group)
+                return there
             except ApiError as error:
                 log.warning("cannot see which kinds there are: %s", error)
                 await self._pause(_TRY_AGAIN_S)
@@ -148,6 +156,7 @@ class JobFollower:
             limits=container_limits(self._limits.known),
             runtimes=_by_name(self._runtimes),
             priorities=_by_name(self._priorities),
+            workload_priorities=self.queues.priorities,
         )
 
 

@@ -75,12 +75,12 @@ class JobWriter:
 def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect) -> str:
     """Change the object. Returns why it must stay as it is, or nothing."""
     match effect:
-        case StartJob(job, plan, minimum):
+        case StartJob(job, plan):
             if not now.suspended and now.plan == dict(plan):
                 return ""  # It was this very write whose answer was lost.
             if why := _unready(now, job):
                 return why
-            start(kind, obj, now, plan, minimum)
+            start(kind, obj, effect)
         case SuspendJob():
             if not now.finished:
                 suspend(kind, obj)

@@ -92,6 +92,11 @@ class Reflector(Generic[ValueT, EventT]):
         """What is known was read in a way that holds no more: ``run()`` begins with a list."""
         self._version = None
 
+    def read_at(self, resource: Resource[ValueT, EventT]) -> None:
+        """The same objects are read in another version: ``run()`` begins with a list, and tells what differs."""
+        self._resource = resource
+        self._version = None
+
     def end(self) -> None:
         """After ``run()`` was cancelled: the resource is no longer there."""
         self._version = None

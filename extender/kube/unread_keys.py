@@ -11,14 +11,15 @@ from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.kinds.keys import GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
+from extender.kube.queues.naming import MISSPELT, is_misspelt
 from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
-_OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, OWN, WORKLOAD, LED, NODES)
+_OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES)
 """Read on jobs, or written on their pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS))
 _PREFIX = "muster.dev/"
@@ -41,6 +42,8 @@ class Unread(NamedTuple):
 
 def hint_of(meta: Meta) -> str | None:
     """One sentence for the author of a pod of ours; None when all that it says is read. One look at each key."""
+    if is_misspelt(meta):
+        return f"{MISSPELT} in the pod template"
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
     if found is None:
         return None

@@ -32,6 +32,7 @@ from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
 from extender.kube.kinds.keys import (
+    FLAVORS,
     GANG,
     HOLD,
     INDEX_LABEL,
@@ -41,6 +42,7 @@ from extender.kube.kinds.keys import (
     OWN,
     PLAN,
     PODSET,
+    PRIORITY_CLASS,
     QUEUES,
     WORKLOAD,
 )
@@ -101,7 +103,8 @@ STAMPED = {
 """What Muster writes on the pods that it binds, as annotations."""
 
 SAID_OF_JOBS = {
-    **dict.fromkeys(QUEUES, "Label: Muster admits the job. The value means nothing yet."),
+    **dict.fromkeys(QUEUES, "Label: Muster admits the job, with quota of that LocalQueue."),
+    PRIORITY_CLASS: "Label: the WorkloadPriorityClass by which the job waits, whatever the priority of its pods.",
     GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone.",
     HOLD: "`true`: the job stays suspended.",
     MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
@@ -123,6 +126,8 @@ WRITTEN_ON_OWNERS = {
 WRITTEN_ON_JOBS = {
     PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index.',
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
+    FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
+    "Tolerations of its flavors are added to those of its pod templates.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
     PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset.",

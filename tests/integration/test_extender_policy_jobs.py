@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,9 @@ from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.kube.connection import ApiError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.job import JOB
+from extender.kube.kinds.keys import FLAVORS
 from extender.kube.kinds.read import Reader
-from policies.model import Job, PlannedNodes
+from policies.model import Job, PlannedNodes, Toleration
 from tests.integration.extender import MERGE, Extender
 from tests.integration.team import PLAN, QUEUE, REQUIRED, WORKLOAD, Team, named
 
@@ -49,6 +51,7 @@ def until_stopped(team: Team, name: str = "train") -> Job:
 # What Muster does, by its own code.
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 OWN_AFFINITY = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}]}}}
 
 
@@ -72,6 +75,34 @@ def test_a_job_is_started_suspended_and_given_back(
     after = team.now()
     assert after["spec"]["template"] == before
     assert not any(key.startswith("muster.dev/") for key in after["metadata"].get("annotations", {}))
+
+
+@pytest.mark.parametrize("own", [None, [{"key": "own", "operator": "Exists"}]], ids=["none of its own", "its own"])
+def test_a_flavor_brings_its_tolerations_and_takes_them_along(
+    team: Team, extender: Extender, own: list[Object] | None
+) -> None:
+    before = team.create(team.job(pod={} if own is None else {"tolerations": own}))["spec"]["template"]
+    start = starting(team, ("node-0", "node-1"))
+    extender.write(replace(start, flavors={"": {"nvidia.com/gpu": "spot"}}, tolerations={"": (SPOT,)}))
+    said = team.now()
+    assert seen(said).flavors == {"": {"nvidia.com/gpu": "spot"}}
+    tolerated = said["spec"]["template"]["spec"]["tolerations"]
+    assert tolerated == [*(own or ()), {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]
+    team.api.wait_for(f"{team.jobs}/train", lambda job: job["status"].get("active") == 2)
+    extender.write(SuspendJob(seen(team.now()), "a node is lost"))
+    extender.write(CleanJob(until_stopped(team)))
+    after = team.now()
+    assert after["spec"]["template"] == before
+    assert not any(key.startswith("muster.dev/") for key in after["metadata"].get("annotations", {}))
+
+
+def test_the_tolerations_of_its_users_stay(team: Team, extender: Extender) -> None:
+    own = {"key": "own", "operator": "Exists"}
+    team.create(team.job(pod={"tolerations": [own]}))
+    flavors = {"metadata": {"annotations": {FLAVORS: "{}"}}}
+    for tolerations in (None, [], [{"key": "other", "operator": "Exists"}]):
+        extender.refused("PATCH", f"{team.jobs}/train", template(tolerations=tolerations), MERGE)
+        extender.refused("PATCH", f"{team.jobs}/train", {**flavors, **template(tolerations=tolerations)}, MERGE)
 
 
 def test_what_is_ours_comes_off_a_job_that_is_managed_no_more(team: Team, extender: Extender) -> None:

@@ -13,6 +13,7 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install
+from extender.core.effects import StartJob
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
@@ -47,7 +48,7 @@ def started(obj: Object) -> Object:
     """As Muster starts it."""
     after = deepcopy(obj)
     job = read(KIND, after)
-    start(KIND, after, job, plan_for(job), job.podsets.minimum)
+    start(KIND, after, StartJob(job, plan_for(job), job.podsets.minimum))
     return after
 
 

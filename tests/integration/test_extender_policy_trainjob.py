@@ -12,6 +12,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import install_crds
 from devcluster.muster import install
+from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from tests.integration.extender import MERGE, Extender
@@ -60,7 +61,7 @@ def start_of(obj: Object) -> Object:
     """As Muster starts it."""
     made = jobset()
     job = read(TRAIN_JOB, made)
-    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
     return carried(obj, made, entry=True)
 
 
@@ -68,7 +69,7 @@ def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) 
     created(team)
     made = jobset()
     job = read(TRAIN_JOB, made)
-    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
     for change, entry in ((None, True), (suspend, False), (clean, True)):
         if change is not None:
             change(TRAIN_JOB, made)

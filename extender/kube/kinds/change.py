@@ -7,28 +7,37 @@ from typing import Any
 
 import msgspec
 
+from extender.core.effects import StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import OWN, PLAN, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
 from extender.kube.kinds.plan import plan_text
 from extender.kube.kinds.read import kept_of, kept_text, templates_of
 from extender.kube.kinds.template import put_on, take_off
 from extender.kube.objects import Meta
-from policies.model import Job, PlannedNodes
+from extender.kube.queues.flavors import flavors_text
+from policies.model import PlannedNodes, Toleration
 
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
+NOT_CARRIED = "the tolerations of its flavor cannot be written on a {}: they have to stand in its runtime"
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 
 
-def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -> None:
-    """Unsuspend it, and write the plan on it and on its templates. Raises UnreadableJobError."""
+def start(kind: Kind, obj: Object, effect: StartJob) -> None:
+    """Unsuspend it, and write the plan and its flavors on it and on its templates. Raises
+    UnreadableJobError."""
     clean(kind, obj)
-    marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(minimum), WORKLOAD: job.uid}
+    job = effect.job
+    marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
-    kept = {template.name: put_on(template, marks, _nodes(template, plan)) for template in templates}
+    if kind.shown_in is not None and any(effect.tolerations.values()):
+        raise UnreadableJobError(NOT_CARRIED.format(kind.name))
+    kept = {one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect)) for one in templates}
     said = _annotations(obj)
-    said[PLAN] = plan_text(plan)
+    said[PLAN] = plan_text(effect.plan)
+    if effect.flavors:
+        said[FLAVORS] = flavors_text(effect.flavors)
     if any(kept.values()):
         said[OWN] = kept_text({name: one for name, one in kept.items() if one})
     put(obj, kind.suspend, value=False)
@@ -37,7 +46,8 @@ def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -
 
 
 def suspend(kind: Kind, obj: Object) -> None:
-    """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped."""
+    """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped. Its
+    flavors stay until then: its pods use their quota while they are there."""
     _forget(obj, PLAN)
     put(obj, kind.suspend, value=True)
 
@@ -51,8 +61,8 @@ def clean(kind: Kind, obj: Object) -> None:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
         for template in templates_of(kind, obj):
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
-    _forget(obj, PLAN)
-    _forget(obj, OWN)
+    for key in (PLAN, OWN, FLAVORS):
+        _forget(obj, key)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
@@ -66,6 +76,11 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
         elif key not in before or was != value:
             patch[key] = value
     return patch
+
+
+def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
+    """Of all podsets that are made of it."""
+    return [one for name in template.series for one in effect.tolerations.get(name, ())]
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from extender.kube.kinds.keys import PRIORITY_CLASS
 from extender.kube.objects import Amounts, Container, Meta, PodSpec, Resources, Tolerates
+from extender.kube.plain import plain
 
 
 class TemplateSpec(PodSpec):
@@ -55,11 +57,13 @@ class PriorityClass(Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class Completion:
-    """``runtimes`` and ``priorities`` by name; None while they have not been read. ``limits``: by namespace."""
+    """``runtimes`` and ``priorities`` by name; None while they have not been read. ``limits``: by namespace.
+    ``workload_priorities``: the values of the WorkloadPriorityClasses; None where there is no such kind."""
 
     limits: Mapping[str, tuple[LimitItem, ...]] = field(default_factory=dict)
     runtimes: Mapping[str, RuntimeClass] | None = None
     priorities: Mapping[str, PriorityClass] | None = None
+    workload_priorities: Mapping[str, int] | None = None
 
     def complete(self, namespace: str, spec: TemplateSpec) -> str:
         """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
@@ -67,6 +71,14 @@ class Completion:
             for limit in self.limits.get(namespace, ()):
                 _default(container, limit)
         return self._run(spec) or self._prefer(spec)
+
+    def priority_of(self, job: Meta) -> tuple[int | None, str]:
+        """The priority by which the job waits, if it names a WorkloadPriorityClass; and why it cannot be told."""
+        name = (job.labels or {}).get(PRIORITY_CLASS)
+        if not name or self.workload_priorities is None:
+            return None, ""
+        value = self.workload_priorities.get(name)
+        return value, "" if value is not None else f"its WorkloadPriorityClass {plain(name)} does not exist"
 
     def _run(self, spec: TemplateSpec) -> str:
         if not spec.runtime_class_name or self.runtimes is None:

@@ -1,7 +1,11 @@
 """The keys that a job is managed by: what its author says, and what Muster writes on it and on its pod templates."""
 
-QUEUES = ("kueue.x-k8s.io/queue-name", "muster.dev/queue-name")
-"""Labels. The value means nothing yet: a job that names a queue is managed."""
+MISSPELT_QUEUE = "kueue.sh/queue-name"
+"""As tutorials print it."""
+QUEUES = ("kueue.x-k8s.io/queue-name", "muster.dev/queue-name", MISSPELT_QUEUE)
+"""Labels that name the LocalQueue of a job, which is managed by that, or of a gang of pods."""
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+"""A label of a job: the WorkloadPriorityClass by which it waits."""
 GANG = "muster.dev/gang"
 """``true``: it is managed; ``false``: it is left alone, even if it names a queue."""
 HOLD = "muster.dev/hold"
@@ -10,6 +14,8 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 
 PLAN = "muster.dev/plan"
 """On the job, while it is admitted: the node of each slot (``plan.py``)."""
+FLAVORS = "muster.dev/flavors"
+"""On the job, until it has stopped: the flavor of each resource, by podset (``queues/flavors.py``)."""
 OWN = "muster.dev/own"
 """On the job: what its author had written in its pod templates where Muster writes, by template (``template.py``)."""
 WORKLOAD = "muster.dev/workload"

@@ -11,13 +11,15 @@ import msgspec
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec
-from extender.kube.kinds.keys import HOLD, MIN_PARALLELISM, OWN, PLAN
+from extender.kube.kinds.keys import FLAVORS, HOLD, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import Kept, bare, is_marked
 from extender.kube.objects import UNDECODABLE, Meta, PodObject
 from extender.kube.plain import plain, quoted
+from extender.kube.queues.flavors import flavors_from
+from extender.kube.queues.naming import MISSPELT, is_misspelt, queue_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
@@ -78,6 +80,7 @@ class Reader:
         writable = suspended or not (kind.frozen and finished)
         # What shows a suspended job has its plan until that is taken off the templates.
         plan = None if suspended and kind.shown_in else plan_from((meta.annotations or {}).get(PLAN))
+        queue, contradiction = queue_of(meta)
         return Job(
             podsets=said.podsets,
             owner=owner,
@@ -89,10 +92,13 @@ class Reader:
             held="true" in meta.said(HOLD),
             marked=_is_marked(meta) or (writable and said.marked),
             plan=plan,
-            problem=said.problem,
+            problem=contradiction or said.problem,
             resumes=kind.resumes,
             done=said.done,
             closed=said.closed,
+            queue=queue,
+            flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
+            hint=MISSPELT if is_misspelt(meta) else None,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
@@ -133,11 +139,12 @@ class Reader:
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
         least = _least(templates, said)
         minimum = min(left, sum(least) if said is None else said)
-        problems: list[str] = []
+        priority, problem = self.completion.priority_of(meta)
+        problems = [problem]
         shapes: list[Pod] = []
         for pod in pods:
             shape, problem = self._shape(meta, key, owner, minimum, pod)
-            shapes.append(shape)
+            shapes.append(shape if priority is None else replace(shape, priority=priority))
             problems.append(problem)
         return key, tuple(_sets(templates, shapes, least, minimum)), next(filter(None, problems), "")
 
@@ -183,7 +190,7 @@ def kept_text(kept: dict[str, dict[str, str]]) -> str:
 
 
 def _is_marked(meta: Meta) -> bool:
-    return any((meta.annotations or {}).get(key) for key in (PLAN, OWN))
+    return any((meta.annotations or {}).get(key) for key in (PLAN, OWN, FLAVORS))
 
 
 def _job_in(kind: Kind, meta: Meta) -> Controller:

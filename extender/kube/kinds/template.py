@@ -14,7 +14,9 @@ from extender.kube.constraints import required_spread
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
+from extender.kube.kinds.tolerated import TOLERATED, tolerate, tolerate_no_more
 from extender.kube.objects import SpreadConstraint
+from policies.model import Toleration
 
 MOST_TERMS = 8
 """Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
@@ -26,9 +28,12 @@ Kept = Mapping[str, str]
 """What the template's author had written where Muster writes: the annotations, and the places that were empty."""
 
 
-def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequence[str]]) -> dict[str, str]:
+def put_on(
+    template: Template, marks: Mapping[str, str], nodes: Sequence[Sequence[str]], tolerations: Sequence[Toleration] = ()
+) -> dict[str, str]:
     """Write ``marks`` and lead the pods to ``nodes``: of each podset one for each slot, "" for a slot without one.
-    Returns what ``take_off`` needs to know of the template as it was."""
+    ``tolerations``: what the pods tolerate besides. Returns what ``take_off`` needs to know of the template as it was.
+    """
     pod = template.pod
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     labels = next(found(pod, "metadata.labels"), None) or {}
@@ -44,6 +49,8 @@ def put_on(template: Template, marks: Mapping[str, str], nodes: Sequence[Sequenc
     way = _lead(template, nodes, free=_AFFINITY not in kept)
     if way and template.affinity and LED not in labels:
         put(pod, "metadata.labels", {**labels, LED: way})
+    if added := tolerate(pod, tolerations):
+        kept[TOLERATED] = added
     return kept
 
 
@@ -67,6 +74,8 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
         del meta["labels"]
     if written and _AFFINITY not in kept:
         _free(pod)
+    if written and TOLERATED in kept:
+        tolerate_no_more(pod, kept[TOLERATED])
     if not annotations and "annotations" not in kept:
         del meta["annotations"]
     if not meta and "metadata" not in kept:

@@ -14,13 +14,14 @@ import msgspec
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import HOLD, NODES, OWN, PLAN, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, HOLD, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
 from extender.kube.objects import Meta
 
 MANAGER = "muster.dev/muster"
 """Of our entry in ``runtimePatches``."""
 _OF_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+_OF_JOB = (PLAN, FLAVORS)
 _PATCHES = "spec.runtimePatches.*"
 
 TRAIN_JOB: Kind = replace(
@@ -40,8 +41,8 @@ def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
     put(after, "spec.suspend", next(found(jobset, "spec.suspend"), False))
     written = next(found(jobset, "metadata.annotations"), None) or {}
     own = next(found(after, "metadata.annotations"), None) or {}
-    plan = {PLAN: written[PLAN]} if PLAN in written else {}
-    put(after, "metadata.annotations", {key: value for key, value in own.items() if key != PLAN} | plan)
+    plan = {key: written[key] for key in _OF_JOB if key in written}
+    put(after, "metadata.annotations", {key: value for key, value in own.items() if key not in _OF_JOB} | plan)
     if not after["metadata"]["annotations"] and "annotations" not in train_job["metadata"]:
         del after["metadata"]["annotations"]
     if entry:
@@ -53,7 +54,7 @@ def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
 
 def _entry(jobset: Object, *, held: bool) -> Object:
     said = next(found(jobset, "metadata.annotations"), None) or {}
-    marks = {WORKLOAD: "", HOLD: str(held).lower()} | {key: said[key] for key in (PLAN, OWN) if key in said}
+    marks = {WORKLOAD: "", HOLD: str(held).lower()} | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
     jobs = [
         {
             "name": one.get("name"),

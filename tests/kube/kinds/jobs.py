@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from msgspec import convert
 
+from extender.core.effects import StartJob
 from extender.kube.convert import pod_from
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.completion import Completion
@@ -47,7 +48,7 @@ def plan_for(job: Job, nodes: Sequence[str] = ("n0", "n1", "n2", "n3", "n4")) ->
 def started(kind: Kind, obj: Object, plan: PlannedNodes | None = None, minimum: int | None = None) -> Object:
     """A copy, started."""
     after, job = deepcopy(obj), read(kind, obj)
-    start(kind, after, job, plan_for(job) if plan is None else plan, minimum or job.podsets.minimum)
+    start(kind, after, StartJob(job, plan_for(job) if plan is None else plan, minimum or job.podsets.minimum))
     return after
 
 

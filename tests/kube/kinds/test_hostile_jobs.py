@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from extender.core.effects import StartJob
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
@@ -80,7 +81,7 @@ def treat(obj: Object) -> None:
     assert len(job.problem) < 1000
     plan = {one.name: ("node",) * one.count for one in job.podsets.podsets}
     if not job.problem:
-        start(kind, obj, job, plan, job.podsets.minimum)
+        start(kind, obj, StartJob(job, plan, job.podsets.minimum))
     with suppress(UnreadableJobError):
         suspend(kind, obj)
         clean(kind, obj)

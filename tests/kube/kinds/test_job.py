@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from extender.core.effects import StartJob
 from extender.kube.kinds.change import TOO_LARGE, clean, start
 from extender.kube.kinds.completion import Completion, LimitItem
 from extender.kube.kinds.job import JOB
@@ -370,7 +371,7 @@ def test_a_plan_that_no_object_can_hold_is_refused() -> None:
     nodes = tuple(f"{index:060d}" for index in range(5000))
     obj = indexed(parallelism=5000, completions=5000)
     with pytest.raises(UnreadableJobError, match=TOO_LARGE):
-        start(JOB, obj, read(JOB, obj), {"": nodes}, 5000)
+        start(JOB, obj, StartJob(read(JOB, obj), {"": nodes}, 5000))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from copy import deepcopy
 import pytest
 from msgspec import convert
 
+from extender.core.effects import StartJob
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.jobset import JOBSET
@@ -110,7 +111,7 @@ def started() -> tuple[Object, Object, Job]:
     """The TrainJob, its JobSet, and the job."""
     made = jobset()
     job = read(TRAIN_JOB, made)
-    start(TRAIN_JOB, made, job, plan_for(job), job.podsets.minimum)
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
     return carried(train_job(), made, entry=True), made, job
 
 
@@ -205,7 +206,7 @@ def test_what_its_runtime_says_where_muster_writes_is_given_back() -> None:
     pod["metadata"] = {"annotations": {"muster.dev/pod-group": "mine"}}
     job = read(TRAIN_JOB, made)
     assert job.key == GroupKey("team", "mine")
-    start(TRAIN_JOB, made, job, plan_for(job), 3)
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), 3))
     before = carried(train_job(), made, entry=True)
     suspend(TRAIN_JOB, made)
     made["status"] = SUSPENDED

@@ -1,0 +1,160 @@
+"""Follows the queue objects: the kinds that the API server serves, each in one version, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from extender.core.events import Event, QueueSeen
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.discovery import Served
+from extender.kube.queues.controller import kueue_runs
+from extender.kube.queues.resources import (
+    CLASSES,
+    NAMESPACES,
+    QUEUE_GROUP,
+    QUEUE_KINDS,
+    VERSIONS,
+    path_of,
+    workload_priorities,
+)
+from extender.kube.reflector import Reflector
+from extender.kube.resources import Resource
+from extender.observe.sight import Sight
+from policies.model.queues import ClusterQueue
+
+log = logging.getLogger("muster")
+ValueT = TypeVar("ValueT")
+EventT = TypeVar("EventT")
+KUEUE_RUNS = "Kueue's controller runs: Muster does not manage queues"
+
+
+class _Kind(Generic[ValueT, EventT]):
+    """One kind that comes in several versions, of which one is followed."""
+
+    def __init__(self, plural: str, of_version: Callable[[str], Resource[ValueT, EventT]]) -> None:
+        self.plural = plural
+        self.of_version = of_version
+        self.version = ""
+        self.reflector: Reflector[ValueT, EventT]
+        self._task: asyncio.Task[None] | None = None
+
+    async def follow(self, version: str, group: asyncio.TaskGroup) -> None:
+        """In that version from now on; in none: its objects are gone."""
+        if version == self.version:
+            return
+        self.version = version
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+        if not version:
+            log.info("%s of %s: not followed any more", self.plural, QUEUE_GROUP)
+            self.reflector.end()
+            return
+        self.reflector.read_at(self.of_version(version))
+        self._task = group.create_task(self.reflector.run())
+
+
+class QueueFollower:
+    """``changed``: is called when there is something to be looked at. ``kueue_runs``: as last seen."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        dispatch: Callable[[Event], None],
+        sight: Sight,
+        changed: Callable[[], None],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.kueue_runs = False
+        self._kube = kube
+        self._dispatch = dispatch
+        self._changed = changed
+        self._kinds: dict[str, _Kind[Any, Any]] = {
+            **{plural: _Kind(plural, of_version) for plural, of_version in QUEUE_KINDS.items()},
+            CLASSES: _Kind(CLASSES, workload_priorities),
+        }
+        for plural, kind in self._kinds.items():
+            told = self._told if plural in QUEUE_KINDS else lambda _: changed()
+            kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), told, sight=sight, pause=pause)
+        self._namespaces = Reflector(kube, NAMESPACES, dispatch, sight=sight, pause=pause)
+        self._following_namespaces: asyncio.Task[None] | None = None
+
+    async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:
+        """Follow what is served, and return when it has been read. Raises ApiError."""
+        served = {
+            plural: [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", plural) in there] for plural in self._kinds
+        }
+        await self._look_for_kueue(any(served.values()))
+        for plural, kind in self._kinds.items():
+            left_alone = self.kueue_runs and plural in QUEUE_KINDS
+            version = "" if left_alone else await self._version(kind, served[plural])
+            await kind.follow(version, group)
+        for kind in self._kinds.values():
+            if kind.version:
+                await kind.reflector.synced.wait()
+        await self._look_at_namespaces(group)
+
+    def repeat(self) -> None:
+        """Dispatch everything that is known, as if it had just been listed."""
+        for plural in QUEUE_KINDS:
+            self._kinds[plural].reflector.repeat()
+        self._namespaces.repeat()
+
+    @property
+    def priorities(self) -> Mapping[str, int] | None:
+        """The values of the WorkloadPriorityClasses by name; None where they cannot be read."""
+        kind = self._kinds[CLASSES]
+        return dict(kind.reflector.known) if kind.version and not kind.reflector.denied else None
+
+    def paths(self) -> Iterator[tuple[QueueSeen, str]]:
+        """Every object that is known, with where it is at the API server."""
+        for plural in QUEUE_KINDS:
+            kind = self._kinds[plural]
+            for seen in kind.reflector.known:
+                namespace = getattr(seen.object, "namespace", "")
+                within = f"namespaces/{namespace}/{plural}" if namespace else plural
+                yield seen, f"{path_of(kind.version, within)}/{seen.object.name}"
+
+    def _told(self, event: Event) -> None:
+        self._dispatch(event)
+        if self._following_namespaces is None and isinstance(event, QueueSeen):
+            self._changed()
+
+    async def _look_for_kueue(self, served: bool) -> None:
+        runs = served and await kueue_runs(self._kube)
+        if runs != self.kueue_runs:
+            log.warning("%s", KUEUE_RUNS if runs else "Kueue's controller has stopped: Muster manages the queues")
+        self.kueue_runs = runs
+
+    async def _version(self, kind: _Kind[Any, Any], served: list[str]) -> str:
+        """The one that is followed while it is served, else the newest that can be read: the API server converts by a
+        webhook where Kueue has brought the kind, and that may be gone."""
+        if kind.version in served:
+            return kind.version
+        for version in served:
+            try:
+                await self._kube.newest(path_of(version, kind.plural))
+            except ApiError as error:
+                if error.status == 500:
+                    log.warning("%s of %s cannot be read as %s: %s", kind.plural, QUEUE_GROUP, version, error)
+                    continue
+            return version
+        return ""
+
+    async def _look_at_namespaces(self, group: asyncio.TaskGroup) -> None:
+        """Their labels count where there is a ClusterQueue to choose among them."""
+        wanted = any(isinstance(one.object, ClusterQueue) for one in self._kinds["clusterqueues"].reflector.known)
+        if wanted and self._following_namespaces is None:
+            self._following_namespaces = group.create_task(self._namespaces.run())
+            await self._namespaces.synced.wait()
+        elif not wanted and self._following_namespaces is not None:
+            self._following_namespaces.cancel()
+            await asyncio.wait([self._following_namespaces])
+            self._following_namespaces = None
+            self._namespaces.end()

@@ -1,0 +1,29 @@
+"""Which LocalQueue a workload names: a label of the job, or of the pods of a gang."""
+
+from __future__ import annotations
+
+from extender.kube.kinds.keys import MISSPELT_QUEUE, QUEUES
+from extender.kube.objects import Meta
+from extender.kube.plain import plain
+
+TWO_QUEUES = "its labels {} and {} name different queues"
+MISSPELT = f"{MISSPELT_QUEUE} is a misspelt {QUEUES[0]}, which Muster reads all the same: write {QUEUES[0]}"
+
+
+def queue_of(meta: Meta) -> tuple[str, str]:
+    """The name, empty for none, and what is wrong with what it says. An empty label names nothing, as in Kueue."""
+    labels = meta.labels
+    if not labels:
+        return "", ""
+    said = [(key, labels[key]) for key in QUEUES if labels.get(key)]
+    if not said:
+        return "", ""
+    key, name = said[0]
+    other = next((two for two, another in said if another != name), None)
+    return plain(name), "" if other is None else TWO_QUEUES.format(key, other)
+
+
+def is_misspelt(meta: Meta) -> bool:
+    """A queue is named by a key that is no word of anybody's, and by none that is."""
+    labels = meta.labels or {}
+    return bool(labels.get(MISSPELT_QUEUE)) and not any(labels.get(key) for key in QUEUES if key != MISSPELT_QUEUE)

@@ -1,0 +1,102 @@
+"""The queue objects as resources to follow, in either version; and namespaces, by whose labels they choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from extender.core.events import Event, NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
+from extender.kube.constraints import labels_of
+from extender.kube.convert import UnreadableError
+from extender.kube.objects import AnyObject, Meta
+from extender.kube.plain import plain
+from extender.kube.queues.objects import (
+    ClusterQueueObject,
+    CohortObject,
+    FlavorObject,
+    LocalQueueObject,
+    PriorityClassObject,
+)
+from extender.kube.queues.read import Read, cluster_queue_from, cohort_from, flavor_from, local_queue_from
+from extender.kube.resources import Resource
+from policies.model.queues import QueueObject
+
+QUEUE_GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+"""The newest first."""
+ObjectT = TypeVar("ObjectT", ClusterQueueObject, CohortObject, LocalQueueObject, FlavorObject)
+ValueT = TypeVar("ValueT", bound=QueueObject)
+OfVersion = Callable[[str], Resource[QueueSeen, Event]]
+
+
+def path_of(version: str, plural: str) -> str:
+    """Of all of its objects, at the API server."""
+    return f"/apis/{QUEUE_GROUP}/{version}/{plural}"
+
+
+def _queue_objects(plural: str, kind: type[ObjectT], convert: Callable[[ObjectT], Read[ValueT]]) -> OfVersion:
+    decoder = msgspec.json.Decoder(kind)
+
+    def read(raw: msgspec.Raw) -> tuple[Meta, QueueSeen]:
+        obj = decoder.decode(raw)
+        found = convert(obj)
+        return obj.metadata or Meta(), QueueSeen(found.value, found.problems, found.warnings)
+
+    return lambda version: Resource(
+        path_of(version, plural),
+        read,
+        lambda seen: seen,
+        lambda seen: QueueGone(seen.object),
+        optional=True,
+        dispensable=True,
+    )
+
+
+QUEUE_KINDS: dict[str, OfVersion] = {
+    "resourceflavors": _queue_objects("resourceflavors", FlavorObject, flavor_from),
+    "cohorts": _queue_objects("cohorts", CohortObject, cohort_from),
+    "clusterqueues": _queue_objects("clusterqueues", ClusterQueueObject, cluster_queue_from),
+    "localqueues": _queue_objects("localqueues", LocalQueueObject, local_queue_from),
+}
+"""By plural; those first that others name."""
+
+_CLASS = msgspec.json.Decoder(PriorityClassObject)
+_ANY = msgspec.json.Decoder(AnyObject)
+CLASSES = "workloadpriorityclasses"
+
+
+def workload_priorities(version: str) -> Resource[tuple[str, int], None]:
+    """The name of each WorkloadPriorityClass and its value."""
+
+    def read(raw: msgspec.Raw) -> tuple[Meta, tuple[str, int]]:
+        obj = _CLASS.decode(raw)
+        meta = obj.metadata or Meta()
+        return meta, (_named(meta, "WorkloadPriorityClass"), obj.value or 0)
+
+    return Resource(path_of(version, CLASSES), read, _nothing, _nothing, optional=True, dispensable=True)
+
+
+def _read_namespace(raw: msgspec.Raw) -> tuple[Meta, NamespaceSeen]:
+    meta = _ANY.decode(raw).metadata or Meta()
+    return meta, NamespaceSeen(_named(meta, "namespace"), labels_of(meta))
+
+
+NAMESPACES: Resource[NamespaceSeen, Event] = Resource(
+    "/api/v1/namespaces",
+    _read_namespace,
+    lambda seen: seen,
+    lambda seen: NamespaceGone(seen.name),
+    dispensable=True,
+)
+
+
+def _named(meta: Meta, kind: str) -> str:
+    if not meta.name:
+        raise UnreadableError(f"the {kind} has no name")
+    return plain(meta.name)
+
+
+def _nothing(_: tuple[str, int]) -> None:
+    """Whoever follows them looks at what is known."""

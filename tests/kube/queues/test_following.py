@@ -1,0 +1,207 @@
+"""Which queue objects the core is told of, while kinds, versions and Kueue's own controller come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from extender.core.events import Event, JobSeen, NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
+from extender.kube import following
+from extender.kube.kinds.job import JOB
+from extender.kube.queues.controller import LEASE
+from extender.kube.queues.resources import QUEUE_KINDS, path_of
+from tests.kube.fake_api import FakeApi, refused, watch
+from tests.kube.kinds.test_following import JOBS, Followed, change, followed, job, listed, served
+from tests.running import eventually
+
+GROUP = "kueue.x-k8s.io"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+NAMESPACES = "/api/v1/namespaces"
+OLD, NEW = "v1beta1", "v1beta2"
+
+
+def obj(name: str, spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": "1", **meta}
+    return {"metadata": meta, "spec": {"namespaceSelector": {}} if spec is None else spec}
+
+
+def kinds(*versions: str) -> list[tuple[str, str, str]]:
+    return [JOBS, *((GROUP, version, plural) for version in versions for plural in (*QUEUE_KINDS, CLASSES))]
+
+
+CLASSES = "workloadpriorityclasses"
+
+
+def serve(api: FakeApi, *versions: str, **objects: list[dict[str, Any]]) -> None:
+    """``objects``: by plural; none of the other kinds."""
+    api.on("GET", "/apis", served(*kinds(*versions)))
+    api.on("GET", JOB.path, listed())
+    api.on("GET", LEASES, listed())
+    api.on("GET", NAMESPACES, listed(obj("team", labels={"kind": "research"})))
+    api.on("WATCH", NAMESPACES, watch(stays_open=True))
+    for version in versions:
+        for plural in (*QUEUE_KINDS, CLASSES):
+            api.on("GET", path_of(version, plural), listed(*objects.get(plural, ())))
+            api.on("WATCH", path_of(version, plural), watch(stays_open=True))
+
+
+def told(events: list[Event]) -> list[str]:
+    """One word for each event about queues: +name for seen, -name for gone."""
+    words = []
+    for event in events:
+        match event:
+            case QueueSeen(one):
+                words.append(f"+{one.name}")
+            case QueueGone(one):
+                words.append(f"-{one.name}")
+            case NamespaceSeen(name):
+                words.append(f"+ns/{name}")
+            case NamespaceGone(name):
+                words.append(f"-ns/{name}")
+    return words
+
+
+def lease(age_s: float) -> dict[str, Any]:
+    renewed = datetime.now(UTC) - timedelta(seconds=age_s)
+    spec = {"holderIdentity": "kueue", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
+    return {"metadata": {"name": LEASE, "namespace": "kueue-system"}, "spec": spec}
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.01)
+
+
+def test_a_cluster_without_these_kinds_is_asked_for_nothing() -> None:
+    def setup(api: FakeApi) -> None:
+        api.on("GET", JOB.path, listed(job("a")))
+
+    async def check(one: Followed) -> None:
+        looked = one.asked("/apis")
+        await eventually(lambda: one.asked("/apis") > looked + 3)
+        asked = {asked.path for asked in one.api.asked}
+        assert not [path for path in asked if GROUP in path or path in (LEASES, NAMESPACES)]
+
+    followed(setup, check)
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_objects_of_either_version_are_told_before_jobs(version: str) -> None:
+    queue = obj("q", namespace="team", uid="lq")
+    spec = {"cohort": "all", "admissionChecks": ["x"]}
+
+    def setup(api: FakeApi) -> None:
+        found = {"resourceflavors": [obj("f")], "clusterqueues": [obj("cq", spec)], "localqueues": [queue]}
+        serve(api, version, cohorts=[obj("all")], **found)
+        api.on("GET", JOB.path, listed(job("a")))
+
+    async def check(one: Followed) -> None:
+        assert told(one.events) == ["+f", "+all", "+cq", "+q", "+ns/team"]
+        (seen,) = [event for event in one.events if isinstance(event, QueueSeen) and event.object.name == "cq"]
+        assert seen.problems == ("spec.admissionChecks is not implemented",)
+        assert "namespaceSelector" in seen.warnings[0]
+        assert isinstance(one.events[-1], JobSeen)
+        one.events.clear()
+        one.follower.repeat()
+        assert told(one.events) == ["+f", "+all", "+cq", "+q", "+ns/team"]
+
+    followed(setup, check)
+
+
+def test_of_two_versions_the_newer_one_is_followed() -> None:
+    async def check(one: Followed) -> None:
+        assert told(one.events) == ["+cq", "+ns/team"]
+        assert not one.asked(path_of(OLD, "clusterqueues"))
+
+    followed(lambda api: serve(api, OLD, NEW, clusterqueues=[obj("cq")]), check)
+
+
+def test_one_that_cannot_be_converted_is_read_in_the_other_version() -> None:
+    def setup(api: FakeApi) -> None:
+        serve(api, OLD, NEW, clusterqueues=[obj("cq")])
+        api.on("GET", path_of(NEW, "clusterqueues"), refused(500, "InternalError", "conversion webhook failed"))
+
+    async def check(one: Followed) -> None:
+        assert told(one.events) == ["+cq", "+ns/team"]
+
+    followed(setup, check)
+
+
+def test_another_version_is_taken_up_without_losing_an_object() -> None:
+    async def check(one: Followed) -> None:
+        assert told(one.events) == ["+cq", "+ns/team"]
+        serve(one.api, NEW, clusterqueues=[obj("cq"), obj("more")])
+        await eventually(lambda: "+more" in told(one.events))
+        assert told(one.events) == ["+cq", "+ns/team", "+more"]
+
+    followed(lambda api: serve(api, OLD, clusterqueues=[obj("cq")]), check)
+
+
+def test_kinds_that_are_gone_take_their_objects_along() -> None:
+    async def check(one: Followed) -> None:
+        one.api.on("GET", "/apis", served(JOBS))
+        await eventually(lambda: "-ns/team" in told(one.events))
+        assert told(one.events) == ["+f", "+cq", "+ns/team", "-f", "-cq", "-ns/team"]
+
+    followed(lambda api: serve(api, NEW, resourceflavors=[obj("f")], clusterqueues=[obj("cq")]), check)
+
+
+def test_namespaces_are_followed_from_the_first_cluster_queue_on() -> None:
+    def setup(api: FakeApi) -> None:
+        serve(api, NEW)
+        api.on("WATCH", path_of(NEW, "clusterqueues"), watch(change("ADDED", obj("cq")), stays_open=True))
+
+    async def check(one: Followed) -> None:
+        await eventually(lambda: "+ns/team" in told(one.events))
+        assert told(one.events) == ["+cq", "+ns/team"]
+
+    followed(setup, check)
+
+
+def test_while_kueue_runs_no_queue_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def setup(api: FakeApi) -> None:
+        serve(api, NEW, clusterqueues=[obj("cq")])
+        api.on("GET", LEASES, listed(lease(5)))
+
+    async def check(one: Followed) -> None:
+        assert (told(one.events), one.follower.queues.kueue_runs) == ([], True)
+        assert "Muster does not manage queues" in caplog.text
+        one.api.on("GET", LEASES, listed(lease(300)))
+        await eventually(lambda: told(one.events) == ["+cq", "+ns/team"])
+        assert not one.follower.queues.kueue_runs
+        one.api.on("GET", LEASES, listed(lease(0)))
+        await eventually(lambda: told(one.events)[2:] == ["-cq", "-ns/team"])
+
+    followed(setup, check)
+
+
+@pytest.mark.parametrize(("value", "problem"), [(7, ""), (None, "its WorkloadPriorityClass high does not exist")])
+def test_a_job_waits_by_its_workload_priority_class(value: int | None, problem: str) -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}
+    classes = [] if value is None else [{"metadata": {"name": "high", "uid": "h"}, "value": value}]
+
+    def setup(api: FakeApi) -> None:
+        serve(api, NEW, **{CLASSES: classes})
+        api.on("GET", JOB.path, listed(job("a", labels=labels)))
+
+    async def check(one: Followed) -> None:
+        await eventually(lambda: one.last().problem == problem)
+        assert {podset.template.priority for podset in one.last().podsets.podsets} <= {value or 0}
+
+    followed(setup, check)
+
+
+def test_where_every_object_is_at_the_api_server() -> None:
+    local = obj("q", {"clusterQueue": "cq"}, namespace="team")
+
+    async def check(one: Followed) -> None:
+        assert [path for _, path in one.follower.queues.paths()] == [
+            path_of(NEW, "clusterqueues/cq"),
+            path_of(NEW, "namespaces/team/localqueues/q"),
+        ]
+        await asyncio.sleep(0)
+
+    followed(lambda api: serve(api, NEW, clusterqueues=[obj("cq")], localqueues=[local]), check)
