@@ -6,20 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from extender.core.ahead import Ahead
+from extender.core.attempts import LOOK, SEAT, TRY, Attempts
 from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.line import Line
 from extender.core.news import Freed, concerns
-from extender.core.planner import Changed, Plan, Planner
-from extender.core.problems import running, worded
-from extender.core.reasons import Reason
+from extender.core.planner import Planner
+from extender.core.queued import Queued
 from extender.core.recovery import Recovery
-from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Lack, Shortfalls
-from extender.core.standing_back import until_created, until_started
 from extender.core.state import State
-from extender.core.telling import explain, turned
-from extender.core.turns import Turn
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
 from policies.api import PolicyError
@@ -27,8 +23,6 @@ from policies.chosen import Policies
 from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
-_LOOK, _TRY, _SEAT = 2, 50, 4
-"""What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
 """Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
 
@@ -49,10 +43,11 @@ class Admission:
         self._demands = Demands(state)
         self._commit = commit
         self._shortfalls = Shortfalls()
+        self._queued = queued = Queued(state, self._planner, self._demands, self._policy)
+        self._attempts = Attempts(state, self._planner, self._demands, commit, queued, self._shortfalls)
         self.passes = 0
         self._walk: Steps[None] | None = None
         self._now = 0.0
-        self._vain = 0
         self._began = 0.0
         self._due: float | None = None
         self._rest_until = 0.0
@@ -74,11 +69,14 @@ class Admission:
         hopeful = state.news.hopeful
         if not state.waiting.keys and (hopeful or state.news.taken):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
-            self._shortfalls, hopeful = Shortfalls(), False
+            self._shortfalls.keep(())
+            hopeful = False
             state.take_news()
         at = now + state.limits.coalesce_s
         if hopeful:
             at = max(at, self._rest_until)
+        elif self._queued.has_news:
+            pass
         elif not state.waiting.stale and not state.kept_out.reopened:
             if not state.news.taken:
                 return
@@ -122,7 +120,8 @@ class Admission:
         if news.hopeful and now < self._rest_until:
             return
         self._demands.review()
-        self._vain, self._began = 0, now
+        self._queued.review(self._shortfalls)
+        self._attempts.vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, False
         if news.hopeful or refresh:
@@ -146,7 +145,7 @@ class Admission:
             if concerned:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 everybody = True
-            self._vain += cost
+            self._attempts.vain += cost
         yield from self._shortfalls.forget(state)
         line = yield from self._line(list(state.waiting.keys if everybody else state.waiting.stale))
         yield from self._ahead.join(line, self._now)
@@ -155,23 +154,25 @@ class Admission:
             if isinstance(workload, WaitingSingle):
                 yield from self._ahead.keep(workload.pod.uid, self._now)
             elif state.workloads.get(workload.key) is not workload or workload.key not in state.waiting.keys:
-                yield _LOOK
+                yield LOOK
             elif excess[workload.key.namespace] > state.limits.excess_units:
                 state.waiting.look_again(workload.key)
-                yield _LOOK
+                yield LOOK
             else:
-                excess[workload.key.namespace] += yield from self._admit(workload)
+                excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
+                yield from self._hold_up(line, workload)
         state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
-        self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
-        yield _LOOK
+        self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
+        yield LOOK
 
     def _recovering(self, recovery: Recovery) -> Steps[None]:
         state = self._state
+        self._queued.review(self._shortfalls)
         yield from recovery.all(self._now)
         line = yield from self._line(list(state.waiting.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
-            yield _LOOK + _SEAT * len(workload.members.placed)
+            yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
         self._refresh_at = self._now + state.limits.refresh_s
         yield from self._pass([], [], gone=False, everybody=True)
@@ -179,17 +180,21 @@ class Admission:
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
         """Those about whom something may be found out."""
-        state, line = self._state, Line(self._policy)
+        state = self._state
+        line = Line(self._policy, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
             for workload in some:
                 if workload.key in state.waiting.stale or self._is_open(workload):
+                    queue = state.quotas.queue_of(workload.key)
+                    if queue is not None and workload.asked is None and not workload.releasing:
+                        yield from self._demands.ask(workload)
                     try:
-                        line.come(workload)
+                        line.come(workload, "" if queue is None else queue.name)
                     except PolicyError as error:
-                        self._blame(workload, error)
-            self._vain += len(some)
-            yield _LOOK * len(some)
+                        self._attempts.blame(workload, error, self._now)
+            self._attempts.vain += len(some)
+            yield LOOK * len(some)
         return line
 
     def _is_open(self, workload: Workload) -> bool:
@@ -197,65 +202,18 @@ class Admission:
         demand = workload.asked
         if demand is None:
             return True
-        waits = self._now < workload.retries.not_before
-        return demand.shape is not None and not waits and self._shortfalls.get(demand.shape) is None
+        if demand.shape is None or self._now < workload.retries.not_before:
+            return False
+        return self._queued.refused(workload, demand.shape, self._shortfalls) is None
 
-    def _admit(self, workload: Workload) -> Steps[int]:
-        """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
-
-        One that changes meanwhile is looked at again in the next pass.
-        """
-        waiting = self._state.waiting
-        if workload.releasing:
-            waiting.looked_at(workload.key)
-            yield _LOOK
-            return 0
-        if workload.asked is None:
-            yield from self._demands.ask(workload)
-        demand = workload.asked
-        if demand is None:
-            return 0
-        waiting.looked_at(workload.key)
-        if demand.trouble is not None:
-            self._explain(workload, demand.trouble)
-        if (shape := demand.shape) is None or self._now < workload.retries.not_before:
-            yield _LOOK
-            return 0
-        state = self._state
-        why = until_created(state, workload, self._now) or self._shortfalls.get(shape)
-        why = why or until_started(state, workload, demand, related=shape.related)
-        if why is not None:
-            self._tell(workload, why, _LOOK)
-            yield _LOOK
-            return 0
-        plain = _TRY + _SEAT * len(demand.pods)
-        why, spent = yield from metered(self._try(workload, demand, shape))
-        if why is not None:
-            self._tell(workload, why, max(spent, plain))
-        if spent < plain:
-            yield min(plain - spent, self._state.limits.slice_units)
-        return max(0, spent - plain)
-
-    def _try(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Reason | None]:
-        """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
-        self._state.news.wary |= shape.related
-        try:
-            found = yield from self._planner.plan(workload, demand, shape)
-        except PolicyError as error:
-            self._blame(workload, error)
-            return None
-        match found:
-            case Plan():
-                yield from self._commit.commit(workload, found, self._planner.holds, self._now)
-                return None
-            case Changed():
-                self._state.waiting.look_again(workload.key)
-                return None
-        workload.unadvise()
-        # The same words are the same object: most often nothing is new for those who have been told.
-        reason = workload.telling.reason if found == workload.telling.reason else found
-        self._shortfalls.put(Lack.ROOM, shape, reason)
-        return reason
+    def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
+        """If it was refused, nobody passes it by in a queue that is StrictFIFO."""
+        if (why := self._queued.strict(workload, self._now)) is None:
+            return
+        for other in line.rest_of(why.queue):
+            self._state.waiting.looked_at(other.key)
+            self._attempts.tell(other, why.reason, LOOK, self._now)
+            yield LOOK
 
     def _resume(self, workload: Workload) -> Steps[None]:
         """Take the nominations of its members as the plan."""
@@ -264,30 +222,7 @@ class Admission:
             return
         if workload.asked is None:
             yield from self._demands.ask(workload)
-        yield 2 * _TRY
+        yield 2 * TRY
         plan = yield from self._planner.nominated(workload)
         if plan is not None:
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
-
-    def _blame(self, workload: Workload, error: PolicyError) -> None:
-        """A policy failed: that costs the workload its turn, and a while."""
-        state = self._state
-        state.waiting.looked_at(workload.key)
-        state.blame(error.policy)
-        turned(state, workload, Turn.DELAYED, self._now, detail=str(error))
-        workload.retries.fail(self._now, state.limits.retry_max_s)
-        self._explain(workload, Reason("PolicyFailed", str(error)))
-        state.touch(workload)
-
-    def _tell(self, workload: Workload, why: Reason, cost: int) -> None:
-        self._vain += cost
-        if why is not workload.telling.reason and (workload.whole or not workload.seated):
-            self._explain(workload, why)
-
-    def _explain(self, workload: Workload, why: Reason) -> None:
-        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        why = worded(workload, why)
-        if workload.whole and why.code != "OtherScheduler":
-            workload.telling.explain_surplus(why)
-            why = running(workload)
-        explain(self._state, workload, why, self._now)

@@ -152,7 +152,10 @@ class Apply:
         state, node = self._state, event.node
         if state.claims.nodes.get(node.name) == node:
             return
+        before = state.claims.nodes.get(node.name)
         state.claims.set_node(node)
+        if before is None or before.labels != node.labels:
+            state.quotas.node_seen(node.name)
         state.node_changed(node.name)
         self._jobs.node_changed(node.name, now)
         self._revocations.check(node.name, now)

@@ -76,6 +76,11 @@ class Claims:
         self._claims: dict[Owner, Claim] = {}
         self._on_node: dict[str, dict[Owner, Claim]] = {}
         self._promised_on: dict[str, dict[Owner, None]] = {}
+        self._follower: Callable[[Owner, Claim, bool], None] | None = None
+
+    def follow(self, follower: Callable[[Owner, Claim, bool], None]) -> None:
+        """It hears of every claim that is made, and with False of every one that ends."""
+        self._follower = follower
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -153,6 +158,8 @@ class Claims:
                 if not there:
                     del index[claim.node]
         self._take(claim, -1)
+        if self._follower is not None:
+            self._follower(owner, claim, False)  # noqa: FBT003
         return claim
 
     def note_change(self) -> None:
@@ -267,6 +274,8 @@ class Claims:
             if known is not None:
                 self.release(owner)
             self._take(claim, 1)
+            if self._follower is not None:
+                self._follower(owner, claim, True)  # noqa: FBT003
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
         if claim.state in _OURS:

@@ -13,6 +13,7 @@ from extender.core.steering import Leading
 from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
 from extender.core.uptake import awaits_uptake
+from extender.core.waiting_index import index
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.request import shape_of
@@ -44,7 +45,7 @@ class Commit:
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
             if at:
-                state.index(workload)
+                index(state, workload)
                 as_of, version = state.claims.changes, workload.version
                 # Together with the first hundred the whole plan was checked.
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)

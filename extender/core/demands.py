@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from operator import attrgetter
+from typing import Any
 from weakref import WeakValueDictionary
 
 from extender.core.problems import problem, too_many_shapes
@@ -39,6 +40,8 @@ class Demands:
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
+        if workload.flavoring and workload.key not in self._state.quotas.uses:
+            workload.flavor({})
         members, version = workload.members, workload.version
         lacking, trouble = to_be_planned(workload, self._state)
         demand = Demand(version, trouble)
@@ -74,10 +77,30 @@ class Demands:
         trouble = too_many_shapes(roles, self._state)
         counts = tuple((role, len(some)) for role, some in roles.items())
         caps, kept = workload.retries.caps, tuple(workload.reserved)
-        content = (workload.lacking, counts, caps, kept, tied, related, workload.priority)
+        tied = (*tied, *self._parts(workload, asked))
+        shape = self._shape(workload.lacking, counts, caps, kept, tied, related, workload.priority)
+        workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+
+    def flavored(self, workload: Workload, pods: Sequence[Pod], shape: Shape) -> Steps[tuple[tuple[Pod, ...], Shape]]:
+        """These pods of its demand, which has that shape, as they ask with the flavors that it is tried with."""
+        stands_for = workload.members.stands_for
+        asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods])))
+        roles = yield from grouped(asked, shape_of)
+        counts = tuple((role, len(some)) for role, some in roles.items())
+        content = (shape.caps, shape.kept, shape.tied, shape.related, shape.priority)
+        return asked, self._shape(shape.needed, counts, *content)
+
+    def _shape(self, *content: Any) -> Shape:
         if (shape := self._shapes.get(content)) is None:
             shape = self._shapes[content] = Shape(*content)
-        workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+        return shape
+
+    def _parts(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
+        """In a queue: how many get their flavors together. That its pods are the same does not make it alike to one
+        that needs no quota."""
+        if self._state.quotas.queue_of(workload.key) is None:
+            return ()
+        return ("queue", *Counter(pod.series for pod in pods).items()) if workload.job is not None else ("queue",)
 
 
 def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reason | None]:

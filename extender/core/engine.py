@@ -6,7 +6,7 @@ admission pass sees whether there is anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,8 @@ from extender.core.events import (
     JobGone,
     JobSeen,
     JobWritten,
+    NamespaceGone,
+    NamespaceSeen,
     NodeGone,
     NodeSeen,
     Nominated,
@@ -41,6 +43,8 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     PreemptCalled,
+    QueueGone,
+    QueueSeen,
     Synced,
     Tick,
     Ungated,
@@ -54,6 +58,8 @@ from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
 from extender.core.member import IllegalTransitionError
 from extender.core.owners import Owners
+from extender.core.queue_reports import reports
+from extender.core.queues import ObjectKey
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
@@ -65,6 +71,7 @@ from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.model.levels import LevelKey
+from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
 from policies.strategies.together import Together
@@ -127,6 +134,10 @@ class Engine:
             ClaimGone: apply.volume_noted,
             VolumeSeen: apply.volume_noted,
             VolumeGone: apply.volume_noted,
+            QueueSeen: state.quotas.queues.note,
+            QueueGone: state.quotas.queues.note,
+            NamespaceSeen: state.quotas.queues.note,
+            NamespaceGone: state.quotas.queues.note,
             FilterCalled: calls.filter,
             PreemptCalled: lambda event, _: calls.preempt(event),
             BindArrived: calls.bind,
@@ -141,6 +152,7 @@ class Engine:
         }
         self._admission = Admission(state, policies, Commit(state, leading, revocations))
         self._scoring: ScorePolicy = policies.scoring
+        self._order = policies.queue
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
@@ -181,6 +193,15 @@ class Engine:
     def passes(self) -> tuple[int, bool]:
         """How many admission passes have ended, and whether one is under way."""
         return self._admission.passes, self._admission.walking
+
+    @property
+    def queue_version(self) -> int:
+        """It is another one whenever a report of ``queue_reports`` may have changed."""
+        return self.state.quotas.version
+
+    def queue_reports(self, _now: float) -> Mapping[ObjectKey, QueueReport]:
+        """How each queue object stands, by its kind, namespace and name."""
+        return reports(self.state, self._order)
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""

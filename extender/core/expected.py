@@ -52,7 +52,7 @@ def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey
     slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
 
     def has_room(slot: SlotKey) -> bool:
-        node, pod = plan.get(slot, ""), slots.templates[slot]
+        node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
         return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
 
     without = {slot: slots.pods(slot) for slot in slots.templates if slot[0] not in slots.indexed}

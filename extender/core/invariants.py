@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from extender.core.claims import ClaimState, Expected, SlotOf
 from extender.core.demands import to_be_planned
@@ -20,7 +22,10 @@ def validate(state: State) -> None:
     for workload in state.workloads.values():
         for problem in _wrong_with(state, workload):
             raise AssertionError(f"{problem}\n{told(workload)}")
-    for problem in (*_wrong_with_claims(state), *_wrong_with_expected(state), *_wrong_with_indexes(state)):
+    wrong = chain(
+        _wrong_with_claims(state), _wrong_with_expected(state), _wrong_with_indexes(state), _wrong_with_quotas(state)
+    )
+    for problem in wrong:
         raise AssertionError(problem)
 
 
@@ -175,3 +180,24 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for uid, done in state.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
             yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"
+
+
+def _wrong_with_quotas(state: State) -> Iterator[str]:
+    """Whoever has room and a queue uses quota of it for just that."""
+    quotas, used = state.quotas, dict[str, Counter[tuple[str, str]]]()
+    for key, uses in quotas.uses.items():
+        queue = quotas.queue_of(key)
+        having = {owner for owner, claim in state.claims if claim.workload == key}
+        counted = {owner for owner, use in uses.items() if not use.unseen}
+        if having != counted:
+            yield f"{key} uses quota for {counted}, and has room for {having}"
+        for use in uses.values():
+            if queue is not None and use.queue != queue.name:
+                yield f"{key} belongs to {queue.name}, and uses quota of {use.queue}"
+            used.setdefault(use.queue, Counter()).update(use.usage)
+    for owner, claim in state.claims:
+        if claim.workload is not None and quotas.queue_of(claim.workload) and claim.workload not in quotas.uses:
+            yield f"{owner} has room on {claim.node}, and uses no quota"
+    for name, node in quotas.queues.picture.tree.queues.items():
+        if +node.used != +used.get(name, Counter()):
+            yield f"{name} is taken to use {node.used}, and its workloads use {used.get(name)}"

@@ -10,11 +10,12 @@ from collections import Counter
 from dataclasses import replace
 
 from extender.core.backoff import pause_s
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.effects import CleanJob, SuspendJob
 from extender.core.events import JobWritten, Outcome
 from extender.core.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
+from extender.core.job_start import start_of
 from extender.core.names import Names, aside, is_over, strangers, taken_by
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
@@ -203,15 +204,10 @@ class Jobs:
         expect(self._state, workload, podsets := to_come(workload, job))
         if not workload.seated or workload.filling or not self._state.recovered:
             return
-        planned = workload.members.slots.planned
-        nodes = {
-            one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count))
-            for one in job.podsets.podsets
-        }
         record.write(JobWrite.START)
-        record.admit(planned)
+        record.admit(workload.members.slots.planned)
+        self._state.out.append(start_of(workload, job, podsets))
         expect(self._state, workload, record.planned)
-        self._state.out.append(StartJob(job, nodes, podsets.first_wave))
 
     def _clean(self, record: JobRecord) -> None:
         """Nothing of ours outlives its use."""
@@ -221,6 +217,8 @@ class Jobs:
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
         self.adopt(workload, now)
+        if drained := self._state.quotas.route(workload).drained:
+            return self._stop(workload, record, drained, now)
         if record.plan is None:
             self._started_by_others(workload, record, now)
             return
@@ -260,6 +258,7 @@ class Jobs:
         if record is None or record.plan is not None or not record.runs_by_plan:
             return
         expect(self._state, workload, None)  # and with it what was planned otherwise
+        self._state.quotas.restore(workload)
         job, plan = record.seen, dict(record.seen.plan or {})
         for name in (one.name for one in job.podsets.podsets if not one.indexed):
             there = (pod.node for pod in workload.bound if pod.series == name)

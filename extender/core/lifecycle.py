@@ -22,9 +22,11 @@ from extender.core.revocations import Revocations
 from extender.core.stamped import recover_release
 from extender.core.state import State
 from extender.core.steering import Leading
+from extender.core.taking_back import take_job_back
 from extender.core.telling import explain, tell, turned
 from extender.core.turns import Turn
 from extender.core.uptake import awaits_uptake
+from extender.core.waiting_index import index
 from extender.core.workload import Workload
 from policies.words import counted, many
 
@@ -76,7 +78,7 @@ class Lifecycle:
                 self._steering.lead_next(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
-        if state.index(workload):
+        if index(state, workload):
             self._set_timer(workload, now)
         else:
             self._owners.leave(workload.key)
@@ -259,7 +261,7 @@ class Lifecycle:
         release.break_off(now, release.partial_count)
         if workload.job is not None:
             # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
-            return workload.take_job_back("its start broke off, and was not completed in time")
+            return take_job_back(workload, "its start broke off, and was not completed in time")
         if limits.evict_partial and not workload.releasing:
             workload.telling.note(now, "evicting the bound members: the gang never became whole")
             for pod in [pod for pod in workload.bound if pod.stamp is not None]:

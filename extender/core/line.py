@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 
+from extender.core.queue_lines import QueueLines
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
 from policies.api import QueuePolicy, SortKey
@@ -11,18 +13,23 @@ from policies.api import QueuePolicy, SortKey
 
 class Line:
     """In the order of the queue policy. A half-released gang goes first: it holds room, and only being completed ends
-    that. Whoever came first goes first among equals.
+    that. Whoever came first goes first among equals. Those of queues are chosen among by ``queues``.
     """
 
-    def __init__(self, policy: QueuePolicy) -> None:
+    def __init__(self, policy: QueuePolicy, queues: QueueLines) -> None:
         self._policy = policy
+        self._queues = queues
         self._heap: list[tuple[bool, SortKey, int, Workload | WaitingSingle]] = []
         self._came = 0
         self.gangs = 0
 
-    def come(self, workload: Workload) -> None:
-        """It waits for its turn. Raises PolicyError where the policy cannot say when that is."""
-        self._put(workload, whole=workload.release.partial_since is None)
+    def come(self, workload: Workload, queue: str = "") -> None:
+        """It waits for its turn, in that ClusterQueue if any. Raises PolicyError where the policy cannot say when that
+        is."""
+        if queue and workload.release.partial_since is None:
+            self._queues.come(queue, self._policy.order(workload), workload)
+        else:
+            self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
 
     def join(self, single: WaitingSingle) -> None:
@@ -33,9 +40,19 @@ class Line:
         """Whose turn it is now; None when no gang is left."""
         if not self.gangs:
             return None
+        queued = self._queues.first()
+        if queued is not None and (not self._heap or (True, queued) < self._heap[0][:2]):
+            self.gangs -= 1
+            return self._queues.pop()
         found = heapq.heappop(self._heap)[-1]
         self.gangs -= isinstance(found, Workload)
         return found
+
+    def rest_of(self, queue: str) -> Iterator[Workload]:
+        """All others of that queue leave the line."""
+        for workload in self._queues.drain(queue):
+            self.gangs -= 1
+            yield workload
 
     def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
         self._came += 1

@@ -24,6 +24,7 @@ def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
         or foreign(workload, state.schedulers)
         or _contradiction(workload, state.schedulers, owner)
         or _no_quorum_stated(workload)
+        or _not_in_queue(workload, state)
         or _too_many(workload, state)
         or _unsupported(workload, state.volumes.unbound, owner)
         or _gated(workload, owner)
@@ -86,6 +87,8 @@ def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) 
         return _disagreement("minMembers", map(_size, wanted.stated))
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
+    if workload.job is None and len(wanted.queues) > 1:
+        return _disagreement("queues", (name or None for name in wanted.queues))
     if len(wanted.dialects) > 1:
         return _disagreement("dialects", wanted.dialects)
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
@@ -124,6 +127,13 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
         return Reason("MinMemberMissing", f"{text}: the size of the gang is never guessed")
     key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
     return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
+
+
+def _not_in_queue(workload: Workload, state: State) -> Reason | None:
+    """Its queue admits nothing, or is none. What has started goes on."""
+    if workload.release.complete or workload.members.started:
+        return None
+    return state.quotas.route(workload).why
 
 
 def _too_many(workload: Workload, state: State) -> Reason | None:

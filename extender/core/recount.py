@@ -87,7 +87,16 @@ def _shown(member: Member) -> MemberState | None:
 
 def _told(kept: Said) -> list[object]:
     tallies: tuple[Tally[Any], ...]
-    tallies = kept.schedulers, kept.owners, kept.priorities, kept.dialects, kept.sizes, kept.topologies, kept.releases
+    tallies = (
+        kept.schedulers,
+        kept.owners,
+        kept.priorities,
+        kept.dialects,
+        kept.sizes,
+        kept.topologies,
+        kept.releases,
+        kept.queues,
+    )
     return [dict(kept.words), *(set(tally) for tally in tallies)]
 
 
@@ -102,10 +111,11 @@ def _said(pods: list[Pod]) -> list[object]:
             group.minima or group.min_member,
             pod.topology,
             _release(pod),
+            pod.queue,
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
-    return [Counter(words), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 7]
+    return [Counter(words), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
 
 
 def _release(pod: Pod) -> str:

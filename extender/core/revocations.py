@@ -10,6 +10,7 @@ from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Leading
+from extender.core.taking_back import take_job_back
 from extender.core.telling import explain, report, turned
 from extender.core.turns import DEADLINES, Cause, Turn
 from extender.core.workload import Workload
@@ -29,7 +30,7 @@ class Revocations:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state, members = self._state, workload.members
         workload.telling.note(now, f"forgotten: {why}")
-        workload.take_job_back(why)
+        take_job_back(workload, why)
         if members.placed or members.holds:
             # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
             self._steering.sweep_later(workload, now)
@@ -204,7 +205,7 @@ class Revocations:
     def _pod_of(workload: Workload, owner: Owner) -> Pod:
         """Who is promised the room, or what will ask for it."""
         members = workload.members
-        return members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod
+        return workload.asking(members.slots.templates[owner.slot] if isinstance(owner, SlotOf) else members[owner].pod)
 
     @staticmethod
     def _in_doubt(workload: Workload, owner: Owner) -> bool:

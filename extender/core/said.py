@@ -23,6 +23,7 @@ class Said:
         self.topologies: Tally[Topology] = Tally()
         self.releases: Tally[str] = Tally()
         """By what is stamped on them; "" of those that have no stamp."""
+        self.queues: Tally[str] = Tally()
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self.words: Tally[Words] = Tally()
         """All of that. Most often all members say the same: only who says something else is looked at more closely."""
@@ -71,7 +72,7 @@ def words_of(pod: Pod | None) -> Words:
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
-    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release
+    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.queue
 
 
 def means(pod: Pod, group: PodGroup) -> bool:

@@ -19,11 +19,13 @@ class Lack(Enum):
     """What a workload of that shape lacked."""
 
     ROOM = "room"
+    QUOTA = "quota"
 
 
 Scope = str
 """Whom it concerns: everybody, or the queue of that name."""
 EVERYBODY: Scope = ""
+_NOTHING: dict[Shape, Reason] = {}
 
 
 class Shortfalls:
@@ -40,9 +42,10 @@ class Shortfalls:
         """Why such a workload of that queue cannot be admitted, as far as is known."""
         if shape not in self._shapes:
             return None
-        for (_, concerned), reasons in self._known.items():
-            if concerned in (EVERYBODY, scope) and (reason := reasons.get(shape)) is not None:
-                return reason
+        for lack in Lack:
+            for concerned in (EVERYBODY, scope) if scope else (EVERYBODY,):
+                if (reason := self._known.get((lack, concerned), _NOTHING).get(shape)) is not None:
+                    return reason
         return None
 
     def put(self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY) -> None:
@@ -63,6 +66,13 @@ class Shortfalls:
             self._shapes[shape] -= 1
             if not self._shapes[shape]:
                 del self._shapes[shape]
+
+    def reopen(self, scope: Scope) -> bool:
+        """Quota of that queue was given back: whatever was found for it may be wrong. Returns whether anything was."""
+        found = [(lack, shape) for lack in Lack for shape in self._known.get((lack, scope), ())]
+        for lack, shape in found:
+            self.drop(lack, shape, scope)
+        return bool(found)
 
     def clear(self, lack: Lack) -> None:
         """Whatever was found of this cause may be wrong."""

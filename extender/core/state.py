@@ -15,6 +15,7 @@ from extender.core.kept_out import KeptOut
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
+from extender.core.quotas import Quotas
 from extender.core.refusing import Refusing
 from extender.core.starting import Starting
 from extender.core.timers import Timers
@@ -46,6 +47,7 @@ class State:
     touched: dict[GroupKey, None] = field(default_factory=dict)
     """Workloads that something has happened to since they were settled."""
     waiting: Waiting = field(init=False)
+    quotas: Quotas = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     news: News = field(default_factory=News)
     """What has changed around them."""
@@ -65,6 +67,8 @@ class State:
 
     def __post_init__(self) -> None:
         self.waiting = Waiting(self.limits.waiting)
+        self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads)
+        self.claims.follow(self.quotas.moved)
 
     def workload_of(self, pod: Pod) -> Workload | None:
         return None if pod.group_key is None else self.workloads.get(pod.group_key)
@@ -106,6 +110,12 @@ class State:
     def add(self, key: GroupKey) -> Workload:
         """A workload of that name is seen for the first time."""
         return self.workloads.setdefault(key, Workload(key))
+
+    def forget(self, workload: Workload) -> None:
+        """Nothing is left of it."""
+        self.unreserve_all(workload)
+        self.workloads.pop(workload.key, None)
+        self.quotas.forget(workload.key)
 
     def put_pod(self, pod: Pod) -> Pod | None:
         """Take over a pod's new facts. Returns the facts before, or None when it is new."""
@@ -263,22 +273,6 @@ class State:
         if (hold := workload.members.let_go(member)) is not None:
             self.answer(hold.call, error)
             self.touch(workload)
-
-    def index(self, workload: Workload) -> bool:
-        """After it was settled: keep the index of waiting workloads right, let an empty one go. Whether it stays."""
-        key, slots, stays = workload.key, workload.members.slots, True
-        if not len(workload.members) and workload.job is None:
-            self.unreserve_all(workload)
-            self.workloads.pop(key, None)
-            stays = False
-        if key in self.starting:
-            for other in self.starting.go_on(workload):
-                self.waiting.look_again(other)
-        if slots.lacking and not workload.paused:
-            self.waiting.come(key, changed=workload.asked is None and not workload.releasing)
-        elif key in self.waiting.keys and (following := self.waiting.leave(key)) is not None:
-            self.nudge(self.workloads[following])
-        return stays
 
     def _forget_refusals(self, node: str, given_back: Claim | None = None) -> None:
         for workload in self.refusing.forget(node, given_back, self.workloads):

@@ -7,6 +7,7 @@ from extender.core.expected import uncreated
 from extender.core.job import JobRecord
 from extender.core.state import State
 from extender.core.steering import Leading
+from extender.core.taking_back import needs
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import accepts
@@ -34,8 +35,8 @@ class Upkeep:
                 continue
             if not state.recovered and self._makes_room(workload, node):
                 continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
-            pod = workload.members.stands_for(slot)
-            needed, admitted = workload.needs(slot), state.claims.admits(node, pod.selection)
+            pod = workload.asking(workload.members.stands_for(slot))
+            needed, admitted = needs(workload, slot), state.claims.admits(node, pod.selection)
             if (
                 admitted
                 and state.claims.fits(node, pod.requests)

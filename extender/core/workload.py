@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from extender.core.flavoring import Flavoring, PartKey, part_of
 from extender.core.job import JobRecord, JobWrite
 from extender.core.member import Stage
 from extender.core.members import Members
@@ -26,6 +28,7 @@ class Workload:
     was being released, which are looked at again afterwards. ``nudges``: how often something around it changed that its
     plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``: its
     slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod UID.
+    ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
     """
 
     key: GroupKey
@@ -45,6 +48,7 @@ class Workload:
     filling: bool = False
     demand: Demand | None = None
     advised: dict[str, str] = field(default_factory=dict)
+    flavoring: Mapping[PartKey, Flavoring] = field(default_factory=dict)
     seen_at: float | None = None
     """When the first member of a gang that is yet to start was seen."""
 
@@ -177,6 +181,11 @@ class Workload:
         return max(said, default=0 if first is None else first.priority)
 
     @property
+    def queue(self) -> str:
+        """The LocalQueue that it names: its job, or its pods, which agree. Empty without one."""
+        return next(iter(self.members.said.queues), "") if self.job is None else self.job.seen.queue
+
+    @property
     def created(self) -> float:
         if self.group is not None:
             return self.group.created
@@ -214,7 +223,10 @@ class Workload:
         return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
     def asking(self, pod: Pod) -> Pod:
-        """The member, with what the PodGroup asks of the topology where it says nothing itself."""
+        """The member, with what the PodGroup asks of the topology where it says nothing itself, held to the nodes of
+        the flavors that it is admitted with."""
+        if self.flavoring and (known := self.flavoring.get(part_of(pod, of_job=self.job is not None))) is not None:
+            pod = known.confined(pod)
         if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
         return replace(pod, topology=pod.topology.over(asked))
@@ -263,23 +275,9 @@ class Workload:
             job is not None and job.plan is None and (bool(job.stop) or (job.seen.suspended and self.podsets is None))
         )
 
-    def take_job_back(self, why: str) -> None:
-        """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if
-        only pods that it can do without, which are planned one by one, lose their nodes."""
-        if self.job is None or self.job.plan is None:
-            return
-        promised = (*(member.pod.identity for member in self.members.placed.values()), *self.members.slots.planned)
-        led = [slot for slot in promised if slot in self.job.plan]
-        if not self.whole or any(map(self.needs, led)):
-            self.job.take_back(why)
-        else:
-            self.job.let_go(led)
-
-    def needs(self, slot: SlotKey) -> bool:
-        """Whether too few pods are on nodes: in all, or of the slot's podset."""
-        podsets, reached = self.podsets.podsets if self.podsets is not None else (), self.members.slots.reached
-        some = [one for one in podsets if slot[0] == one.prefix] if len(podsets) > 1 else []
-        return not self.whole or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
+    def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
+        """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""
+        self.flavoring = flavoring
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:
         """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""

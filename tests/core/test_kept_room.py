@@ -9,6 +9,7 @@ import pytest
 from extender.core.claims import Claim, ClaimState
 from extender.core.events import Outcome
 from extender.core.state import State
+from extender.core.waiting_index import index
 from policies.model import Dialect, GroupRef, PodSets
 from policies.placement.request import Cap, shape_of
 from tests.builders import cluster, gang, key, reborn, requests, single
@@ -95,8 +96,8 @@ def test_the_room_of_a_refused_member_is_kept_whichever_binding_ends_first(order
     script.bind_all(pods)
     first = list(script.bindings)
     room = script.bindings[first[0]].node
-    for index in order:
-        script.feed_outcome(first[index], Outcome.REFUSED if index == 0 else Outcome.DONE)
+    for number in order:
+        script.feed_outcome(first[number], Outcome.REFUSED if number == 0 else Outcome.DONE)
     assert room not in script.filter(single("other", gpus=8))
 
 
@@ -114,7 +115,7 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
         state.refusing.remember(node, broken_off.key)
     for pod in pods:
         state.drop_pod(pod.uid)
-    state.index(broken_off)
+    index(state, broken_off)
     assert not broken_off.reserved
     assert not len(state.claims)
 

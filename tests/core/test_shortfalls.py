@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from extender.core.line import Line
+from extender.core.queue_lines import QueueLines
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
 from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.state import State
 from extender.core.workload import Workload
 from policies.api import SortKey, WaitingGang
 from policies.guard import GuardedQueue
@@ -55,6 +57,9 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
     assert not len(known)
 
 
+NO_QUEUES = QueueLines(State().quotas, lambda _: None, fair=False)
+
+
 class Numbers:
     """By the number in the name; text after all numbers."""
 
@@ -63,7 +68,7 @@ class Numbers:
 
 
 def test_the_line_says_who_is_next_while_others_come() -> None:
-    line = Line(GuardedQueue(Numbers()))
+    line = Line(GuardedQueue(Numbers()), NO_QUEUES)
     for name in ("3", "b", "1", "a"):
         line.come(Workload(key(name)))
     first = line.next()
@@ -75,7 +80,7 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
 
 
 def test_a_broken_start_goes_first() -> None:
-    line, broken = Line(GuardedQueue(Numbers())), Workload(key("9"))
+    line, broken = Line(GuardedQueue(Numbers()), NO_QUEUES), Workload(key("9"))
     broken.release.break_off(0.0, 1)
     line.come(Workload(key("1")))
     line.come(broken)

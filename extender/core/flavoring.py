@@ -1,0 +1,104 @@
+"""What the flavors that a workload was admitted with demand of the nodes of its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from policies.model import Node, Pod, Requirement, Selection, Terms, Toleration
+from policies.model.queues import ClusterQueue, ResourceFlavor
+
+PartKey = object
+"""Pods of a workload that get their flavors together: of a job those of one podset, by its name; of a gang of pods
+those that ask for the same."""
+
+
+def part_of(pod: Pod, *, of_job: bool) -> PartKey:
+    return pod.series if of_job else (pod.requests, pod.selection)
+
+
+@dataclass(frozen=True, slots=True)
+class Flavoring:
+    """Of one part. ``flavors``: by resource. ``labels``: what its nodes have; ``none_of``: label sets that they have
+    not. ``tolerations``: what its pods get beside their own."""
+
+    flavors: Mapping[str, str]
+    labels: tuple[tuple[str, str], ...] = ()
+    none_of: tuple[tuple[tuple[str, str], ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    _made: dict[Selection, Selection] = field(default_factory=dict, compare=False, repr=False)
+
+    def confined(self, pod: Pod) -> Pod:
+        """The pod, held to nodes of its flavors."""
+        asked = pod.selection
+        if (made := self._made.get(asked)) is None:
+            made = self._made[asked] = self._confine(asked)
+        return pod if made is asked else replace(pod, selection=made)
+
+    def _confine(self, asked: Selection) -> Selection:
+        selector = (*asked.node_selector, *(one for one in self.labels if one not in asked.node_selector))
+        tolerations = (*asked.tolerations, *(one for one in self.tolerations if one not in asked.tolerations))
+        affinity = asked.affinity
+        for labels in self.none_of:
+            affinity = _but(affinity, labels)
+        made = Selection(selector, affinity, tolerations, asked.volumes)
+        return asked if made == asked else made
+
+
+def of_job(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
+    """``chosen``: the flavor of each resource. A job carries its flavors, and what its pods tolerate for them."""
+    some = _named(flavors, chosen)
+    tolerations = dict.fromkeys(one for flavor in some for one in flavor.tolerations)
+    return Flavoring(chosen, _labels(some), tolerations=tuple(tolerations))
+
+
+def of_gang(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> Flavoring:
+    """The flavor of a gang's pod is told from its node, which has that of the first flavor whose labels it has. Nobody
+    writes tolerations on such pods."""
+    before = [flavors[name] for one in chosen.values() for name in _before(queue, one) if name in flavors]
+    none_of = dict.fromkeys(tuple(sorted(flavor.node_labels.items())) for flavor in before)
+    return Flavoring(chosen, _labels(_named(flavors, chosen)), tuple(none_of))
+
+
+def _named(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> list[ResourceFlavor]:
+    return [flavors[name] for name in dict.fromkeys(chosen.values()) if name in flavors]
+
+
+def _labels(flavors: Sequence[ResourceFlavor]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(one for flavor in flavors for one in sorted(flavor.node_labels.items())))
+
+
+def is_hidden(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], name: str) -> str:
+    """The flavor before it in the queue whose nodes include all of its own, so that no pod of a gang is ever told to
+    have it; empty if there is none."""
+    own = flavors[name].node_labels.items()
+    hiding = (one for one in _before(queue, name) if one in flavors and flavors[one].node_labels.items() <= own)
+    return next(hiding, "")
+
+
+def told_by(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
+    """The flavor of each resource on that node: the first one whose labels it has."""
+    found: dict[str, str] = {}
+    for group in queue.groups:
+        for name, quotas in group.flavors:
+            flavor = flavors.get(name)
+            if flavor is not None and flavor.node_labels.items() <= node.labels.items():
+                found |= dict.fromkeys((one for one in group.limited() if one in quotas), name)
+                break
+    return found
+
+
+def _before(queue: ClusterQueue, name: str) -> Sequence[str]:
+    for group in queue.groups:
+        names = [one for one, _ in group.flavors]
+        if name in names:
+            return names[: names.index(name)]
+    return ()
+
+
+def _but(affinity: Terms | None, labels: tuple[tuple[str, str], ...]) -> Terms:
+    """Some of these labels the node does not have. Without labels there is no such node: an empty affinity."""
+    others = [Requirement(key, "NotIn", (value,)) for key, value in labels]
+    if affinity is None:
+        return tuple((one,) for one in others)
+    return tuple((*term, one) for term in affinity if term for one in others)

@@ -1,0 +1,115 @@
+"""Who is next among the workloads of queues: in each queue by the queue policy, between queues by who need not borrow,
+or by fair shares. It is worked out anew after each admission, as far as that could have changed it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from extender.core.quotas import Quotas
+from extender.core.workload import Workload
+from policies.api import SortKey
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.shares import Head, fairest
+
+Assign = Callable[[Workload], Assignment | None]
+"""What a workload would get by quota alone; None where that is of no use."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """``line``: a heap. ``level``: from how far away its first one borrows, ``usage``: what that would use, as of
+    ``version``; ``fits``: whether its quota is there at all."""
+
+    name: str
+    line: list[tuple[SortKey, int, Workload]] = field(default_factory=list)
+    version: int = -1
+    level: int = 0
+    head: Head | None = None
+
+
+class QueueLines:
+    def __init__(self, quotas: Quotas, assign: Assign, *, fair: bool) -> None:
+        self._quotas = quotas
+        self._assign = assign
+        self._fair = fair
+        self._queues: dict[str, _Queue] = {}
+        self._next: list[tuple[int, SortKey, int, str]] = []
+        self._came = 0
+
+    def come(self, queue: str, order: SortKey, workload: Workload) -> None:
+        """It waits for its turn in that ClusterQueue."""
+        self._came += 1
+        known = self._queues.setdefault(queue, _Queue(queue))
+        heapq.heappush(known.line, (order, self._came, workload))
+        if known.line[0][-1] is workload:
+            known.version = -1
+            self._put(known, 0)
+
+    def first(self) -> SortKey | None:
+        """The order of the one whose turn it is; None if nobody is left."""
+        queue = self._best()
+        return None if queue is None else queue.line[0][0]
+
+    def pop(self) -> Workload:
+        """Its turn has come."""
+        queue = self._best()
+        if queue is None:
+            raise LookupError("nobody waits in a queue")
+        _, _, workload = heapq.heappop(queue.line)
+        queue.version = -1
+        self._put(queue, 0)
+        return workload
+
+    def drain(self, queue: str) -> Iterator[Workload]:
+        """All others of that queue, in their order: it is not their turn."""
+        line = self._queues[queue].line if queue in self._queues else []
+        while line:
+            yield heapq.heappop(line)[-1]
+
+    def _best(self) -> _Queue | None:
+        return self._fairest() if self._fair else self._nearest()
+
+    def _nearest(self) -> _Queue | None:
+        """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
+        and is by what is known now, is first."""
+        while self._next:
+            level, order, _, name = self._next[0]
+            queue = self._queues[name]
+            if not queue.line or queue.line[0][0] != order:
+                heapq.heappop(self._next)
+                continue
+            self._look(queue)
+            if queue.level <= level:
+                return queue
+            heapq.heappop(self._next)
+            self._put(queue, queue.level)
+        return None
+
+    def _fairest(self) -> _Queue | None:
+        """Those whose quota is not there are told so first: they are in nobody's way."""
+        some = [one for one in self._queues.values() if one.line]
+        for one in some:
+            self._look(one)
+            if one.head is None:
+                return one
+        heads = {one.name: one.head for one in some if one.head is not None}
+        found = fairest(self._quotas.queues.picture.tree, heads) if heads else None
+        return None if found is None else self._queues[found.queue]
+
+    def _look(self, queue: _Queue) -> None:
+        if queue.version == self._quotas.usage_version:
+            return
+        workload = queue.line[0][-1]
+        found = self._assign(workload)
+        queue.version, queue.level, queue.head = self._quotas.usage_version, 0, None
+        if found is not None and found.fit is Fit.FITS:
+            queue.level, uid = found.level, str(workload.key)
+            queue.head = Head(queue.name, found.usage, workload.priority, workload.created, uid, found.level)
+
+    def _put(self, queue: _Queue, level: int) -> None:
+        if queue.line:
+            self._came += 1
+            heapq.heappush(self._next, (level, queue.line[0][0], self._came, queue.name))

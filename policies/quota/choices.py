@@ -1,0 +1,51 @@
+"""One assignment of flavors after another, in the order of the queue: the next one is asked for where the nodes of the
+last one had no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from policies.model.queues import ClusterQueue, ResourceFlavor
+from policies.quota.flavors import Assignment, Fit, Flavors, PodSetRequest
+from policies.quota.tree import QuotaTree
+
+
+class Choices:
+    """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there."""
+
+    def __init__(
+        self,
+        tree: QuotaTree,
+        flavors: Mapping[str, ResourceFlavor],
+        queue: ClusterQueue,
+        refused: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        self.refused = dict(refused or {})
+        self._always = tuple(self.refused)
+        self._queue = queue
+        self._flavors = Flavors(tree, flavors, lambda podset, flavor: self.refused.get((podset.name, flavor.name), ""))
+        self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
+
+    def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
+        """The best that there is quota for; else what keeps it."""
+        return self._flavors.assign(self._queue, podsets)
+
+    def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
+        """The next one, because there is no room for that one: another flavor for the last podset that has one."""
+        pairs = dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())
+        found = tried
+        for podset, flavor in reversed(pairs):
+            self.refused[podset, flavor] = why
+            found = self.first(podsets)
+            if found.fit is Fit.FITS:
+                return found
+            if len(pairs) > 1:
+                self._allow(podset, self._group_of[flavor])
+        return found if found.fit is not Fit.FITS else Assignment(Fit.NO_CANDIDATES, text=why)
+
+    def _allow(self, podset: str, group: int) -> None:
+        """What was refused only in company with the flavors of others may be chosen again with other ones."""
+        for name, flavor in list(self.refused):
+            if (name, flavor) not in self._always and name == podset and self._group_of[flavor] == group:
+                del self.refused[name, flavor]

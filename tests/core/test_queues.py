@@ -1,0 +1,381 @@
+"""Workloads in queues: admitted with quota and nodes in one decision, and waiting with a true reason else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.events import JobSeen, NamespaceSeen, QueueGone, QueueSeen
+from extender.core.limits import Limits
+from extender.core.reasons import Reason
+from policies.model import Pod, Requirement, Taint, Toleration
+from policies.model.queues import ClusterQueue, Cohort, LocalQueue, Quota, ResourceFlavor, Stop, Strategy
+from tests.builders import GPU, cluster, gang, key, node
+from tests.core.jobs import Controlled, job
+from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
+from tests.core.script import Script
+
+
+def in_queue(name: str, size: int, queue: str = "team", **facts: Any) -> list[Pod]:
+    return [replace(pod, queue=queue) for pod in gang(name, size, **facts)]
+
+
+def come(script: Script, pods: list[Pod]) -> None:
+    script.see(*pods)
+    script.advance(0.5)
+
+
+def reason(script: Script, name: str) -> Reason:
+    return script.core.state.workloads[key(name)].telling.reason
+
+
+def planned(script: Script, name: str) -> int:
+    return len(script.core.state.workloads[key(name)].placement)
+
+
+def leave(script: Script, pods: list[Pod]) -> None:
+    for pod in pods:
+        script.gone(script.pods[pod.uid])
+    script.advance(0.5)
+
+
+def test_a_gang_waits_for_quota_and_starts_when_it_comes_free() -> None:
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    first, second = in_queue("first", 4), in_queue("second", 4)
+    come(script, first)
+    come(script, second)
+    assert (planned(script, "first"), planned(script, "second")) == (4, 0)
+    assert reason(script, "second") == Reason(
+        "NoQuota",
+        "ClusterQueue team: it asks for 32 nvidia.com/gpu of flavor gpus, and 0 of 32 nvidia.com/gpu are left; "
+        "it is used by default/first (32)",
+    )
+    assert used(script, "team") == 32
+    leave(script, first)
+    assert planned(script, "second") == 4
+    assert used(script, "team") == 32
+
+
+def test_quota_is_used_until_the_last_pod_has_gone() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    first = in_queue("first", 2)
+    come(script, first)
+    script.run(first)
+    come(script, in_queue("second", 2))
+    for pod in first:
+        script.change(script.pods[pod.uid], deleting=True)
+    script.advance(0.5)
+    assert used(script, "team") == 16, "a pod that is being deleted uses quota"
+    leave(script, first)
+    assert planned(script, "second") == 2
+
+
+def test_without_queue_objects_a_queue_label_says_nothing_of_quota() -> None:
+    script = Script(*cluster("a: 4x8"))
+    come(script, in_queue("first", 2))
+    assert planned(script, "first") == 2
+
+
+def test_what_ran_before_the_queues_were_made_is_counted() -> None:
+    script = Script(*cluster("a: 4x8"))
+    first = in_queue("first", 2)
+    come(script, first)
+    script.run(first)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    script.advance(0.5)
+    assert used(script, "team") == 16
+    come(script, in_queue("second", 2))
+    assert reason(script, "second").code == "NoQuota"
+
+
+def test_a_gang_without_a_queue_needs_no_quota_unless_one_is_required() -> None:
+    for limits, count in ((Limits(), 2), (Limits(require_queue=True), 0)):
+        script = Script(*cluster("a: 4x8"), limits=limits)
+        show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+        come(script, gang("free", 2))
+        assert planned(script, "free") == count
+    assert reason(script, "free").code == "QueueMissing"
+
+
+def test_the_default_queue_counts_for_a_gang_that_names_none() -> None:
+    script = Script(*cluster("a: 4x8"), limits=Limits(default_queue="team"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    come(script, gang("free", 2))
+    assert reason(script, "free").code == "NoQuota"
+
+
+@pytest.mark.parametrize(
+    ("things", "code", "words"),
+    [
+        ((LocalQueue("default", "other", "x"),), "QueueMissing", "there is no LocalQueue team in namespace default"),
+        ((LocalQueue("default", "team", "x"),), "QueueMissing", "ClusterQueue x, which does not exist"),
+        ((cluster_queue("team", {"none": 32}),), "QueueInactive", "there is no ResourceFlavor none"),
+        (
+            (cluster_queue("team", {}, stop=Stop.HOLD),),
+            "QueueStopped",
+            "ClusterQueue team is stopped (stopPolicy Hold)",
+        ),
+        ((cluster_queue("team", {}, namespaces=None),), "QueueInactive", "does not select namespace default"),
+        (
+            (cluster_queue("team", {}, cohort="a"), Cohort("a", "b"), Cohort("b", "a")),
+            "QueueInactive",
+            "its cohorts are each other's parents: a, b",
+        ),
+    ],
+)
+def test_a_queue_that_admits_nothing_is_the_reason(
+    things: tuple[ClusterQueue | LocalQueue | Cohort, ...], code: str, words: str
+) -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, *things)
+    come(script, in_queue("first", 2))
+    assert planned(script, "first") == 0
+    assert reason(script, "first").code == code
+    assert words in reason(script, "first").message
+
+
+def test_a_queue_that_is_corrected_admits_those_who_wait() -> None:
+    script = Script(*cluster("a: 4x8"))
+    queue = cluster_queue("team", {"gpus": 32})
+    show(script, queue)
+    come(script, in_queue("first", 2))
+    assert reason(script, "first").code == "QueueInactive"
+    show(script, flavor("gpus"))
+    script.advance(0.5)
+    assert planned(script, "first") == 2
+
+
+def test_a_queue_with_a_problem_says_it() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    script.feed(QueueSeen(cluster_queue("team", {"gpus": 32}), problems=("spec.admissionChecks is not implemented",)))
+    come(script, in_queue("first", 2))
+    assert "spec.admissionChecks is not implemented" in reason(script, "first").message
+
+
+def test_the_labels_of_a_namespace_decide_who_may_use_a_queue() -> None:
+    script = Script(*cluster("a: 4x8"))
+    chosen = (Requirement("team", "In", ("ml",)),)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}, namespaces=chosen))
+    come(script, in_queue("first", 2))
+    assert reason(script, "first").code == "QueueInactive"
+    script.feed(NamespaceSeen("default", (("team", "ml"),)))
+    script.advance(0.5)
+    assert planned(script, "first") == 2
+
+
+def test_members_that_name_different_queues_contradict_each_other() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    one, other = gang("first", 2)
+    come(script, [replace(one, queue="team"), replace(other, queue="others")])
+    assert reason(script, "first") == Reason("Contradiction", "its members have different queues: others, team")
+
+
+def test_what_the_queue_does_not_cover_is_not_to_be_had() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    pods = [replace(pod, requests=(*pod.requests, ("rdma/hca", 1))) for pod in in_queue("first", 2)]
+    come(script, pods)
+    text = "ClusterQueue team does not cover rdma/hca, which it asks for"
+    assert reason(script, "first") == Reason("NoQuota", text)
+
+
+def test_the_next_flavor_is_tried_where_there_is_quota_and_no_room() -> None:
+    h100 = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 4x4")]
+    a100 = [replace(one, labels={**one.labels, FLAVOR: "a100"}) for one in cluster("b: 4x8")]
+    script = Script(*h100, *a100)
+    show(script, sort("h100"), sort("a100"), cluster_queue("team", {"h100": 64, "a100": 64}))
+    come(script, in_queue("big", 2, gpus=8))
+    assert {name.partition("-")[0] for name in script.core.state.workloads[key("big")].placement.values()} == {"b"}
+    assert (used(script, "team", "h100"), used(script, "team", "a100")) == (0, 16)
+
+
+def test_quota_alone_does_not_admit_what_cannot_be_placed_and_the_next_one_starts() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}))
+    come(script, in_queue("fills", 4, gpus=6))
+    come(script, in_queue("large", 1, gpus=8))
+    come(script, in_queue("small", 2, gpus=2))
+    assert (planned(script, "large"), planned(script, "small")) == (0, 2)
+    assert reason(script, "large").code == "NoRoom"
+    assert used(script, "team") == 28
+
+
+def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
+    labelled = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 2x8")]
+    script = Script(*labelled, *cluster("b: 8x8"))
+    show(script, sort("h100"), cluster_queue("team", {"h100": 64}))
+    come(script, in_queue("first", 2))
+    come(script, in_queue("second", 2))
+    assert set(script.core.state.workloads[key("first")].placement.values()) == {"a-0", "a-1"}
+    assert reason(script, "second").code == "NoRoom"
+
+
+def test_what_is_lent_may_be_borrowed_up_to_the_limit() -> None:
+    script = Script(*cluster("a: 16x8"))
+    lender = cluster_queue("lender", {"gpus": 32}, cohort="all")
+    show(script, flavor("gpus"), lender, cluster_queue("team", {"gpus": Quota(16, borrowing=16)}, cohort="all"))
+    come(script, in_queue("first", 4))
+    come(script, in_queue("second", 1))
+    assert (planned(script, "first"), planned(script, "second")) == (4, 0)
+    assert reason(script, "second").code == "NoQuota"
+    come(script, in_queue("third", 2, "lender"))
+    assert planned(script, "third") == 2
+
+
+def test_strict_order_lets_nobody_pass() -> None:
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}, strategy=Strategy.STRICT))
+    first = in_queue("first", 3)
+    come(script, first)
+    come(script, in_queue("second", 2, created=1.0))
+    come(script, in_queue("third", 1, created=2.0))
+    assert planned(script, "third") == 0
+    assert reason(script, "second").code == "NoQuota"
+    assert reason(script, "third").message.startswith("default/second is before it in ClusterQueue team")
+    leave(script, first)
+    assert (planned(script, "second"), planned(script, "third")) == (2, 1)
+
+
+def test_who_waits_first_in_a_strict_queue_and_is_gone_lets_the_others_go_on() -> None:
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}, strategy=Strategy.STRICT))
+    large = in_queue("large", 4, created=1.0)
+    come(script, large)
+    come(script, in_queue("small", 1, created=2.0))
+    assert planned(script, "small") == 0
+    leave(script, large)
+    assert planned(script, "small") == 1
+
+
+def test_who_need_not_borrow_comes_before_who_is_older() -> None:
+    script = Script(*cluster("a: 2x8"), synced=False)
+    show(
+        script,
+        flavor("gpus"),
+        cluster_queue("owner", {"gpus": 16}, cohort="all"),
+        cluster_queue("team", {"gpus": 0}, cohort="all"),
+    )
+    script.see(*in_queue("older", 2, created=1.0), *in_queue("younger", 2, "owner", created=2.0))
+    script.feed_synced()
+    script.advance(0.5)
+    assert (planned(script, "older"), planned(script, "younger")) == (0, 2)
+
+
+def test_an_elastic_gang_starts_with_as_many_as_there_is_quota_for() -> None:
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 40}))
+    come(script, in_queue("other", 2))
+    come(script, in_queue("elastic", 6, min_member=2))
+    assert planned(script, "elastic") == 3
+    assert used(script, "team") == 40
+
+
+def test_an_event_about_a_namespace_or_queue_that_nobody_knows_does_no_harm() -> None:
+    script = Script(*cluster("a: 2x8"))
+    script.feed(QueueGone(flavor("gone")))
+    script.feed(QueueSeen(LocalQueue("default", "team", "team")))
+    script.feed(QueueGone(LocalQueue("default", "team", "team")))
+    come(script, in_queue("first", 2))
+    assert planned(script, "first") == 2
+
+
+def test_usage_moves_with_the_label_of_a_node_that_was_not_known() -> None:
+    """The flavor of a gang's pod is told from its node."""
+    first = [replace(pod, node="a-0") for pod in in_queue("first", 1)]
+    script = Script(*first)
+    show(script, sort("h100"), cluster_queue("team", {"h100": 8}))
+    script.advance(0.5)
+    script.see(node("a-0", labels={FLAVOR: "h100"}))
+    script.advance(0.5)
+    assert used(script, "team", "h100") == 8
+
+
+def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
+    taint, tolerates = Taint("gpu", "", "NoSchedule"), Toleration("gpu", "Exists", "", "")
+    nodes = [replace(one, labels={**one.labels, FLAVOR: "h100"}, taints=(taint,)) for one in cluster("a: 2x8")]
+    script = Script(*nodes)
+    tainted = ResourceFlavor("h100", {FLAVOR: "h100"}, (taint,), (tolerates,))
+    show(script, tainted, cluster_queue("team", {"h100": 16}))
+    controlled = Controlled(script, replace(job(2), queue="team"))
+    (start,) = controlled.starts
+    assert start.flavors == {"": {"nvidia.com/gpu": "h100"}}
+    assert start.tolerations == {"": (tolerates,)}
+    assert used(script, "team", "h100") == 16
+    script.see(replace(nodes[0], labels={**nodes[0].labels, "note": "x"}))
+    controlled.settle()
+    assert not controlled.stops, "its pods tolerate the taint of its flavor"
+
+
+def test_a_job_that_somebody_else_started_uses_quota_at_once() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    script.advance(0.5)
+    started = replace(job(2, name="theirs"), queue="team", suspended=False, stopped=False, running=True)
+    script.feed(JobSeen(started))
+    assert used(script, "team") == 16
+    script.feed(JobSeen(replace(started, finished=True)))
+    assert used(script, "team") == 0
+
+
+def test_a_restart_takes_the_flavors_of_a_job_from_its_object() -> None:
+    script = Script(*cluster("a: 4x8"), synced=False)
+    flavors = {"": {"nvidia.com/gpu": "second"}}
+    started = replace(job(2), queue="team", suspended=False, stopped=False, marked=True, plan={"": ("a-0", "a-1")})
+    script.feed(JobSeen(replace(started, flavors=flavors)))
+    show(script, flavor("first"), flavor("second"), cluster_queue("team", {"first": 16, "second": 16}))
+    script.feed_synced()
+    script.advance(0.5)
+    assert (used(script, "team", "first"), used(script, "team", "second")) == (0, 16)
+
+
+def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    pods = in_queue("gang", 2)
+    come(script, pods)
+    script.run(pods)
+    controlled = Controlled(script, replace(job(2), queue="team"))
+    controlled.run()
+    script.feed(QueueSeen(cluster_queue("team", {"gpus": 32}, stop=Stop.DRAIN)))
+    controlled.settle()
+    assert controlled.stops == ["ClusterQueue team is stopped (HoldAndDrain)"]
+    controlled.delete()
+    controlled.show(stopped=True)
+    assert used(script, "team") == 16
+    assert reason(script, "job").code == "QueueStopped"
+
+
+def test_reports_say_who_waits_in_order_and_what_is_used() -> None:
+    script = Script(*cluster("a: 8x8"))
+    lender = cluster_queue("lender", {"gpus": 8}, cohort="all")
+    show(script, flavor("gpus"), lender, cluster_queue("team", {"gpus": 24}, cohort="all"), Cohort("all"))
+    come(script, in_queue("first", 4))
+    come(script, in_queue("younger", 2, created=2.0))
+    before = script.core.queue_version
+    come(script, in_queue("older", 2, created=1.0))
+    assert script.core.queue_version != before
+    found = script.core.queue_reports(script.now)
+    team = found["ClusterQueue", "", "team"]
+    assert (team.pending, team.reserving, team.admitted) == ((key("older"), key("younger")), 1, 0)
+    assert (team.used, team.borrowed) == ({("gpus", GPU): 32}, {("gpus", GPU): 8})
+    assert found["LocalQueue", "default", "team"].pending == team.pending
+    assert found["Cohort", "", "all"].used == team.used
+    assert found["ClusterQueue", "", "lender"].used == {}
+
+
+def test_reports_say_what_is_wrong() -> None:
+    script = Script(*cluster("a: 2x8"))
+    show(script, cluster_queue("team", {"none": 8}, stop=Stop.HOLD), LocalQueue("default", "lost", "x"))
+    script.advance(0.5)
+    found = script.core.queue_reports(script.now)
+    team = found["ClusterQueue", "", "team"].problems
+    assert team == ("there is no ResourceFlavor none", "it is stopped (stopPolicy Hold)")
+    assert found["LocalQueue", "default", "lost"].problems == (
+        "LocalQueue lost points to ClusterQueue x, which does not exist",
+    )
