@@ -88,6 +88,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         max_body=settings.max_body_mib * 1024 * 1024,
         max_candidates=settings.max_candidates,
         hosts=Hosts((*settings.allowed_hosts, settings.listen_host), every=settings.tls is not None),
+        notice=lambda: replica.queues.notice,
     )
     server = _server(app, settings, metrics, credentials)
     host, port = listener.getsockname()[:2]

@@ -19,6 +19,7 @@ from extender.kube.connection import ApiError
 from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
+from extender.kube.queues.writing import QueueWriter
 from extender.observe.sight import Sight
 from extender.observe.topology import told, topology
 from extender.runtime import garbage
@@ -48,7 +49,9 @@ class Replica:
         self._kube = kube
         self._new_core = new_core
         self._new_api = new_api
-        self._followers, self._pods = followers(kube, runner.dispatch, sight, reader or Reader())
+        self._followers, jobs, self._pods = followers(kube, runner.dispatch, sight, reader or Reader())
+        self.queues = jobs.queues
+        self._queue_writer = QueueWriter(kube, self._acting, self.queues.paths)
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
@@ -57,6 +60,7 @@ class Replica:
                 group.create_task(follower.run())
             for follower in self._followers:
                 await follower.synced.wait()
+            group.create_task(self._queue_writer.run())
             garbage.collect_rarely()
             self._tell_what_was_read()
             if not election.enabled:
@@ -64,6 +68,10 @@ class Replica:
             self._runner.standing_by = True
             group.create_task(follow(self._kube, election, leadership.seen, self._sight))
             await self._serve_terms(leadership, group)
+
+    def _acting(self) -> Engine | None:
+        """The core, while it decides."""
+        return self._runner.core if self._runner.acting.is_set() else None
 
     async def _serve_terms(self, leadership: Leadership, group: asyncio.TaskGroup) -> None:
         while True:

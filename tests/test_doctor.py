@@ -410,6 +410,12 @@ def test_a_misspelt_key_is_found_on_pods_that_run_and_is_one_finding(phase: str)
     assert (found.subject, "on 3 pods" in found.what) == ("team/p0", True)
 
 
+def test_kueues_controller_manages_the_queues_while_it_runs() -> None:
+    assert "KueueManagesQueues" in codes(Facts(load(None), kueue_runs=True))
+    assert "KueueManagesQueues" not in codes(Facts(load(None)))
+    assert examine(Facts(load(None), kueue_runs=True)).exit_code == 0, "nothing has to be fixed"
+
+
 def test_a_gang_that_another_scheduler_has_started_is_found() -> None:
     member = pod("p", node_name="n1")
     assert member.metadata is not None

@@ -30,11 +30,13 @@ def create_app(
     max_candidates: int = MAX_CANDIDATES,
     sight: Sight | None = None,
     hosts: Hosts | None = None,
+    notice: Callable[[], str] = lambda: "",
 ) -> App:
-    """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes."""
+    """The ASGI application. ``bind_timeout_s`` is kube-scheduler's own limit for a bind, ``max_body`` is in bytes.
+    ``notice``: what is worth saying of a replica that is ready; empty for nothing."""
     names = hosts or Hosts()
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
-    pages = _pages(runner, metrics, sight or Sight())
+    pages = _pages(runner, metrics, sight or Sight(), notice)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if (refusal := names.refusal(scope["headers"])) is not None:
@@ -45,9 +47,9 @@ def create_app(
     return app
 
 
-def _pages(runner: Runner, metrics: Metrics, sight: Sight) -> FastAPI:
+def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> FastAPI:
     pages = FastAPI(title="Muster", docs_url=None, redoc_url=None, openapi_url=None)
-    _tell_health(pages, runner, sight)
+    _tell_health(pages, runner, sight, notice)
 
     @pages.get("/metrics")
     async def scrape() -> Response:
@@ -74,7 +76,7 @@ def _pages(runner: Runner, metrics: Metrics, sight: Sight) -> FastAPI:
     return pages
 
 
-def _tell_health(pages: FastAPI, runner: Runner, sight: Sight) -> None:
+def _tell_health(pages: FastAPI, runner: Runner, sight: Sight, notice: Callable[[], str]) -> None:
     @pages.get("/healthz")
     async def healthz() -> Response:
         return Response("failed\n", 500) if runner.failed.is_set() else Response("ok\n")
@@ -88,6 +90,8 @@ def _tell_health(pages: FastAPI, runner: Runner, sight: Sight) -> None:
             text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
         if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
             text, status = "the cluster has not been read yet\n", 503
+        if said := notice():
+            text += f"{said}\n"
         if verbose is not None:
             text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))
         return Response(text, status)

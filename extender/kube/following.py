@@ -42,12 +42,13 @@ class Follower(Protocol):
 
 def followers(
     kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader
-) -> tuple[list[Follower], Reflector[Any, Event]]:
-    """One for each resource that the core follows; those first that pods refer to. And that of the pods."""
+) -> tuple[list[Follower], JobFollower, Reflector[Any, Event]]:
+    """One for each resource that the core follows; those first that pods refer to. And that of jobs, that of pods."""
     resources: list[Resource[Any, Event]] = [NODES, GROUPS, VOLUMES, CLAIMS]
     pods: Reflector[Any, Event] = Reflector(kube, PODS, dispatch, sight=sight)
     found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
-    return [JobFollower(kube, dispatch, sight, reader), *found, pods], pods
+    jobs = JobFollower(kube, dispatch, sight, reader)
+    return [jobs, *found, pods], jobs, pods
 
 
 class JobFollower:

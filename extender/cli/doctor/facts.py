@@ -59,8 +59,9 @@ class Facts:
     """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
-    itself, "" when it is ready; None if nobody could ask. ``served``: the kinds that the API server
-    serves. ``guards``: validating admission policies by name. ``skipped``: what could not be checked.
+    itself, "" when it is ready; None if nobody could ask. ``kueue_runs``: Kueue's controller renews its Lease.
+    ``served``: the kinds that the API server serves. ``guards``: validating admission policies by name. ``skipped``:
+    what could not be checked.
     """
 
     settings: Settings
@@ -77,6 +78,7 @@ class Facts:
     policies: dict[str, Tree] | None = None
     policy_bindings: dict[str, Tree] | None = None
     kueue: Kueue | None = None
+    kueue_runs: bool = False
     served: dict[Served, str] | None = None
     guards: dict[str, Tree] | None = None
     lease: Tree | None = None

@@ -23,6 +23,7 @@ from extender.kube.connection import ApiError
 from extender.kube.convert import node_from, readable
 from extender.kube.discovery import served
 from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
+from extender.kube.queues.controller import kueue_runs
 from extender.kube.resources import GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
@@ -165,6 +166,7 @@ class _Reading:
 
     async def kueue(self) -> None:
         """Kueue's controller, found by its webhooks. Which kinds it manages is in its ConfigMap, if it may be read."""
+        self._facts.kueue_runs = bool(await self._or_skipped("Kueue's Lease", lambda: kueue_runs(self._kube)))
         found = await self._read("validating webhooks", _WEBHOOKS, missing={})
         for name, one in _by_name(found or {}).items():
             services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in one.get("webhooks") or []]

@@ -72,6 +72,9 @@ def _gate(facts: Facts) -> Iterator[Finding]:
 
 def _kueue(facts: Facts) -> Iterator[Finding]:
     """Jobs that Kueue's controller manages too: it starts them without a plan, and stops those that Muster starts."""
+    if facts.kueue_runs:
+        what = "it renews its Lease: the queues are its own, and Muster admits nothing by quota while it does"
+        yield note("KueueManagesQueues", "Kueue's controller", what, "to have Muster manage them, stop that controller")
     if facts.kueue is None:
         return
     kinds = [f"{kind.group}/{kind.name.lower()}" for kind in KINDS]

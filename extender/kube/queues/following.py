@@ -107,6 +107,11 @@ class QueueFollower:
         self._namespaces.repeat()
 
     @property
+    def notice(self) -> str:
+        """What is worth saying of it; empty for nothing."""
+        return KUEUE_RUNS if self.kueue_runs else ""
+
+    @property
     def priorities(self) -> Mapping[str, int] | None:
         """The values of the WorkloadPriorityClasses by name; None where they cannot be read."""
         kind = self._kinds[CLASSES]

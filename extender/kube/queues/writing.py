@@ -1,0 +1,125 @@
+"""Writes the status of queue objects: by whoever leads, when it has changed, and at most once a second.
+
+It is nobody's business but that of people and of their tools: no start of a workload waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from extender.core.events import QueueSeen
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError, UnreachableError
+from extender.kube.objects import UNDECODABLE
+from extender.kube.queues.status import status_of
+from extender.kube.reports import instant
+from policies.model.queues import LocalQueue, QueueReport, ResourceFlavor
+
+log = logging.getLogger("muster")
+EVERY_S = 1.0
+
+
+class Core(Protocol):
+    """Who says how the queues stand. ``queue_version`` is another one whenever that may have changed."""
+
+    @property
+    def queue_version(self) -> int: ...
+
+    def queue_reports(self, now: float, /) -> Mapping[tuple[str, str, str], QueueReport]: ...
+
+
+class QueueWriter:
+    """``core``: who acts now; None while nobody does. ``known``: every object, and where it is at the API server."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        core: Callable[[], Core | None],
+        known: Callable[[], Iterable[tuple[QueueSeen, str]]],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._core = core
+        self._known = known
+        self._pause = pause
+        self._clock = clock
+        self._told: tuple[Core, int] | None = None
+        """Whose reports were written last, and which version of them."""
+        self._failing: frozenset[str] = frozenset()
+        """What could not be written the last time, and was told of."""
+        self._written: dict[str, dict[str, Any]] = {}
+        """The status by path, as it was seen or written last."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._pause(EVERY_S)
+            await self.write()
+
+    async def write(self) -> None:
+        """Every status that differs from what it should be. One that cannot be written is tried again the next time."""
+        core = self._core()
+        if core is None:
+            self._told = None
+            self._written.clear()
+            return
+        if self._told == (core, core.queue_version):
+            return
+        objects = [(seen, path) for seen, path in self._known() if not isinstance(seen.object, ResourceFlavor)]
+        if self._told is not None and self._told[0] is not core:
+            self._written.clear()
+        told = core, core.queue_version
+        reports = core.queue_reports(self._clock()) if objects else {}
+        self._written = {path: self._written[path] for _, path in objects if path in self._written}
+        if await self._write_all(objects, reports):
+            self._told = told
+
+    async def _write_all(
+        self, objects: Iterable[tuple[QueueSeen, str]], reports: Mapping[tuple[str, str, str], QueueReport]
+    ) -> bool:
+        """Whether all are written."""
+        failing: list[str] = []
+        for seen, path in objects:
+            thing = seen.object
+            namespace = thing.namespace if isinstance(thing, LocalQueue) else ""
+            report = reports.get((type(thing).__name__, namespace, thing.name))
+            if report is None:
+                continue
+            try:
+                await self._write(seen, path, report)
+            except ApiError as error:
+                if error.status == 404:
+                    continue  # It is gone, and the watch is about to say so.
+                if path not in self._failing:
+                    log.warning("the status of %s could not be written: %s", path, error)
+                failing.append(path)
+                self._written.pop(path, None)
+        self._failing = frozenset(failing)
+        return not failing
+
+    async def _write(self, seen: QueueSeen, path: str, report: QueueReport) -> None:
+        before = self._written.get(path)
+        if before is None:
+            before = self._written[path] = _status(await self._kube.call("GET", f"{path}/status"))
+        conditions = [one for one in before.get("conditions") or () if isinstance(one, dict)]
+        status = status_of(seen.object, report, conditions, instant("seconds"))
+        if any(before.get(field) != value for field, value in status.items()):
+            body, kind = {"status": status}, "application/merge-patch+json"
+            await self._kube.call("PATCH", f"{path}/status", body=body, content_type=kind)
+            self._written[path] = {**before, **status}
+
+
+def _status(answer: bytes) -> dict[str, Any]:
+    try:
+        status = msgspec.json.decode(answer, type=dict[str, Any]).get("status")
+    except UNDECODABLE as error:
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    return status if isinstance(status, dict) else {}

@@ -1,0 +1,193 @@
+"""What the status of queue objects says, and when it is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from extender.core.events import QueueSeen
+from extender.kube.queues.status import quantity, status_of
+from extender.kube.queues.writing import QueueWriter
+from policies.model import GroupKey
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueReport,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Stop,
+)
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+
+GPU = "nvidia.com/gpu"
+NOW, BEFORE = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
+GROUPS = (ResourceGroup(("cpu", GPU), (("h100", {GPU: Quota(8), "cpu": Quota(1500)}), ("a100", {GPU: Quota(16)}))),)
+QUEUE = ClusterQueue("research", GROUPS, "all")
+REPORT = QueueReport(
+    pending=(GroupKey("team", "a"), GroupKey("team", "b")),
+    reserving=3,
+    admitted=2,
+    used={("h100", GPU): 12, ("h100", "cpu"): 1500},
+    borrowed={("h100", GPU): 4},
+    share=250,
+)
+READY = {"type": "Active", "status": "True", "reason": "Ready", "message": "It can admit workloads"}
+
+
+def test_a_cluster_queue_with_what_is_used_and_borrowed() -> None:
+    h100 = [{"name": GPU, "total": "12", "borrowed": "4"}, {"name": "cpu", "total": "1500m", "borrowed": "0"}]
+    used = [
+        {"name": "h100", "resources": h100},
+        {"name": "a100", "resources": [{"name": GPU, "total": "0", "borrowed": "0"}]},
+    ]
+    assert status_of(QUEUE, REPORT, (), NOW) == {
+        "pendingWorkloads": 2,
+        "reservingWorkloads": 3,
+        "admittedWorkloads": 2,
+        "flavorsReservation": used,
+        "flavorsUsage": used,
+        "fairSharing": {"weightedShare": 250},
+        "conditions": [READY | {"lastTransitionTime": NOW}],
+    }
+
+
+def test_a_local_queue_says_what_is_used_of_it_alone() -> None:
+    status = status_of(LocalQueue("team", "q", "research"), QueueReport(used={("f", GPU): 1}), (), NOW)
+    assert status["flavorsUsage"] == [{"name": "f", "resources": [{"name": GPU, "total": "1"}]}]
+    assert "fairSharing" not in status
+
+
+def test_a_cohort_has_conditions_and_its_share() -> None:
+    status = status_of(Cohort("all"), QueueReport(share=0), (), NOW)
+    assert set(status) == {"conditions", "fairSharing"}
+
+
+def test_what_is_wrong_is_said_and_since_when() -> None:
+    others = {"type": "example.com/Other", "status": "True", "lastTransitionTime": BEFORE}
+    report = QueueReport(problems=("the flavor x does not exist", "it is odd"), warnings=("nobody may use it",))
+    first = status_of(QUEUE, report, [others, READY | {"lastTransitionTime": BEFORE}], NOW)["conditions"]
+    problem = {"reason": "Misconfigured", "message": "the flavor x does not exist; it is odd"}
+    assert first == [
+        others,
+        {"type": "Active", "status": "False", **problem, "lastTransitionTime": NOW},
+        {
+            "type": "Warning",
+            "status": "True",
+            "reason": "Warning",
+            "message": "nobody may use it",
+            "lastTransitionTime": NOW,
+        },
+    ]
+    later = status_of(QUEUE, QueueReport(problems=("it is odd",)), first, "2026-01-03T00:00:00Z")["conditions"]
+    assert [(one["type"], one["lastTransitionTime"]) for one in later] == [
+        ("example.com/Other", BEFORE),
+        ("Active", NOW),
+    ]
+
+
+def test_a_queue_that_is_stopped_says_so() -> None:
+    stopped = ClusterQueue("q", stop=Stop.HOLD)
+    (condition,) = status_of(stopped, QueueReport(problems=("it is stopped",)), (), NOW)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "Stopped")
+
+
+def test_amounts_are_written_as_kubernetes_writes_them() -> None:
+    found = [quantity("cpu", 1500), quantity("cpu", 2000), quantity("cpu", 0), quantity("memory", 1 << 30)]
+    assert found == ["1500m", "2", "0", "1073741824"]
+
+
+# When.
+
+PATH = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/research"
+STATUS = f"{PATH}/status"
+
+
+class Played:
+    """A core that says what a test tells it to, and who writes what it says."""
+
+    def __init__(self, api: FakeApi, writer: QueueWriter) -> None:
+        self.api, self.writer = api, writer
+        self.acts = True
+        self.queue_version = 1
+        self.report = QueueReport(reserving=1)
+
+    def queue_reports(self, _: float, /) -> dict[tuple[str, str, str], QueueReport]:
+        return {("ClusterQueue", "", "research"): self.report}
+
+    def change(self, **report: Any) -> None:
+        self.queue_version += 1
+        self.report = QueueReport(**report)
+
+    @property
+    def written(self) -> list[int]:
+        return [one["status"]["reservingWorkloads"] for one in self.api.bodies("PATCH")]
+
+
+def played(check: Callable[[Played], Awaitable[None]], status: dict[str, Any] | None = None) -> None:
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            api.on("GET", STATUS, Answer(body={"status": status or {}}))
+            api.on("PATCH", STATUS, OK)
+            known = [(QueueSeen(QUEUE), PATH), (QueueSeen(ResourceFlavor("f")), "/elsewhere")]
+            one: Played
+            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: known)
+            one = Played(api, writer)
+            await check(one)
+
+    asyncio.run(scenario())
+
+
+def test_it_is_looked_at_once_and_written_when_it_differs() -> None:
+    async def check(one: Played) -> None:
+        await one.writer.write()
+        await one.writer.write()
+        one.change(reserving=2)
+        await one.writer.write()
+        one.change(reserving=2)
+        await one.writer.write()
+        assert [(asked.method, asked.path) for asked in one.api.asked] == [
+            ("GET", STATUS),
+            ("PATCH", STATUS),
+            ("PATCH", STATUS),
+        ]
+        assert one.written == [1, 2]
+
+    played(check)
+
+
+def test_what_stands_there_from_before_a_restart_is_not_written_again() -> None:
+    async def check(one: Played) -> None:
+        await one.writer.write()
+        assert one.written == []
+
+    played(check, status_of(QUEUE, QueueReport(reserving=1), (), BEFORE))
+
+
+def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
+    async def check(one: Played) -> None:
+        one.acts = False
+        await one.writer.write()
+        assert one.api.asked == []
+        for one.acts in (True, False, True):
+            await one.writer.write()
+        assert [asked.method for asked in one.api.asked] == ["GET", "PATCH", "GET", "PATCH"]
+
+    played(check)
+
+
+def test_a_write_that_fails_is_tried_again_and_one_to_what_is_gone_is_not() -> None:
+    async def check(one: Played) -> None:
+        one.api.on("PATCH", STATUS, refused(500, "InternalError"), OK)
+        for _ in range(3):
+            await one.writer.write()
+        assert one.written == [1, 1]
+        one.change(reserving=2)
+        one.api.on("PATCH", STATUS, refused(404, "NotFound"))
+        for _ in range(3):
+            await one.writer.write()
+        assert one.written == [1, 1, 2]
+
+    played(check)
