@@ -9,6 +9,8 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.kube.kinds.owners import OWNER_KINDS
 from extender.kube.kinds.registry import KINDS
+from extender.kube.queues.controller import LEASE
+from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
@@ -26,6 +28,13 @@ _ALWAYS = (
     (EXTENDER, "get patch", "podgroups", "scheduling.volcano.sh"),
     (EXTENDER, "patch", "podgroups/status", "scheduling.volcano.sh"),
     (EXTENDER, "get", "jobs", "batch.volcano.sh"),
+    *((EXTENDER, "list watch", plural, QUEUE_GROUP) for plural in (*QUEUE_KINDS, CLASSES)),
+    *(
+        (EXTENDER, "get patch", f"{plural}/status", QUEUE_GROUP)
+        for plural in QUEUE_KINDS
+        if plural != "resourceflavors"
+    ),
+    (EXTENDER, "list watch", "namespaces", ""),
     (EXTENDER, "list watch", "limitranges", ""),
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),
     (EXTENDER, "list watch", "priorityclasses", "scheduling.k8s.io"),
@@ -51,7 +60,7 @@ class Right:
     name: str = ""
 
     def __str__(self) -> str:
-        named = f" {self.name} in namespace {self.namespace}" if self.namespace else ""
+        named = f" {self.name}" * bool(self.name) + f" in namespace {self.namespace}" * bool(self.namespace)
         return f"{self.verb} {self.resource}{'.' * bool(self.group)}{self.group}{named}"
 
     def attributes(self) -> dict[str, str]:
@@ -71,6 +80,7 @@ def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[R
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:
         yield from (Right(EXTENDER, verb, *_LEASES, seen.namespace, seen.name) for verb in ("list", "watch"))
+    yield Right(EXTENDER, "list", *_LEASES, name=LEASE)
     yield Right(SCHEDULER, "create", "serviceaccounts/token", "", "kube-system", EXTENDER)
     if election is not None and election.get("leaderElect", True):
         place = election.get("resourceNamespace", "kube-system"), election.get("resourceName", "kube-scheduler")
