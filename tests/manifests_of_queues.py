@@ -109,7 +109,7 @@ spec:
   cohortName: all-teams
   namespaceSelector: {{}}
   resourceGroups:
-    - coveredResources: ["nvidia.com/gpu"]
+    - coveredResources: ["cpu", "memory", "nvidia.com/gpu"]
       flavors:
         - name: default-flavor
           resources:
@@ -134,3 +134,31 @@ metadata:
   name: default-flavor
 """ + "".join(_team(*one) for one in (("team-a", 16, 32), ("team-b", 16, 32), ("team-c", 32, 16)))
 """Three teams of 16, 16 and 32 GPUs that may borrow 32, 32 and 16 of 64."""
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  labels:
+    kueue.sh/queue-name: kueue-gang-queue
+spec:
+  parallelism: 4
+  completions: 4
+  completionMode: Indexed
+  suspend: true
+  template:
+    spec:
+      containers:
+        - name: trainer
+          image: pytorch/pytorch:latest
+          resources:
+            requests:
+              cpu: "8"
+              memory: 64Gi
+              nvidia.com/gpu: "8"
+            limits:
+              nvidia.com/gpu: "8"
+      restartPolicy: Never
+"""
+"""32 GPUs, with the label as the tutorial prints it."""

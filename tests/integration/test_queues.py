@@ -1,0 +1,190 @@
+"""Queues on the real control plane: the objects of the tutorials, quota without nodes, teams that borrow, a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from tests.integration.stage import RealStage
+from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
+from tests.scenarios.pods import pod
+
+pytestmark = pytest.mark.xdist_group("queues")
+
+GROUP = "/apis/kueue.x-k8s.io/v1beta2"
+GPU = "nvidia.com/gpu"
+A100 = {"cloud.google.com/gke-gpu": "nvidia-tesla-a100"}
+PLURAL = {
+    "ResourceFlavor": "resourceflavors",
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "localqueues",
+    "Cohort": "cohorts",
+}
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    install_crds_of(cluster, "queues")
+    running = start_muster(cluster)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
+class Queues:
+    """The queue objects and the jobs of a stage; the objects are gone after it."""
+
+    def __init__(self, stage: RealStage) -> None:
+        self.stage = stage
+        self.jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
+        self._made: dict[str, None] = {}
+
+    def apply(self, text: str) -> None:
+        """As they are written, but for the namespace."""
+        here = text.replace("namespace: default", f"namespace: {self.home}")
+        self.stage.cluster.kubectl("apply", "-f", "-", stdin=here)
+        self._made |= {self.path(one["kind"], one["metadata"]["name"]): None for one in yaml.safe_load_all(text)}
+
+    @property
+    def home(self) -> str:
+        return self.stage.namespace
+
+    def path(self, kind: str, name: str) -> str:
+        within = f"namespaces/{self.home}/" if kind == "LocalQueue" else ""
+        return f"{GROUP}/{within}{PLURAL[kind]}/{name}"
+
+    def job(self, name: str, queue: str, size: int, *, gpus: int = 8, **labels: str) -> None:
+        template = {"spec": {**pod(name, gpus=gpus)["spec"], "restartPolicy": "Never"}}
+        spec = {"completions": size, "parallelism": size, "completionMode": "Indexed", "template": template}
+        meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue, **labels}}
+        self.stage.api.create(self.jobs, {"metadata": meta, "spec": spec})
+
+    def until(self, name: str, holds: Callable[[Object], bool]) -> Object:
+        found: Object = self.stage.api.wait_for(f"{self.jobs}/{name}", lambda job: bool(job) and holds(job), 60.0)
+        return found
+
+    def until_started(self, name: str, size: int) -> Object:
+        return self.until(name, lambda job: job["status"].get("ready") == size)
+
+    def end(self, name: str) -> None:
+        """Its pods end well."""
+        pods = self.stage.api.get(self.stage.pods_path)["items"]
+        self.stage.succeed(*(one["metadata"]["name"] for one in pods if one["metadata"]["name"].startswith(f"{name}-")))
+
+    def reason(self, name: str, code: str) -> str:
+        """Its current reason, when it has that code."""
+        return self.stage.until_told(f"job-{name}", lambda gang: gang.state == code).message
+
+    def status(self, kind: str, name: str, holds: Callable[[Object], bool]) -> Object:
+        found = self.stage.api.wait_for(
+            self.path(kind, name), lambda one: bool(one) and "status" in one and holds(one["status"]), 30.0
+        )
+        return dict(found["status"])
+
+    def remove(self) -> None:
+        self.stage.api.delete(f"{self.jobs}", {"propagationPolicy": "Background"})
+        for path in reversed(self._made):
+            self.stage.api.delete(path)
+
+
+@pytest.fixture
+def queues(stage: RealStage) -> Iterator[Queues]:
+    one = Queues(stage)
+    yield one
+    one.remove()
+
+
+def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL)
+    stage.add_nodes(8, labels=A100)  # room for both: it is the quota that lacks
+    jobs = yaml.safe_load(JOB.format(name="first")), yaml.safe_load(JOB.format(name="second"))
+    stage.api.create(queues.jobs, jobs[0])
+    started = queues.until_started("first", 4)
+    assert started["metadata"]["annotations"]["muster.dev/flavors"] == '{"":{"nvidia.com/gpu":"a100-gpu-80gb"}}'
+    stage.api.create(queues.jobs, jobs[1])
+    why = queues.reason("second", "NoQuota")
+    for part in ("heavy-ml-cluster-queue", "32", "a100-gpu-80gb", f"{queues.home}/job-first"):
+        assert part in why
+    assert queues.until("second", bool)["spec"]["suspend"]
+    hint = stage.until_noted("first", "UnreadKey")
+    assert "kueue.sh/queue-name is a misspelt kueue.x-k8s.io/queue-name" in hint
+    both = {"pendingWorkloads": 1, "reservingWorkloads": 1, "admittedWorkloads": 1}
+    for kind, name in (("ClusterQueue", "heavy-ml-cluster-queue"), ("LocalQueue", "kueue-gang-queue")):
+        status = queues.status(kind, name, lambda status: all(status.get(key) == both[key] for key in both))
+        (flavor,) = status["flavorsUsage"]
+        assert [(one["name"], one["total"]) for one in flavor["resources"]] == [(GPU, "32")]
+        (active,) = [one for one in status["conditions"] if one["type"] == "Active"]
+        assert (active["status"], active["reason"]) == ("True", "Ready")
+    queues.end("first")
+    queues.until_started("second", 4)
+    queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: status["pendingWorkloads"] == 0)
+
+
+def test_quota_that_is_free_is_no_room(stage: RealStage, queues: Queues) -> None:
+    """Kueue admits the first: 32 GPUs are free. On no node are 8 of them."""
+    queues.apply(TUTORIAL)
+    stage.add_nodes(8, gpus=4, labels=A100)
+    queues.job("fragmented", "kueue-gang-queue", 4, gpus=8)
+    told = stage.until_told("job-fragmented", lambda gang: gang.state not in ("Running", "Pending"))
+    assert "a100-gpu-80gb" in told.message, told
+    queues.job("behind", "kueue-gang-queue", 4, gpus=4)
+    queues.until_started("behind", 4)
+    assert queues.until("fragmented", bool)["spec"]["suspend"]
+
+
+def test_three_teams_that_may_borrow(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TEAMS)
+    stage.add_nodes(8)
+    queues.job("a", "team-a", 4)  # 32: 16 of its own, 16 borrowed
+    queues.until_started("a", 4)
+    queues.status("ClusterQueue", "team-a", lambda status: borrowed(status) == "16")
+    queues.job("more", "team-a", 3)  # 24 more are beyond the 32 that it may borrow
+    assert "8" in queues.reason("more", "NoQuota")
+    queues.job("c", "team-c", 4)
+    queues.until_started("c", 4)
+    queues.job("b", "team-b", 2)  # its own 16 are lent: they come back when somebody ends
+    queues.reason("b", "NoQuota")
+    queues.end("a")
+    queues.until_started("b", 2)
+
+
+def borrowed(status: Object) -> str:
+    return str(status["flavorsUsage"][0]["resources"][0]["borrowed"])
+
+
+def test_a_restart_keeps_what_is_used(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL)
+    stage.add_nodes(8, labels=A100)
+    queues.job("first", "kueue-gang-queue", 4)
+    queues.until_started("first", 4)
+    stage.muster.restart_extender()
+    queues.job("second", "kueue-gang-queue", 4)
+    assert "job-first" in queues.reason("second", "NoQuota")
+    queues.end("first")
+    queues.until_started("second", 4)
+
+
+def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) -> None:
+    flavorless = "---\n".join(text for text in TUTORIAL.split("---\n") if "ResourceFlavor" not in text)
+    queues.apply(flavorless)
+    stage.add_nodes(4, labels=A100)
+    queues.job("train", "kueue-gang-queue", 4)
+    assert "a100-gpu-80gb" in queues.reason("train", "QueueInactive")
+    status = queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: bool(status.get("conditions")))
+    active, warning = status["conditions"]
+    assert (active["status"], "a100-gpu-80gb" in active["message"]) == ("False", True)
+    assert "there is no limit" in warning["message"]
+    queues.apply(TUTORIAL)
+    queues.until_started("train", 4)
+
+
+def test_what_names_a_queue_that_is_not_there_waits(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL)
+    stage.add_nodes(2, labels=A100)
+    queues.job("train", "nowhere", 2)
+    assert "there is no LocalQueue nowhere" in queues.reason("train", "QueueMissing")
