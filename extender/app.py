@@ -75,6 +75,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         settings.allreduce_bandwidth_ratio,
         leads=lambda: runner.acting.is_set(),
         ages=sight.ages,
+        queues=lambda: runner.core.queue_reports(runner.clock()),
     )
 
     reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))

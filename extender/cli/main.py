@@ -19,6 +19,7 @@ _DEFERRED = {
         "extender.cli.inspection.commands:domains",
         "List all topology domains with their nodes, GPUs and gangs.",
     ),
+    "queues": ("extender.cli.inspection.commands:queues", "Show the queues, their quota and who waits in them."),
     "doctor": ("extender.cli.doctor.command:doctor", "Check installation and configuration, and say what to fix."),
     "release": ("extender.cli.release.command:release", "Give back what waits, before Muster is uninstalled."),
     "token": ("extender.cli.token:token", "Keep a short-lived token of a ServiceAccount in a directory."),

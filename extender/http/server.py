@@ -12,6 +12,7 @@ from extender.http.wire import MAX_CANDIDATES
 from extender.observe.explain.domains import DomainStock, domains
 from extender.observe.explain.explanation import Explanation, explain
 from extender.observe.metrics import Metrics
+from extender.observe.queues import QueueView, queues
 from extender.observe.sight import Sight
 from extender.observe.topology import TopologyView, topology
 from extender.observe.views import GangView, view
@@ -59,6 +60,10 @@ def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], 
     async def levels() -> TopologyView:
         ledger = runner.core.state.claims
         return topology(ledger.snapshot(), configured=ledger.configured)
+
+    @pages.get("/queues")
+    async def all_queues() -> list[QueueView]:
+        return queues(runner.core, runner.clock())
 
     @pages.get("/gangs")
     async def gangs() -> list[GangView]:

@@ -14,6 +14,8 @@ from extender.core.state import State
 from extender.core.turns import DEADLINES, Cause, Turn
 from extender.observe.comparison import comparison
 from extender.observe.gauges import Computed, placement, standing
+from extender.observe.queue_gauges import queue_gauges
+from extender.observe.queues import Reports
 from extender.runtime.observer import Observer
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
@@ -34,10 +36,11 @@ class Metrics(Observer):
         leads: Callable[[], bool] = lambda: True,
         ages: Callable[[], Mapping[str, float]] = dict,
         now: Callable[[], float] = time.time,
+        queues: Callable[[], Reports] = dict,
     ) -> None:
         """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
         (``quality.py``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in seconds
-        since the epoch, as pods' creation."""
+        since the epoch, as pods' creation. ``queues``: how each queue object stands."""
         self._registry = CollectorRegistry()
         self._verb_seconds = self._histogram(
             "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
@@ -86,6 +89,7 @@ class Metrics(Observer):
         self._registry.register(Computed(lambda: standing(state(), leads=leads(), ages=ages(), now=now())))
         self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
         self._registry.register(Computed(lambda: comparison(state())))
+        self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""

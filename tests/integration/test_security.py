@@ -23,7 +23,7 @@ from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.certificates import Authority, KeyPair
 from devcluster.controllers import install_crds
-from devcluster.muster import MANIFESTS, NAMESPACE, install
+from devcluster.muster import MANIFESTS, NAMESPACE, install, install_crds_of
 from devcluster.tls import client_context
 from extender.core.effects import PostBinding
 from extender.kube.client import Kube
@@ -32,6 +32,7 @@ from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
 from tests.integration.podgroups import install_podgroups
+from tests.manifests_of_queues import TUTORIAL
 
 pytestmark = pytest.mark.xdist_group("security")
 
@@ -40,6 +41,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TEAM = "team"
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
+COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
 PATIENCE_S = 60.0
 NEED_NO_RIGHT = {"connect", "close", "call", "clock"}
 """Of the client's methods; what ``call`` asks for is said by whoever uses it."""
@@ -68,6 +70,9 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
         for controller in ("jobset", "training-operator", "mpi-operator", "kuberay", "lws"):
             install_crds(running, controller)
         install_podgroups(running.api)
+        install_crds_of(running, "queues")
+        running.kubectl("apply", "-f", "-", stdin=TUTORIAL)
+        running.kubectl("apply", "-f", "-", stdin=COHORT)
         start_over_tls(running, authority)
         running.add_nodes(4)
         running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
@@ -161,6 +166,8 @@ def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster)
         PODS, lambda seen: {one["metadata"]["name"] for one in seen if one["spec"].get("nodeName")} == set(started)
     )
     api.wait_for(f"{GROUPS}/alone", lambda group: "conditions" in group.get("status", {}))
+    for queue in ("clusterqueues/heavy-ml-cluster-queue", "cohorts/ml-cohort"):
+        api.wait_for(f"/apis/kueue.x-k8s.io/v1beta2/{queue}", lambda one: "conditions" in one.get("status", {}))
     asyncio.run(ask_for_everything(cluster))
 
     compare(cluster, "muster-extender")

@@ -14,6 +14,7 @@ from rich.console import Console
 from extender.cli.inspection import tables
 from extender.cli.inspection.objects import told_by_objects
 from extender.cli.inspection.options import As, Output, reaching
+from extender.cli.inspection.queue_tree import show_queues, within
 from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
 from extender.cli.stop import stop, stop_on
 from extender.cli.terminal import console
@@ -75,6 +76,26 @@ def domains(
         stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
     found = [one for one in every if level in (None, one["level"])]
     show(found, output, lambda out: tables.show_domains(found, out))
+
+
+@reaching
+def queues(
+    way: Way,
+    name: Annotated[
+        str | None, typer.Argument(metavar="QUEUE", help="Only this ClusterQueue or cohort, and what is in it.")
+    ] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Show the queues, their quota and who waits in them.
+
+    Cohorts are shown as a tree, with what each queue has of its own, uses, borrows and lends.
+    Example: muster queues team-a --output json
+    """
+    every = _asked(way, lambda muster: muster.get("/queues", list))
+    found = within(every, name)
+    if name is not None and not found:
+        stop(f"there is no ClusterQueue or cohort {name}")
+    show(found, output, lambda out: show_queues(found, out))
 
 
 def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:

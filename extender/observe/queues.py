@@ -1,0 +1,150 @@
+"""What /queues shows: every queue and cohort with its quota, what is used, borrowed and lent, and who waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from pydantic import BaseModel
+
+from extender.core.engine import Engine
+from policies.model import GroupKey
+from policies.model.queues import FlavorResource, LocalQueue, QueueReport
+from policies.quota.tree import QuotaNode
+
+Reports = Mapping[tuple[str, str, str], QueueReport]
+"""By kind, namespace and name."""
+SHOWN = 100
+"""Of those who wait in a queue, so many are told one by one."""
+
+
+class QuotaView(BaseModel):
+    """Of one flavor and resource. ``lent``: of its own quota, what others use and it could not have back now. cpu is in
+    millicores, everything else in its base unit."""
+
+    flavor: str
+    resource: str
+    nominal: int
+    used: int
+    borrowed: int
+    lent: int
+
+
+class WaitingView(BaseModel):
+    """A workload that waits in a queue, ``for_s`` seconds in its present state."""
+
+    namespace: str
+    name: str
+    state: str
+    message: str
+    for_s: float
+
+
+class QueueView(BaseModel):
+    """A Cohort, ClusterQueue or LocalQueue. ``parent``: the cohort that a cohort or a ClusterQueue is in, or the
+    ClusterQueue that a LocalQueue points to. ``share``: its weighted share in thousandths, with fair sharing.
+    ``pending``: how many wait, of whom ``waiting`` has the first."""
+
+    kind: str
+    namespace: str
+    name: str
+    parent: str
+    reserving: int
+    admitted: int
+    pending: int
+    quotas: list[QuotaView]
+    share: int | None
+    waiting: list[WaitingView]
+    problems: list[str]
+    warnings: list[str]
+
+
+def queues(core: Engine, now: float) -> list[QueueView]:
+    """The cohorts, then the ClusterQueues, then the LocalQueues, each by name."""
+    picture, found = core.state.quotas.queues.picture, core.queue_reports(now)
+    cohorts = [
+        _view("Cohort", node, _parent(node), _below(node), _of_cohort(found, node))
+        for _, node in sorted(picture.tree.cohorts.items())
+    ]
+    views = []
+    for name, queue in sorted(picture.queues.items()):
+        report = found.get(("ClusterQueue", "", name)) or QueueReport()
+        node = core.state.quotas.node_of(name)
+        view = _view("ClusterQueue", node, queue.cohort, [] if node is None else [node], report)
+        view.name, view.waiting = name, list(_waiting(core, report.pending, now))
+        views.append(view)
+    return [*cohorts, *views, *(_local(one, found) for _, one in sorted(picture.locals.items()))]
+
+
+def _view(kind: str, node: QuotaNode | None, parent: str, below: list[QuotaNode], report: QueueReport) -> QueueView:
+    """``below``: the ClusterQueues that count for it."""
+    return QueueView(
+        kind=kind,
+        namespace="",
+        name="" if node is None else node.name,
+        parent=parent,
+        reserving=report.reserving,
+        admitted=report.admitted,
+        pending=len(report.pending),
+        quotas=[] if node is None else list(_quotas(node, below)),
+        share=report.share,
+        waiting=[],
+        problems=list(report.problems),
+        warnings=list(report.warnings),
+    )
+
+
+def _local(queue: LocalQueue, found: Reports) -> QueueView:
+    report = found.get(("LocalQueue", queue.namespace, queue.name)) or QueueReport()
+    view = _view("LocalQueue", None, queue.queue, [], report)
+    view.namespace, view.name = queue.namespace, queue.name
+    view.quotas = [
+        QuotaView(flavor=flavor, resource=resource, nominal=0, used=much, borrowed=0, lent=0)
+        for (flavor, resource), much in sorted(report.used.items())
+    ]
+    return view
+
+
+def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
+    whats: dict[FlavorResource, None] = {}
+    for one in (node, *below):
+        whats |= dict.fromkeys((*one.quotas, *one.used))
+    for what in whats:
+        flavor, resource = what
+        used = sum(one.used[what] for one in below)
+        nominal = sum(one.quotas[what].nominal for one in dict.fromkeys((*below, node)) if what in one.quotas)
+        borrowed = sum(one.borrowed(what) for one in below)
+        lent = borrowed if node.is_cohort else max(0, nominal - used - max(0, node.left(what)))
+        yield QuotaView(flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent)
+
+
+def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[WaitingView]:
+    for key in [*pending][:SHOWN]:
+        if (workload := core.state.workloads.get(key)) is not None:
+            told = workload.telling
+            since = round(now - told.since, 3) if told.since else 0.0
+            reason = told.reason
+            yield WaitingView(
+                namespace=key.namespace, name=key.name, state=reason.code, message=reason.message, for_s=since
+            )
+
+
+def _of_cohort(found: Reports, node: QuotaNode) -> QueueReport:
+    """What its ClusterQueues report, with what is said of its own object, if there is one."""
+    own = found.get(("Cohort", "", node.name)) or QueueReport()
+    queues = [found.get(("ClusterQueue", "", one.name)) or QueueReport() for one in _below(node)]
+    return replace(
+        own,
+        pending=tuple(key for one in queues for key in one.pending),
+        reserving=sum(one.reserving for one in queues),
+        admitted=sum(one.admitted for one in queues),
+    )
+
+
+def _below(node: QuotaNode) -> list[QuotaNode]:
+    """The ClusterQueues of a cohort and of those in it."""
+    return [found for child in node.children for found in (_below(child) if child.is_cohort else [child])]
+
+
+def _parent(node: QuotaNode) -> str:
+    return "" if node.parent is None else node.parent.name
