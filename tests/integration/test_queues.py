@@ -12,7 +12,7 @@ from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
 from tests.integration.stage import RealStage
 from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
-from tests.scenarios.pods import pod
+from tests.scenarios.pods import bound, gated, pod
 
 pytestmark = pytest.mark.xdist_group("queues")
 
@@ -188,3 +188,88 @@ def test_what_names_a_queue_that_is_not_there_waits(stage: RealStage, queues: Qu
     stage.add_nodes(2, labels=A100)
     queues.job("train", "nowhere", 2)
     assert "there is no LocalQueue nowhere" in queues.reason("train", "QueueMissing")
+
+
+def test_a_gang_of_pods_waits_for_quota_and_then_runs(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL)
+    stage.add_nodes(8, labels=A100)
+    for name in ("first", "second"):
+        members = gated(name, 4)
+        for one in members:
+            one["metadata"]["labels"] = {"muster.dev/queue-name": "kueue-gang-queue"}
+        stage.create(*members)
+        if name == "first":
+            stage.until(lambda pods: len(bound(pods, "first")) == 4)
+    why = stage.until_told("second", lambda gang: gang.state == "NoQuota").message
+    assert f"{queues.home}/first (32)" in why
+    stage.delete(*(f"first-{at}" for at in range(4)))
+    stage.until(lambda pods: len(bound(pods, "second")) == 4)
+
+
+SPOT = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata:
+  name: spot
+spec:
+  nodeLabels: {capacity: spot}
+  nodeTaints:
+    - {key: spot, value: "true", effect: NoSchedule}
+  tolerations:
+    - {key: spot, operator: Equal, value: "true", effect: NoSchedule}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata:
+  name: on-demand
+spec:
+  nodeLabels: {capacity: on-demand}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata:
+  name: both
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+    - coveredResources: [cpu, nvidia.com/gpu]
+      flavors:
+        - name: spot
+          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
+        - name: on-demand
+          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata:
+  name: both
+  namespace: default
+spec:
+  clusterQueue: both
+"""
+
+
+def test_the_next_flavor_is_taken_where_there_is_quota_and_no_node(stage: RealStage, queues: Queues) -> None:
+    """Spot nodes are tainted: the pods get the toleration of the flavor, and lose it when the job is suspended."""
+    queues.apply(SPOT)
+    spot = stage.add_nodes(2, labels={"capacity": "spot"})
+    on_demand = stage.add_nodes(2, labels={"capacity": "on-demand"})
+    for name in spot:
+        taints = [{"key": "spot", "value": "true", "effect": "NoSchedule"}]
+        stage.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
+    queues.job("cheap", "both", 2)
+    cheap = queues.until_started("cheap", 2)
+    assert "spot" in cheap["metadata"]["annotations"]["muster.dev/flavors"]
+    assert [one["key"] for one in cheap["spec"]["template"]["spec"]["tolerations"]] == ["spot"]
+    queues.job("dear", "both", 2)
+    dear = queues.until_started("dear", 2)
+    assert "on-demand" in dear["metadata"]["annotations"]["muster.dev/flavors"]
+    assert "tolerations" not in dear["spec"]["template"]["spec"]
+    pods = stage.until(lambda pods: sum(one.node is not None for one in pods) == 4)
+    nodes = {one.name.partition("-")[0]: {two.node for two in pods if two.name[0] == one.name[0]} for one in pods}
+    assert nodes == {"cheap": set(spot), "dear": set(on_demand)}
+    stage.api.patch(
+        f"{queues.jobs}/cheap", {"metadata": {"labels": {"muster.dev/hold": "true"}}, "spec": {"suspend": True}}
+    )
+    cleaned = queues.until("cheap", lambda job: "muster.dev/flavors" not in job["metadata"].get("annotations", {}))
+    assert "tolerations" not in cleaned["spec"]["template"]["spec"]
