@@ -64,6 +64,12 @@ SAID = {
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
     "SharedSpread": "nothing to do: it is planned when the other gang has started; a labelSelector that means the pods "
     "of one gang alone lets both start at once",
+    "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue; "
+    "muster queues shows who uses it",
+    "QueueMissing": "name a LocalQueue that exists in the namespace, or create the one that the message names",
+    "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
+    "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again",
+    "QueueOrder": "wait for the one before it: its queue is StrictFIFO; BestEffortFIFO lets those behind it go first",
     "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
