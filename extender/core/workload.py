@@ -278,7 +278,7 @@ class Workload:
     def needs(self, slot: SlotKey) -> bool:
         """Whether too few pods are on nodes: in all, or of the slot's podset."""
         podsets, reached = self.podsets.podsets if self.podsets is not None else (), self.members.slots.reached
-        some = [one for one in podsets if slot[0] == one.prefix] if len(podsets) > 1 else []
+        some = (one for one in podsets if slot[0] == one.prefix)
         return not self.whole or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)
 
     def follow_job(self, job: Job | None, taken: str = "") -> None:
