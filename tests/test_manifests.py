@@ -215,6 +215,7 @@ JOBS = (
     "rayclusters",
     "rayjobs",
     "trainjobs",
+    "appwrappers",
 )
 
 

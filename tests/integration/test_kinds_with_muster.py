@@ -21,6 +21,7 @@ from extender.kube.objects import PodObject
 from policies.model import Job, Pod
 from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry
+from tests.kube.kinds.test_appwrapper import MIXED
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
@@ -41,6 +42,7 @@ MANIFESTS = {
     "RayCluster": RAY_CLUSTER,
     "RayJob": RAY_JOB,
     "TrainJob": TRAINJOB,
+    "AppWrapper": MIXED,
 }
 _spares = itertools.count(1)
 
@@ -206,7 +208,7 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed.delete()
 
 
-@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob"])
+@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"])
 def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
     total = sum(podset.count for podset in managed.now().podsets.podsets)

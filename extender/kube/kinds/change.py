@@ -27,6 +27,7 @@ def start(kind: Kind, obj: Object, job: Job, plan: PlannedNodes, minimum: int) -
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
     kept = {template.name: put_on(template, marks, _nodes(template, plan)) for template in templates}
+    _carry(kind, obj, templates)
     said = _annotations(obj)
     said[PLAN] = plan_text(plan)
     if any(kept.values()):
@@ -49,8 +50,10 @@ def clean(kind: Kind, obj: Object) -> None:
         return
     if suspended or not kind.frozen:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
-        for template in templates_of(kind, obj):
+        templates = templates_of(kind, obj)
+        for template in templates:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
+        _carry(kind, obj, templates)
     _forget(obj, PLAN)
     _forget(obj, OWN)
 
@@ -66,6 +69,11 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
         elif key not in before or was != value:
             patch[key] = value
     return patch
+
+
+def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:
+    if kind.carry is not None:
+        kind.carry(obj, {template.name: template for template in templates})
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
