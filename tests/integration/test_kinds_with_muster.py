@@ -245,6 +245,30 @@ def test_a_rayjob_that_has_failed_is_left_with_nothing_of_muster(cluster: Cluste
     managed.delete()
 
 
+def test_a_component_that_fails_runs_again_by_the_same_plan_and_its_appwrapper_ends_with_nothing_of_muster(
+    cluster: Cluster,
+) -> None:
+    """The Job of an AppWrapper, which its controller makes anew after a pause."""
+    pause = "annotations: {workload.codeflare.dev.appwrapper/retryPausePeriodDuration: 1s}"
+    managed = Managed(
+        cluster,
+        MIXED.replace("  name: mixed\n", f"  name: mixed\n  {pause}\n").replace(
+            "        completionMode", "        backoffLimit: 0\n        completionMode"
+        ),
+    )
+    first = managed.until_running(5)
+    plan = managed.now().plan
+    managed.fail(next(pod for pod in first if pod.index == 0))
+    second = managed.until_running(5, but=frozenset(pod.uid for pod in first))
+    assert managed.now().plan == plan
+    check_nodes(managed.now(), second)
+    for pod in second:
+        managed.succeed(pod)
+    managed.until(lambda obj: obj["status"]["phase"] == "Succeeded")
+    managed.until(lambda _: not managed.now().marked)
+    managed.delete()
+
+
 @pytest.mark.parametrize("name", ["Indexed Job", "Job"])
 def test_what_has_finished_is_not_waited_for_when_the_rest_starts_again(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
