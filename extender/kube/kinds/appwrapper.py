@@ -39,11 +39,14 @@ _PLACES = {
 """The same of other kinds: where the only pod template is."""
 _PATH = re.compile(r"template(\.[^.\[\]]+|\[[0-9]{1,9}\])*")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_MOST_PODSETS = 8
+"""As its own webhook has it."""
 _OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, COMPONENT, PODSET, INDEX_LABEL))
 
 UNDECLARED = (
     "nobody can tell which pods the {} makes: its podSets have to say the path and the replicas of each template"
 )
+TOO_MANY_PODSETS = f"it has more than {_MOST_PODSETS} podsets, and AppWrapper allows no more"
 NO_TEMPLATES = "a TrainJob has no pod templates, and cannot be planned in an AppWrapper"
 IN_ORDER = "the {} makes some of its pods only when others run, by its podManagementPolicy or its startupPolicy"
 OTHER_TEMPLATES = "its podSets are not the pod templates of the {}, each of them once"
@@ -55,6 +58,13 @@ PLACED_BY_OTHERS = "its podSetInfos have {}, with which it cannot be planned: on
 
 
 def _templates(obj: Object) -> Iterator[Template]:
+    for number, template in enumerate(_of_components(obj)):
+        if number == _MOST_PODSETS:
+            raise UnreadableJobError(TOO_MANY_PODSETS)
+        yield template
+
+
+def _of_components(obj: Object) -> Iterator[Template]:
     for at, component in enumerate(found(obj, "spec.components.*")):
         try:
             if not isinstance(component, dict):
@@ -92,10 +102,10 @@ def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]
         if kind.name not in _INFERRED:
             raise UnreadableJobError(UNDECLARED.format(kind.name))
         return templates
-    by_place = [[one for one in templates if one.pod is pod] for pod in declared]
-    if sorted(map(len, by_place)) != [1] * len(templates):
+    made_of = {id(one.pod): one for one in templates}
+    if len(declared) != len(templates) or {id(pod) for pod in declared} != made_of.keys():
         raise UnreadableJobError(OTHER_TEMPLATES.format(kind.name))
-    return [one for (one,) in by_place]
+    return [made_of[id(pod)] for pod in declared]
 
 
 def _alone(pod: Object, place: int, count: int) -> Template:
@@ -162,13 +172,15 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
 
 def _carry(obj: Object, templates: Mapping[str, Template]) -> None:
     """What is on its templates by now becomes their ``podSetInfos``."""
-    for at, component in enumerate(found(obj, "spec.components.*")):
-        places = [template for name, template in templates.items() if name.partition(".")[0] == str(at)]
-        infos = [one.pod.get("metadata") or {} for one in places]
-        if any(infos):
-            component["podSetInfos"] = infos
-        elif infos:
-            component.pop("podSetInfos", None)
+    components = [*found(obj, "spec.components.*")]
+    infos: dict[int, list[Object]] = {}
+    for name, template in templates.items():
+        infos.setdefault(int(name.partition(".")[0]), []).append(template.pod.get("metadata") or {})
+    for at, said in infos.items():
+        if any(said):
+            components[at]["podSetInfos"] = said
+        else:
+            components[at].pop("podSetInfos", None)
 
 
 APP_WRAPPER = Kind(

@@ -365,6 +365,12 @@ def test_what_cannot_be_planned_is_told(component: Object | str, said: str) -> N
     assert said in text
 
 
+@pytest.mark.parametrize(("count", "said"), [(8, ""), (9, "it has more than 8 podsets, and AppWrapper allows no more")])
+def test_it_has_no_more_podsets_than_its_own_webhook_allows(count: int, said: str) -> None:
+    pods = ({"template": POD | {"metadata": {"name": f"pod-{at}"}}} for at in range(count))
+    assert problem(*pods) == said
+
+
 def test_one_without_pods_asks_for_none() -> None:
     assert problem({"template": {"apiVersion": "v1", "kind": "Service", "spec": {}}}) == "it asks for no pod"
 
