@@ -42,8 +42,8 @@ class Module:
 
     def _key(self) -> str:
         digest = hashlib.sha256(f"{RECIPE} {platform.system()} {platform.machine()}".encode())
-        for name in ("go.mod", "go.sum"):
-            digest.update((self.folder / name).read_bytes())
+        for path in (self.folder / "go.mod", self.folder / "go.sum", *sorted(self.folder.glob("*.go"))):
+            digest.update(path.read_bytes())
         return digest.hexdigest()[:16]
 
     def _build(self, names: Sequence[str], cache: Path, progress: Progress) -> None:

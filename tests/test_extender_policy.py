@@ -9,7 +9,7 @@ from typing import Any, get_args
 from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
-from extender.kube.kinds.keys import FLAVORS, GANG, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import COMPONENT, FLAVORS, GANG, NODES, OWN, PLAN, PODSET, QUEUES, WORKLOAD
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
@@ -116,11 +116,9 @@ def test_the_names_are_those_of_the_code() -> None:
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
-    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {
-        *ON_JOBS,
-        *ON_TEMPLATES,
-        MANAGER,
-    }
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, MANAGER}
+    (marks,) = [one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"] if one["name"] == "marks"]
+    assert re.findall(r"'([^']+)'", marks) == [*ON_TEMPLATES, COMPONENT, PODSET]
     assert f"object.reportingController != '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
     selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]

@@ -52,9 +52,11 @@ def test_patches_are_the_cheap_kind(name: str) -> None:
 
 def test_scheduler_names_agree() -> None:
     names: Any = document("base/muster.yaml")["scheduler_names"]
-    for policy in ("muster-gang-gate", "muster-job-pods"):
-        assert conditions(policy)["meant-for-muster"] == f"object.spec.schedulerName in {names!r}"
-    assert f"'/spec/schedulerName', value: '{names[0]}'" in mutation("muster-jobs")
+    served = f"object.spec.schedulerName in {names!r}"
+    assert conditions("muster-gang-gate")["meant-for-muster"] == served
+    assert conditions("muster-job-pods")["meant-for-muster"].startswith(f"{served} || ")
+    assert f"path: one.path + '/spec/schedulerName', value: '{names[0]}'" in mutation("muster-jobs")
+    assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation("muster-job-pods")
 
 
 def test_each_pod_is_changed_by_one_policy_alone() -> None:

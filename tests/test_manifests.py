@@ -220,6 +220,7 @@ JOBS = (
     "rayclusters",
     "rayjobs",
     "trainjobs",
+    "appwrappers",
 )
 
 

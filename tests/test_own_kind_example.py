@@ -7,13 +7,14 @@ from typing import Any
 import yaml
 
 from extender.config.settings import Settings, load
-from extender.kube.kinds.keys import INDEX_LABEL, NODES, PODSET
+from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODES, PODSET, WORKLOAD
 from tests.documents.pages import ROOT, blocks
 from tests.test_manifests import MANIFESTS, document, documents
 
 FOLDER = "examples/own-kind"
 (KIND,) = load(MANIFESTS / FOLDER / "muster.yaml").job_kinds
-PLACES = {"templates", "around"}
+PLACES = {"templates", "marks", "around"}
 """The variables of the policy that are of one kind."""
 
 
@@ -41,11 +42,10 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
     variables, known = by("name", ours["variables"]), by("name", shipped["variables"])
     assert {name: one for name, one in variables.items() if name not in PLACES}.items() <= known.items()
     assert variables.keys() > PLACES
-    six = f"'{NODES}', '{PODSET}', '{INDEX_LABEL}'"
-    said = {
-        message.replace("own six", "own four"): one.replace(six, f"'{NODES}'")
-        for message, one in by("message", ours["validations"]).items()
-    }
+    four = f"['{POD_GROUP}', '{MIN_MEMBER}', '{WORKLOAD}', '{NODES}'"
+    assert variables["marks"] == f"{four}, '{PODSET}', '{INDEX_LABEL}']"
+    assert known["marks"] == f"{four}] + (variables.wrapper ? ['{COMPONENT}', '{PODSET}'] : [])"
+    said = by("message", ours["validations"])
     assert said.items() <= by("message", shipped["validations"]).items()
     others = by("message", shipped["validations"]).keys() - said.keys()
     assert all("TrainJob" in one or "parallelism" in one or "order" in one for one in others), others

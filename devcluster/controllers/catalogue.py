@@ -208,5 +208,25 @@ CATALOGUE = {
             ),
             needs=("jobset",),
         ),
+        Controller(
+            "appwrapper",
+            "github.com/project-codeflare/appwrapper",
+            # Its own command has no option for the place of its webhooks.
+            "muster.dev/devcluster/controllers/appwrapper",
+            "appwrapper-system",
+            "config/crd/bases/*.yaml",
+            lambda place: [
+                f"--host={LOOPBACK}",
+                f"--webhook-port={place.webhook_port}",
+                f"--cert-dir={place.certificates}",
+                f"--health-probe-bind-address={LOOPBACK}:{place.free_port}",
+            ],
+            webhooks=Webhooks(
+                "config/webhook/manifests.yaml",
+                "appwrapper-webhook-service",
+                "appwrapper-validating-webhook-configuration",
+                "appwrapper-mutating-webhook-configuration",
+            ),
+        ),
     )
 }

@@ -155,7 +155,7 @@ def _show_snapshot(
     from extender.kube.snapshot import SnapshotError
 
     with stop_on(SnapshotError):
-        facts = read(path)
+        facts = read(path, settings.values())
     found = verdicts(facts, settings)
     left_out = [f"left out: {line}" for line in facts.unreadable]
     for line in left_out:

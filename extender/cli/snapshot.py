@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +13,7 @@ import typer
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.stop import stop_on
 from extender.config.settings import Settings, SettingsError, load
+from extender.core.events import Event, GroupSeen, OwnerSeen
 from extender.kube.client import Kube
 from extender.kube.pseudonyms import anonymise as replace_names
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
@@ -26,7 +27,7 @@ def snapshot(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
-    """Write nodes, pods and PodGroups of a cluster to a file.
+    """Write nodes, pods, PodGroups and owners of gangs of a cluster to a file.
 
     The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
     images or secrets.
@@ -44,10 +45,11 @@ def snapshot(
     typer.echo(f"{output}: {told}", err=output == STANDARD_OUTPUT)
 
 
-def read(path: Path) -> ClusterFacts:
+def read(path: Path, settings: Iterable[Settings]) -> ClusterFacts:
     """Raises SnapshotError."""
+    schedulers = [name for one in settings for name in one.scheduler_names]
     try:
-        return decode(path.read_bytes())
+        return decode(path.read_bytes(), schedulers)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from None
     except SnapshotError as error:
@@ -56,10 +58,8 @@ def read(path: Path) -> ClusterFacts:
 
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
-    return [
-        decide(name, one.engine(), facts.nodes, facts.pods, facts.groups, [*facts.volumes, *facts.claims])
-        for name, one in settings.items()
-    ]
+    others: list[Event] = [*map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners), *facts.volumes, *facts.claims]
+    return [decide(name, one.engine(), facts.nodes, facts.pods, others) for name, one in settings.items()]
 
 
 async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:

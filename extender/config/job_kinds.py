@@ -17,6 +17,7 @@ KNOWN = {
     "kubeflow.org": ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
     "ray.io": ("RayCluster", "RayJob"),
     "trainer.kubeflow.org": ("TrainJob",),
+    "workload.codeflare.dev": ("AppWrapper",),
     "apps": ("StatefulSet", "Deployment", "ReplicaSet"),
     "leaderworkerset.x-k8s.io": ("LeaderWorkerSet",),
 }

@@ -79,8 +79,9 @@ class Owners:
         gangs = self._gangs[owner.key]
         if (found := gangs[workload.key]) is None:
             podset, series = owner.podset, first.series
-            leader = None if podset.leader is None else replace(podset.leader, series=series)
-            made = replace(podset, template=replace(podset.template, series=series), leader=leader)
+            # Whoever gates its pods does so when they are there.
+            leader = None if podset.leader is None else replace(podset.leader, series=series, gates=())
+            made = replace(podset, template=replace(podset.template, series=series, gates=()), leader=leader)
             found = gangs[workload.key] = PodSets(workload.key, (made,))
         return found
 

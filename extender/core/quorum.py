@@ -18,17 +18,14 @@ class Part(NamedTuple):
 
 
 def short_podset(podsets: PodSets, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
-    """The podset that has too few, where there are several; ``more`` slots are counted as well. Nodes are planned for
-    all waves together."""
-    if len(podsets.podsets) < 2:
-        return None
-    also = [slot[0] for slot in more]
-    found = podsets.short(
-        lambda one: slots.reached(stage, one.prefix) + also.count(one.prefix), together=stage > Stage.PROMISED
-    )
+    """The podset that has too few: pods that somebody has moved into the gang stand for none of it. ``more`` slots are
+    counted as well. Nodes are planned for all waves together."""
+    also, together = [slot[0] for slot in more], stage > Stage.PROMISED
+    found = podsets.short(lambda one: slots.reached(stage, one.prefix) + also.count(one.prefix), together=together)
     if found is None:
         return None
-    return Part(f"podset {found.title}", slots.reached(stage, found.prefix), found.least)
+    least = found.together if together else found.least
+    return Part(f"podset {found.title}", slots.reached(stage, found.prefix), least)
 
 
 def short_role(minima: Minima, slots: Slots, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:

@@ -27,7 +27,7 @@ class Slots:
         self._stages: dict[SlotKey, dict[str, Stage]] = {}
         self._counts = [0] * len(Stage)
         self.of_podsets: dict[str, list[int]] = {}
-        """The same for each podset of a job that has several, by what its slots begin with."""
+        """The same for each podset of a job, by what its slots begin with."""
         self.roles: dict[SlotKey, str] = {}
         """The role of each slot whose pods say one, in a gang that has minima for its roles."""
         self._of_roles: dict[str, list[int]] = {}
@@ -130,8 +130,8 @@ class Slots:
         self.finish(())
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
         self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
-        self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets} if len(podsets) > 1 else {}
-        for slot, pods in self._stages.items() if self.of_podsets else ():
+        self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets}
+        for slot, pods in self._stages.items() if podsets else ():
             if (counts := self.of_podsets.get(slot[0])) is not None:
                 counts[max(pods.values())] += 1
         for slot in before.keys() - self.templates.keys():

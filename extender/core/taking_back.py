@@ -25,5 +25,5 @@ def take_job_back(workload: Workload, why: str) -> None:
 def needs(workload: Workload, slot: SlotKey) -> bool:
     """Whether too few pods are on nodes: in all, or of the slot's podset."""
     podsets, reached = workload.podsets.podsets if workload.podsets is not None else (), workload.members.slots.reached
-    some = [one for one in podsets if slot[0] == one.prefix] if len(podsets) > 1 else []
+    some = (one for one in podsets if slot[0] == one.prefix)
     return not workload.whole or any(reached(Stage.BOUND, one.prefix) < one.least for one in some)

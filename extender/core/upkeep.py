@@ -50,7 +50,7 @@ class Upkeep:
                 continue
             elif not needed or record.over:
                 record.let_go((slot,))
-            else:
+            elif not self._may_stay_empty(workload, slot):
                 room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")
                 return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
 
@@ -63,6 +63,16 @@ class Upkeep:
             if claim.state is ClaimState.TERMINATING or member is None or not member.pod.live:
                 return True
         return False
+
+    @staticmethod
+    def _may_stay_empty(workload: Workload, slot: SlotKey) -> bool:
+        """Whether maybe no pod comes to it: pods without an index have ended well, and its job has yet to say how many
+        are still to come. One that comes stands in it."""
+        members, prefix = workload.members, slot[0]
+        if prefix in members.slots.indexed or members.slots.pods(slot):
+            return False
+        pods = (member.pod for member in members)
+        return any(pod.phase == "Succeeded" and f"{pod.owner}{pod.series}" == prefix for pod in pods)
 
     def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
         member = workload.members.get(pod.uid)  # None for the template of a slot that is vacant

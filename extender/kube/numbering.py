@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET, WORKLOAD
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, PODSET, WORKLOAD
 from extender.kube.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -35,7 +35,7 @@ KAI_SUBGROUP = "kai.scheduler/subgroup-name"
 
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
-    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP, PODSET, INDEX_LABEL,
+    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP, PODSET, INDEX_LABEL, COMPONENT,
 )  # fmt: skip
 """Every label or annotation that is read here."""
 
@@ -63,6 +63,11 @@ def index_of(meta: Meta) -> int | None:
 
 def series_of(meta: Meta) -> str:
     """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
+    component = _number(meta, COMPONENT)
+    return _series_of(meta) if component is None else series_in_component(component, _series_of(meta))
+
+
+def _series_of(meta: Meta) -> str:
     if podset := meta.said(PODSET):
         return series_of_role(podset[0][:_ROLE_MAX])
     for key in (JOBSET_JOB, LWS_GROUP):
@@ -92,6 +97,11 @@ def series_of_ray(group: str, replica: int | None = None) -> str:
     """The head of a RayCluster, a group of its workers, or one replica of several hosts."""
     name = f"{int(group != RAY_HEAD)}-{group}"
     return name if replica is None else f"{name}/{replica:05d}"
+
+
+def series_in_component(number: int, series: str) -> str:
+    """A series of the pods that are made of that component of an AppWrapper."""
+    return f"{number:02d}/{series}"
 
 
 def _mpi_role(meta: Meta) -> str:

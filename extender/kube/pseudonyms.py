@@ -13,9 +13,11 @@ import msgspec
 
 from extender.core.stamps import GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
+from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.kinds.keys import INDEX_LABEL, PODSET
 from extender.kube.numbering import KAI_SUBGROUP
-from extender.kube.snapshot import READ, ClusterFile
+from extender.kube.reduction import READ
+from extender.kube.snapshot import ClusterFile
 from extender.kube.topology import TOPOLOGY
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
@@ -31,7 +33,8 @@ _KINDS = {
     "nodes.metadata.name": "node", "claims.metadata.name": "claim",
     "volumes.metadata.name": "volume", "claimRef.name": "claim", "claimRef.namespace": "namespace",
     "pods.metadata.name": "pod", "metadata.uid": "uid", "metadata.namespace": "namespace",
-    "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "spec.nodeName": "node",
+    "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "owners.metadata.name": "owner",
+    "spec.nodeName": "node",
     "status.nominatedNodeName": "node", "persistentVolumeClaim.claimName": "claim", "schedulingGates.name": "key",
     "taints.key": "key", "taints.value": "value", "tolerations.key": "key", "tolerations.value": "value",
     "ports.hostIP": "address",
@@ -50,10 +53,10 @@ _KINDS |= {
     ]
 }  # fmt: skip
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
-_LABELS = ("nodes.metadata.labels", "pods.spec.nodeSelector")
+_LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels")
 _MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
 _MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET), "role")
-_MARKS[INDEX_LABEL] = "key"
+_MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", TEMPLATE_HASH: "template"}
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""
@@ -100,7 +103,7 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    return {root: _part(tree[root], root, say) for root in ("nodes", *_GROUPS, "claims", "volumes", "pods")}
+    return {root: _part(tree[root], root, say) for root in ("nodes", *_GROUPS, "claims", "volumes", "owners", "pods")}
 
 
 def _part(tree: Any, path: str, say: Say) -> Any:
@@ -112,7 +115,7 @@ def _part(tree: Any, path: str, say: Say) -> Any:
             return {say("key", name): amount for name, amount in tree.items()}
         if path.endswith(".minTaskMember"):
             return {say("role", role): least for role, least in tree.items()}
-        if path in _LABELS or path.endswith(".matchLabels"):
+        if path.endswith(_LABELS):
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
             # The levels of slices in layers are separated by commas, which no name has.
@@ -125,8 +128,22 @@ def _part(tree: Any, path: str, say: Say) -> Any:
                 known[yunikorn.TASK_GROUPS] = yunikorn.renamed(tree[yunikorn.TASK_GROUPS], lambda one: say("role", one))
             others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
             return known | others
-        return {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
+        told = {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
+        if path == "pods.metadata":
+            _name_replica_sets(tree, told, say)
+        return told
     if path.endswith(".conditions.message"):
         return None
     kind = _KINDS.get(path) or _KINDS.get(".".join(path.rsplit(".", 2)[-2:]))
     return say(kind, tree) if kind is not None and isinstance(tree, str) else tree
+
+
+def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> None:
+    """That of a Deployment is called after it and after the hash of its template, which has no dash."""
+    if not (template := (meta["labels"] or {}).get(TEMPLATE_HASH)):
+        return
+    told["labels"][TEMPLATE_HASH] = hidden = told["labels"][TEMPLATE_HASH].replace("-", "")
+    for maker, shown in zip(meta["ownerReferences"] or (), told["ownerReferences"] or (), strict=True):
+        deployment, _, last = (maker["name"] or "").rpartition("-")
+        if last == template:
+            shown["name"] = f"{say('owner', deployment)}-{hidden}"

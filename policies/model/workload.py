@@ -126,7 +126,7 @@ class PodSets:
         if together and any(one.wave > first and there(one) for one in self.podsets):
             return None
         asked = (one for one in self.podsets if one.wave == first or not together)
-        return next((one for one in asked if there(one) < one.least), None)
+        return next((one for one in asked if there(one) < (one.together if together else one.least)), None)
 
     def wave_of(self, slot: SlotKey) -> int:
         """Which of the starts it belongs to."""

@@ -13,7 +13,7 @@ from policies.model import Pod
 from policies.placement.capacity import reach, rooms
 from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
-from policies.placement.related import most_related, too_narrow
+from policies.placement.related import most_related
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Split, Unclear
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
@@ -254,7 +254,7 @@ def _try(
             yield _PAUSE
             continue
         yield _PAUSE
-        if others and too_narrow(roles, choice, len(snapshot.names)):
+        if others and _too_narrow(roles, choice, len(snapshot.names)):
             continue
         nodes, cost = yield from metered(fill(roles, choice, snapshot, policies.scoring))
         if len(nodes) == _count(roles):
@@ -264,3 +264,12 @@ def _try(
         if tried == choices or spent > _EFFORT:
             break
     return best
+
+
+def _too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:
+    """Whether what some role demands of its own members keeps it from being in these domains as a whole."""
+    inside = np.zeros(nodes, dtype=np.bool_)
+    for domain in choice:
+        inside[domain.rows] = True
+    rows = inside.nonzero()[0]
+    return any(role.too_narrow(rows) for role in roles)

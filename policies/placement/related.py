@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from policies.api import Choice, ScorePolicy
 from policies.placement.alike import first_of_each, kinds_of
 from policies.placement.columns import Mask
+from policies.placement.progress import Progress
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine, nearness
 from policies.placement.seating import Seating, Seats
@@ -75,34 +75,6 @@ def most_related(
     return best
 
 
-def too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:
-    """Whether what some role demands of its own members keeps it from being in these domains as a whole."""
-    inside = np.zeros(nodes, dtype=np.bool_)
-    for domain in choice:
-        inside[domain.rows] = True
-    rows = inside.nonzero()[0]
-    return any(role.too_narrow(rows) for role in roles)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """Where the gang stands: who sits where, which nodes each role prefers now, which slices are begun, and what has
-    become of its wishes.
-    """
-
-    seating: Seating
-    seats: Seats = field(default_factory=list)
-    seated: list[int] = field(default_factory=list)
-    keys: list[NDArray[np.int64]] = field(default_factory=list)
-    begun: list[Begun] = field(default_factory=list)
-    granted: list[Granted | None] = field(default_factory=list)
-
-    def copy(self) -> _Progress:
-        keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
-        begun = [one.copy() for one in self.begun]
-        return _Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, begun, granted)
-
-
 class _Table:
     """The roles and what never changes while they are seated. ``few``: of the nodes only what ``greedy`` may take."""
 
@@ -157,17 +129,43 @@ class _Table:
         self._wishes = [None if role.wishes is None else role.wishes.on(rows) for role in roles]
         self._demands = [snapshot.demand(pod.requests) for pod in relations.pods]
 
-    def starts(self) -> Iterator[_Progress]:
-        """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest."""
+    def starts(self) -> Iterator[Progress]:
+        """Where a role that has to be together may begin: the tightest domains that hold it, then the roomiest. Last
+        with others that it may be near to in several domains.
+        """
         for number, role in enumerate(self._roles):
             relation = self._relations.of[role.part]
             if (near := relation.near) is not None and relation.begins:
                 homes = near.homes(self._rank, self._rooms[number], role.count)
                 yield from (self._start(number, home) for home in homes)
-                return
-        yield self._start()
+                break
+        else:
+            yield self._start()
+        yield from chain.from_iterable(map(self._opened, range(len(self._roles))))
 
-    def greedy(self, now: _Progress) -> Steps[Seats]:
+    def _opened(self, number: int) -> Iterator[Progress]:
+        """Each member of other roles that opens a domain to this one sits in another domain, the roomiest first: it may
+        go wherever one of them is.
+        """
+        relation = self._relations.of[self._roles[number].part]
+        if (near := relation.near) is None:
+            return
+        others = [one for one, role in enumerate(self._roles) if near.feeds[role.part] and one != number]
+        if not others:
+            return
+        room = np.where(near.within(near.counts), 0, self._rooms[number])
+        waves = [self._relations.waves[self._roles[one].part] for one in (number, *others)]
+        now, who = self._start(), [number] if relation.begins and waves[0] == min(waves) else others
+        for home in near.roomiest(self._rank, room):
+            ways = ((one, part & home, keys) for one, part, keys in self._ways(now) if one in who)
+            if (best := next((way for way in ways if way[1].any()), None)) is not None:
+                one, part, keys = best
+                self._seat(now, one, int(np.where(part, keys, _CLOSED).argmin()))
+                who = others
+        if any(now.seated[one] for one in others):
+            yield now
+
+    def greedy(self, now: Progress) -> Steps[Seats]:
         """Each member on the node that is best at that moment."""
         while options := self._best(now):
             for option in options:
@@ -203,7 +201,7 @@ class _Table:
                 stack.append((now, self._options(now)))
         return best
 
-    def _within_reach(self, now: _Progress) -> int:
+    def _within_reach(self, now: Progress) -> int:
         """How many members may be seated in the end, at most."""
         rest = 0
         for role, room, seated in zip(self._roles, self._rooms, now.seated, strict=True):
@@ -217,7 +215,7 @@ class _Table:
         ranks = [Ranks(role.pods, layers) for role, layers in zip(self._roles, self._slices, strict=True)]
         return {ranks[number].next(row).uid: self._names[row] for number, row in seats}
 
-    def _start(self, number: int = -1, home: Mask | None = None) -> _Progress:
+    def _start(self, number: int = -1, home: Mask | None = None) -> Progress:
         """Nobody sits. ``home``: where the members of that role have to go."""
         rooms: list[Counts | None] = [None] * len(self._relations.of)
         for role, here in zip(self._roles, self._rooms, strict=True):
@@ -229,9 +227,9 @@ class _Table:
         seating = Seating(self._relations, rooms, self._free, self._demands)
         granted = [None if wishes is None else Granted.none(wishes).copy() for wishes in self._wishes]
         begun = [Begun.none(layers, role.count) for role, layers in zip(self._roles, self._slices, strict=True)]
-        return _Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
+        return Progress(seating, [], [0] * len(self._roles), keys, begun, granted)
 
-    def _best(self, now: _Progress) -> list[tuple[int, int]]:
+    def _best(self, now: Progress) -> list[tuple[int, int]]:
         """Who is to be seated next and where, each on the node that is best when those before it are seated."""
         for number, part, keys in self._ways(now):
             keys = np.where(part, keys, _CLOSED)
@@ -248,13 +246,13 @@ class _Table:
             return [(number, row) for row in rows[firsts[:rest]].tolist()]
         return []
 
-    def _options(self, now: _Progress) -> Iterator[tuple[int, int]]:
+    def _options(self, now: Progress) -> Iterator[tuple[int, int]]:
         """Who may be seated next and where, the best first."""
         for number, part, keys in self._ways(now):
             rows = part.nonzero()[0]
             yield from ((number, row) for row in rows[keys[rows].argsort()].tolist())
 
-    def _ways(self, now: _Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
+    def _ways(self, now: Progress) -> Iterator[tuple[int, Mask, NDArray[np.int64]]]:
         """Which roles may be seated next, on which nodes rather than on those that follow, and their order."""
         for number, role in enumerate(self._roles):
             if now.seated[number] == role.count or not self._names:
@@ -267,14 +265,14 @@ class _Table:
                 keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
             yield from ((number, part, keys) for part in self._parts(now, number, mask))
 
-    def _parts(self, now: _Progress, number: int, mask: Mask) -> Sequence[Mask]:
+    def _parts(self, now: Progress, number: int, mask: Mask) -> Sequence[Mask]:
         """Where of the mask a member of that role goes rather than anywhere else."""
         role = self._roles[number]
         if not role.rules.slices:
             return (mask,)
         return now.begun[number].places(mask, self._rooms[number] * now.seating.open_to(role.part))
 
-    def _seat(self, now: _Progress, number: int, row: int) -> None:
+    def _seat(self, now: Progress, number: int, row: int) -> None:
         role = self._roles[number]
         now.seating.seat(role.part, row)
         now.seats.append((number, row))
@@ -285,7 +283,7 @@ class _Table:
         now.seated[number] += 1
         now.begun[number].seat(row)
 
-    def _whole(self, now: _Progress) -> Seats:
+    def _whole(self, now: Progress) -> Seats:
         """What is seated as long as all slices are whole: so much kube-scheduler lets in."""
         begun, seats = [one.copy() for one in now.begun], list(now.seats)
         while not all(one.whole for one in begun):
@@ -293,7 +291,7 @@ class _Table:
             begun[number].seat(row, -1)
         return seats
 
-    def _key(self, now: _Progress) -> bytes:
+    def _key(self, now: Progress) -> bytes:
         """The same for the same members on the same nodes, whatever the order."""
         return np.sort(
             np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)

@@ -61,17 +61,28 @@ class Near:
     def homes(self, rank: Rows, room: Counts, want: int) -> list[Mask]:
         """The nodes of each of some domains where members may be together: those that hold so many, the tightest first;
         the roomiest where none does."""
-        stacked = np.stack(self.codes)
-        _, combined = np.unique(stacked, axis=1, return_inverse=True)
-        combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
-        sums = np.bincount(combined + 1, np.minimum(room, want), 1)[1:].astype(np.int64)
-        first = np.full(len(sums) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(first, combined + 1, rank)
+        combined, sums, first = self._domains(rank, np.minimum(room, want))
         holding = (sums >= want).nonzero()[0]
         if not len(holding):
             holding = (sums == sums.max(initial=1)).nonzero()[0]
-        chosen = holding[np.lexsort((first[1:][holding], sums[holding]))][:_HOMES]
+        chosen = holding[np.lexsort((first[holding], sums[holding]))][:_HOMES]
         return [combined == place for place in chosen.tolist()]
+
+    def roomiest(self, rank: Rows, room: Counts) -> list[Mask]:
+        """The nodes of each of some domains, those with the most room first."""
+        combined, sums, first = self._domains(rank, room)
+        chosen = np.lexsort((first, -sums))[: min(_HOMES, np.count_nonzero(sums))]
+        return [combined == place for place in chosen.tolist()]
+
+    def _domains(self, rank: Rows, room: Counts) -> tuple[Codes, Counts, Counts]:
+        """The domain of each node by all terms; for each the room and the rank of its first node."""
+        stacked = np.stack(self.codes)
+        _, combined = np.unique(stacked, axis=1, return_inverse=True)
+        combined = np.where((stacked >= 0).all(axis=0), combined.reshape(-1), -1)
+        sums = np.bincount(combined + 1, room, 1)[1:].astype(np.int64)
+        first = np.full(len(sums) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, combined + 1, rank)
+        return combined, sums, first[1:]
 
     def within(self, counts: Sequence[Counts]) -> Mask:
         """The nodes in a domain of each term that has such a pod."""

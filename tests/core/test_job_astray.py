@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from policies.model import Dialect, GroupRef, Pod
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -105,3 +107,18 @@ def test_a_restart_tells_that_a_job_was_whole_by_the_pod_that_was_moved(indexed:
     again.wait(100)
     assert not again.stops
     assert script.reason("job") == "Running"
+
+
+def test_a_pod_that_was_moved_into_a_job_stands_for_none_of_its_pods() -> None:
+    nodes = cluster("a: 3x8")
+    script = Script(*nodes)
+    train = Controlled(script, job(2))
+    lost, _ = train.run()
+    home = script.pods[lost.uid].node
+    script.see(single("foreign", gpus=8, node="a-2", group=GroupRef("job", Dialect.ANNOTATION, 2)))
+    assert script.reason("job") == "Running"
+    script.see(*(replace(node, ready=False) for node in nodes if node.name == home))
+    script.gone(script.pods[lost.uid])
+    script.see(reborn(lost))
+    train.wait(3)
+    assert len(train.stops) == 1

@@ -259,3 +259,27 @@ def test_a_job_whose_plan_was_removed_is_planned_anew_when_all_that_ran_has_ende
     train.show(stopped=True)
     train.wait(3)
     assert len(train.starts) == 2
+
+
+def test_a_job_without_indexes_goes_on_when_its_status_is_behind_its_pods() -> None:
+    """Six of eight have ended well, and no more than the two that wait will come."""
+    script = Script(*cluster("a: 2x3"), limits=LIMITS)
+    whole = job(8, indexed=False, gpus=1)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=4),))
+    train = Controlled(script, replace(whole, podsets=least))
+    pods = train.create()
+    ran, waiting = pods[:6], pods[6:]
+    script.run(ran)
+    *early, last = ran
+    for pod in early:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    train.wait(3)
+    script.see(single("foreign", gpus=2, node=script.pods[last.uid].node, scheduler="other"))
+    script.change(script.pods[last.uid], phase="Succeeded")
+    train.wait(3)
+    assert not train.stops
+    train.show(closed=4)
+    script.run(waiting)
+    train.wait(3)
+    assert not train.stops
+    assert len(script.bound(waiting)) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.events import OwnerGone, OwnerSeen
 from extender.observe.explain.explanation import explain
-from policies.model import Controller, Dialect, GangOwner, GroupRef, Order, Pod, PodSet
+from policies.model import GANG_GATE, Controller, Dialect, GangOwner, GroupRef, Order, Pod, PodSet
 from tests.builders import cluster, key, requests
 from tests.core.script import Script
 
@@ -225,6 +225,23 @@ def test_the_first_starts_when_all_have_room_and_the_others_come_into_theirs() -
     assert sorted(script.bound(pods)) == ["b-0", "b-1", "b-2", "b-3"]
     script.advance(300)
     assert not script.evicted
+
+
+def test_gates_of_others_are_taken_off_pod_by_pod() -> None:
+    """They are in the template, so the pods that are yet to come will have them, too."""
+    gates = (GANG_GATE, "example.com/quota")
+    seen = owner(2, order=Order.ONE_BY_ONE)
+    assert seen.podset is not None
+    template = replace(seen.podset.template, gates=gates)
+    seen = replace(seen, podset=replace(seen.podset, template=template, leader=template))
+    pods = [owned(number, gates=gates) for number in range(2)]
+    script = scripted(seen, pods[0], nodes="a: 2x8")
+    for number, pod in enumerate(pods):
+        script.see(pod)
+        assert script.bound(pods[: number + 1])[number:] == []
+        script.see(replace(pod, gates=(GANG_GATE,)))
+        script.run([pod])
+    assert sorted(script.bound(pods)) == ["a-0", "a-1"]
 
 
 def test_the_workers_come_when_their_leader_runs() -> None:

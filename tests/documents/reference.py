@@ -32,6 +32,7 @@ from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
 from extender.kube.kinds.keys import (
+    COMPONENT,
     FLAVORS,
     GANG,
     HOLD,
@@ -130,7 +131,9 @@ WRITTEN_ON_JOBS = {
     "Tolerations of its flavors are added to those of its pod templates.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
-    PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset.",
+    PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset. Also for the pods "
+    "of an AppWrapper that are no job's.",
+    COMPONENT: "For the pods of an AppWrapper: the number of their component, from 0.",
     INDEX_LABEL: "Beside it, if the setting names one: the label of the pods that has their index.",
     NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
     "nodes are required node affinity instead, where the kind of job allows it.",

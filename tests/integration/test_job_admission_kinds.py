@@ -31,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
         install_gate(running)
         install_job_admission(running)
         start_controller(running, "jobset")
-        for operator in ("training-operator", "mpi-operator", "kuberay", "trainer"):
+        for operator in ("training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper"):
             install_crds(running, operator)
         yield running
 
@@ -246,6 +246,48 @@ def test_what_cannot_be_suspended_or_is_run_elsewhere_is_left_alone(team: Team, 
     one = team.api.create(rays(team, kind), ray(kind, "a", **change))
     assert not suspended(one)
     assert set(ray_schedulers(one)) == {""}
+
+
+def wrapper(team: Team, **given: Any) -> Object:
+    """An AppWrapper of a Job."""
+    spec: Object = {"template": template()}
+    inner: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": spec}
+    obj: Object = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}
+    obj["spec"] = {"components": [{"template": inner}], **given.pop("spec", {})}
+    return team.api.create(wrappers(team), obj | {"metadata": {"name": "train", "labels": QUEUE} | given})
+
+
+def wrappers(team: Team) -> str:
+    return f"/apis/workload.codeflare.dev/v1beta2/namespaces/{team.name}/appwrappers"
+
+
+@pytest.mark.parametrize("explicit", [{}, {"suspend": False}, {"suspend": True}], ids=str)
+def test_a_managed_appwrapper_is_created_suspended_and_starts_with_a_plan_alone(team: Team, explicit: Object) -> None:
+    one = wrapper(team, spec=explicit)
+    assert suspended(one)
+    assert one["spec"]["components"][0]["template"]["spec"] == {"template": template()}
+    path = f"{wrappers(team)}/train"
+    assert suspended(team.api.patch(path, suspension("AppWrapper", to=False)))
+    assert not suspended(team.api.patch(path, suspension("AppWrapper", to=False, plan="{}")))
+    stopped = team.api.patch(path, suspension("AppWrapper", to=True))
+    assert suspended(stopped)
+    assert PLAN not in stopped["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"labels": {}}, {"labels": QUEUE | {"muster.dev/gang": "false"}}, {"spec": {"managedBy": "kueue.x-k8s.io/else"}}],
+    ids=["without a queue", "left alone", "run elsewhere"],
+)
+def test_another_appwrapper_is_left_alone(team: Team, given: Object) -> None:
+    assert not suspended(wrapper(team, **given))
+
+
+def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
+    one = wrapper(team)
+    owner = {"apiVersion": one["apiVersion"], "kind": "AppWrapper", "name": "train", "uid": one["metadata"]["uid"]}
+    inner = team.job(ownerReferences=[owner | {"controller": True}])
+    assert not team.create(inner)["spec"]["suspend"]
 
 
 def train_job(team: Team, **given: Any) -> Object:

@@ -9,7 +9,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_gate, install_job_admission
-from extender.kube.kinds.keys import INDEX_LABEL, LED, PODSET
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, LED, PODSET
 from policies.model import GANG_GATE
 from tests.integration.team import (
     COMPLETION,
@@ -71,6 +71,29 @@ def test_a_pod_of_a_kind_of_the_settings_is_pinned_by_the_label_that_its_templat
     assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations=said))
     assert is_gated(team.pod("a,b", {COMPLETION: "0"}, annotations={PODSET: "worker"}))
     assert node_names(team.pod("a", {COMPLETION: "7"}, annotations={PODSET: "worker"})) == ["a"]
+
+
+def test_a_pod_of_an_appwrapper_gets_our_scheduler_where_it_names_none(team: Team) -> None:
+    said = {COMPONENT: "0"}
+    led = team.pod("a,b", {COMPLETION: "1"}, annotations=said, schedulerName="default-scheduler")
+    assert (led["spec"]["schedulerName"], node_names(led)) == ("muster", ["b"])
+    waits = team.pod(None, {}, annotations=said, schedulerName="default-scheduler")
+    assert waits["spec"]["schedulerName"] == "muster"
+    assert is_gated(waits)
+    kept = team.pod("a", {}, annotations=said)
+    assert (kept["spec"]["schedulerName"], node_names(kept)) == ("muster", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "annotations"),
+    [("volcano", {COMPONENT: "0"}), ("default-scheduler", {}), ("default-scheduler", {COMPONENT: "0", WORKLOAD: ""})],
+    ids=["names another scheduler", "of no AppWrapper", "of one that Muster has not started"],
+)
+def test_another_pod_keeps_its_scheduler(team: Team, scheduler: str, annotations: Object) -> None:
+    pod = team.pod("a", {}, annotations=annotations, schedulerName=scheduler)
+    assert pod["spec"]["schedulerName"] == scheduler
+    assert "affinity" not in pod["spec"]
+    assert not is_gated(pod)
 
 
 def test_the_only_pod_of_its_template_needs_no_index(team: Team) -> None:

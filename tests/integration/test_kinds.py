@@ -26,6 +26,7 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Job, PlannedNodes, Pod
 from tests.integration.team import Team
+from tests.kube.kinds.test_appwrapper import MIXED, SAMPLE, WRAPPED_JOBSET
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
@@ -49,8 +50,11 @@ MANIFESTS = {
     # Its submitter comes when its cluster is ready.
     "RayJob": RAY_JOB.partition("  submitterPodTemplate:")[0],
     "TrainJob": TRAINJOB,
+    "AppWrapper of a PyTorchJob": SAMPLE,
+    "AppWrapper of a JobSet": WRAPPED_JOBSET,
+    "AppWrapper of a Job and two pods": MIXED,
 }
-CONTROLLERS = ("trainer", "training-operator", "kuberay")
+CONTROLLERS = ("trainer", "training-operator", "kuberay", "appwrapper")
 """mpi-operator runs once on a machine: test_kinds_with_muster.py has it."""
 
 

@@ -21,6 +21,7 @@ from extender.kube.objects import PodObject
 from policies.model import Job, Pod
 from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry
+from tests.kube.kinds.test_appwrapper import MIXED
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
@@ -41,6 +42,7 @@ MANIFESTS = {
     "RayCluster": RAY_CLUSTER,
     "RayJob": RAY_JOB,
     "TrainJob": TRAINJOB,
+    "AppWrapper": MIXED,
 }
 _spares = itertools.count(1)
 
@@ -206,7 +208,7 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     managed.delete()
 
 
-@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob"])
+@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"])
 def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
     total = sum(podset.count for podset in managed.now().podsets.podsets)
@@ -239,6 +241,30 @@ def test_a_rayjob_that_has_failed_is_left_with_nothing_of_muster(cluster: Cluste
     pods = managed.until_running(3)
     managed.fail(next(pod for pod in pods if not pod.series))
     managed.until(lambda obj: obj["status"]["jobDeploymentStatus"] == "Failed")
+    managed.until(lambda _: not managed.now().marked)
+    managed.delete()
+
+
+def test_a_component_that_fails_runs_again_by_the_same_plan_and_its_appwrapper_ends_with_nothing_of_muster(
+    cluster: Cluster,
+) -> None:
+    """The Job of an AppWrapper, which its controller makes anew after a pause."""
+    pause = "annotations: {workload.codeflare.dev.appwrapper/retryPausePeriodDuration: 1s}"
+    managed = Managed(
+        cluster,
+        MIXED.replace("  name: mixed\n", f"  name: mixed\n  {pause}\n").replace(
+            "        completionMode", "        backoffLimit: 0\n        completionMode"
+        ),
+    )
+    first = managed.until_running(5)
+    plan = managed.now().plan
+    managed.fail(next(pod for pod in first if pod.index == 0))
+    second = managed.until_running(5, but=frozenset(pod.uid for pod in first))
+    assert managed.now().plan == plan
+    check_nodes(managed.now(), second)
+    for pod in second:
+        managed.succeed(pod)
+    managed.until(lambda obj: obj["status"]["phase"] == "Succeeded")
     managed.until(lambda _: not managed.now().marked)
     managed.delete()
 

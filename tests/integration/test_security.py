@@ -67,7 +67,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
     """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
     with Cluster(audited=True) as running:
         install(running)
-        for controller in ("jobset", "training-operator", "mpi-operator", "kuberay", "lws"):
+        for controller in ("jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper"):
             install_crds(running, controller)
         install_podgroups(running.api)
         install_crds_of(running, "queues")

@@ -14,6 +14,7 @@ from extender.cli.simulate import main as simulate
 from tests.integration.stage import RealStage
 from tests.scenarios.pods import bound, gang
 from tests.scenarios.scenario import until_bound, until_reason
+from tests.scenarios.stage import Object
 
 pytestmark = pytest.mark.xdist_group("snapshot")
 
@@ -69,3 +70,36 @@ def test_a_snapshot_without_names_has_none(cluster: Cluster, stage: RealStage, t
     for word in (stage.namespace, "secret-project", "apollo"):
         assert word not in text
     assert foretold(tmp_path / "hidden.json") == {}, "the gang that runs lacks nothing"
+
+
+def stateful_set(name: str, replicas: int, management: str) -> Object:
+    (member,) = gang(name, 1, gates=(OURS, NOT_YET))
+    labels = {"muster.dev/gang": "true", "app": name}
+    spec = {
+        "replicas": replicas,
+        "podManagementPolicy": management,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": labels}, "spec": member["spec"] | {"schedulerName": "muster"}},
+    }
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def test_gangs_of_owners_have_their_size_and_their_waves(cluster: Cluster, stage: RealStage, tmp_path: Path) -> None:
+    stage.add_nodes(4, clique="wide")
+    path = f"/apis/apps/v1/namespaces/{stage.namespace}/statefulsets"
+    for one in (stateful_set("a-whole", 2, "Parallel"), stateful_set("b-large", 3, "OrderedReady")):
+        stage.api.create(path, one)
+    stage.until(lambda pods: len(pods) == 3)
+    text = taken(cluster, tmp_path / "live.json")
+    (tmp_path / "open.json").write_text(text.replace(NOT_YET, OURS))
+    said = foretold(tmp_path / "open.json")
+    assert {name: len(nodes) for name, nodes in said.items()} == {"statefulset-a-whole": 2, "statefulset-b-large": 0}
+
+    for pod in stage.pods():
+        stage.open_gate(pod.name, NOT_YET)
+    until_bound(stage, "statefulset-a-whole", 2)
+    until_reason(stage, "statefulset-b-large", "NoRoom")
+    whole = {pod.name: pod.node for pod in bound(stage.pods(), "statefulset-a-whole")}
+    assert whole == said["statefulset-a-whole"]
+    for name in ("a-whole", "b-large"):
+        stage.api.delete(f"{path}/{name}", {"propagationPolicy": "Background"})

@@ -157,6 +157,21 @@ def test_a_launcher_goes_where_its_workers_are_after_them() -> None:
     assert found[-1] in found[:-1]
 
 
+@pytest.mark.parametrize(
+    ("app", "nodes", "count", "wave"),
+    [("train", "aabbbcc", 7, 0), ("train", "abbbcc", 5, 1), ("launcher", "abbbcc", 5, 0)],
+)
+def test_members_go_wherever_another_role_opens_a_domain_to_them(
+    monkeypatch: pytest.MonkeyPatch, app: str, nodes: str, count: int, wave: int
+) -> None:
+    """The first of those that mean themselves opens one more, unless they come later."""
+    monkeypatch.setattr("policies.placement.related._LARGE", 0)
+    launchers = gang("launcher", 2, gpus=0, labels=(("app", app),))
+    near = term(ZONE, (Requirement("app", "In", (app,)),))
+    workers = [replace(pod, wave=wave) for pod in members(count, gpus=8, affinity=(near,))]
+    assert len(placed([*workers, *launchers], snapshot(zones(nodes)))) == count + 2
+
+
 def test_members_are_not_seated_with_the_help_of_those_that_come_when_they_run() -> None:
     workers = members(3, gpus=8, affinity=(term(ZONE),))
     late = replace(single("launcher", gpus=0, labels=(("app", "train"),)), group=workers[0].group, wave=1)

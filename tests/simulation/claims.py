@@ -142,6 +142,12 @@ class Claims:
         """Who has been promised a node since the last event."""
         return [uid for uid in self._new if uid in self.promised]
 
+    @property
+    def undecided(self) -> dict[str, Claim]:
+        """Where members may be bound whose gang was planned since, and not all told of it."""
+        books = self.doubts.waived | self.doubts.minded
+        return {uid: one for uid, one in books.items() if one.gang in self._untold and self._now < one.until}
+
     def left(self, nodes: Iterable[str], but: Pod | None = None, *, again: bool = False, surely: bool = False) -> Room:
         """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.
 

@@ -64,13 +64,16 @@ class Company:
 
     @property
     def in_rounds(self) -> bool:
-        """Whether some members of a gang are promised a node, and others are yet to be told: nobody knows where."""
-        promised = self._claims.promised
-        for key in dict.fromkeys(one.gang for one in promised.values() if one.gang is not None):
+        """Whether some members of a gang are promised a node, and others are yet to be told: nobody knows where.
+
+        Those that are planned beside a member that may be bound are told when that is known.
+        """
+        told = self._claims.promised | self._claims.undecided
+        for key in dict.fromkeys(one.gang for one in told.values() if one.gang is not None):
             sight = self._shown.sight(key)
             waiting = () if sight is None else sight.waiting
             related = any(pod.constraints.spread or pod.constraints.affinity for pod in waiting)
-            if (related or key in self._refused) and any(pod.uid not in promised for pod in waiting):
+            if (related or key in self._refused) and any(pod.uid not in told for pod in waiting):
                 return True
         return False
 

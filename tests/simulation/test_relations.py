@@ -8,10 +8,11 @@ from random import Random
 import pytest
 
 from extender.core.effects import Nominate, PostBinding, Turned
-from extender.core.events import Tick
+from extender.core.events import Outcome, Tick
 from extender.core.turns import Cause, Turn
 from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Term
 from tests.builders import cluster, gang, key, node, requests, single
+from tests.simulation.doubts import DOUBT_S
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.plugins import PreFilter
 from tests.simulation.plan import draw
@@ -306,6 +307,19 @@ def test_members_in_rounds_leave_the_referee_in_the_dark_until_all_are_told() ->
     life.tell(Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"))
     assert life.company.in_rounds
     life.tell(Tick(), Nominate(pods[1].uid, "default", pods[1].name, "a-1"))
+    assert not life.company.in_rounds
+
+
+def test_members_that_are_planned_beside_one_in_doubt_are_told_when_it_is_over() -> None:
+    pods = members(2, EVENLY)
+    life = Life(*cluster("a: 2x8"), pods)
+    life.bind(pods[0], "a-0")
+    life.end(pods[0], Outcome.UNKNOWN)
+    assert not life.company.in_rounds
+    life.tell(Tick(), Turned(key("train"), Turn.PLANNED, 2, 1.0))
+    assert life.company.in_rounds
+    life.now += DOUBT_S
+    life.tell(Tick(), Turned(key("train"), Turn.FORGOTTEN, 2, 1.0))
     assert not life.company.in_rounds
 
 

@@ -25,6 +25,8 @@ LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
 """An annotation: how many pods the group has."""
 TEMPLATE_HASH = "pod-template-hash"
+READ = (GANG, LWS_NAME, LWS_SIZE, TEMPLATE_HASH)
+"""Every label or annotation that is read here alone."""
 DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
 REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
 

@@ -20,7 +20,7 @@ from policies.model import PlannedNodes, Toleration
 
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
-NOT_CARRIED = "the tolerations of its flavor cannot be written on a {}: they have to stand in its runtime"
+NOT_CARRIED = "the tolerations of its flavor cannot be written on a {}: they have to stand in its pod templates"
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 
 
@@ -31,9 +31,11 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
-    if kind.shown_in is not None and any(effect.tolerations.values()):
+    fixed = kind.shown_in is not None or any(one.meta is not None for one in templates)
+    if fixed and any(effect.tolerations.values()):
         raise UnreadableJobError(NOT_CARRIED.format(kind.name))
     kept = {one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect)) for one in templates}
+    _carry(kind, obj, templates)
     said = _annotations(obj)
     said[PLAN] = plan_text(effect.plan)
     if effect.flavors:
@@ -59,8 +61,10 @@ def clean(kind: Kind, obj: Object) -> None:
         return
     if suspended or not kind.frozen:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
-        for template in templates_of(kind, obj):
+        templates = templates_of(kind, obj)
+        for template in templates:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
+        _carry(kind, obj, templates)
     for key in (PLAN, OWN, FLAVORS):
         _forget(obj, key)
 
@@ -81,6 +85,11 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
 def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
     """Of all podsets that are made of it."""
     return [one for name in template.series for one in effect.tolerations.get(name, ())]
+
+
+def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:
+    if kind.carry is not None:
+        kind.carry(obj, {template.name: template for template in templates})
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:

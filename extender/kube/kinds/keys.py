@@ -27,6 +27,8 @@ LED_BY_AFFINITY, LED_BY_INDEX = "true", "index"
 PODSET = "muster.dev/podset"
 INDEX_LABEL = "muster.dev/index-label"
 """On a pod template of a kind of the settings: which podset its pods are, and which label has the index of each."""
+COMPONENT = "muster.dev/component"
+"""For the pods of an AppWrapper: the number of the component that they are made of."""
 NODES = "muster.dev/nodes"
 """On a pod template: the nodes by index, joined with commas, and those of the Jobs of a JobSet joined with semicolons.
 The admission policy reads it, and takes it off the pods."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.kube.objects import Meta
+
 Object = dict[str, Any]
 """A decoded Kubernetes object, or a part of one."""
 
@@ -28,7 +30,8 @@ class Template:
     finished well when the job was started last, or have by now while it is suspended: they do not come again.
     ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
-    ``marks``: annotations by which its pods are told apart, where no controller does.
+    ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
+    their metadata besides; None: nothing.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Template:
     closed: int = 0
     minimum: int | None = None
     marks: Mapping[str, str] = field(default_factory=dict)
+    meta: Meta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ class Kind:
     ``suspendable``: its controller lets it be suspended. ``min_parallelism``: Kueue's annotation for the least number
     of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
     of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
-    controller makes of it, in which it is read.
+    controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
+    them, by their names, into the object.
     """
 
     version: str
@@ -84,6 +89,7 @@ class Kind:
     progress: tuple[str, ...] = ()
     resumes: bool = False
     shown_in: Kind | None = None
+    carry: Callable[[Object, Mapping[str, Template]], None] | None = None
 
     @property
     def group(self) -> str:

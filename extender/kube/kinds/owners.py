@@ -54,13 +54,12 @@ class OwnerKind:
 
 def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
     """Those with the label that the admission policy writes where their author asks for it. The API server sends no
-    others. ReplicaSets of a Deployment have it from its template, and are the Deployment's."""
+    others."""
 
     def read(raw: msgspec.Raw) -> tuple[Meta, GangOwner | None]:
         obj = msgspec.json.decode(raw)
         meta = meta_of(kind.name, obj)
-        makers = [one.kind for one in meta.owner_references or () if one.controller]
-        return meta, None if DEPLOYMENT in makers else owner_from(kind, obj, reader)
+        return meta, None if made_by_deployment(meta) else owner_from(kind, obj, reader)
 
     return Resource(
         kind.path,
@@ -71,6 +70,11 @@ def owners_of(kind: OwnerKind, reader: Reader) -> Resource[GangOwner, Event]:
         dispensable=True,
         labels=f"{GANG}=true",
     )
+
+
+def made_by_deployment(meta: Meta) -> bool:
+    """Such a ReplicaSet has the label from the template of its Deployment, and is the Deployment's."""
+    return any(one.controller and one.kind == DEPLOYMENT for one in meta.owner_references or ())
 
 
 def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.keys import GANG, QUEUES, WORKLOAD
@@ -14,7 +15,7 @@ from extender.kube.kinds.trainer import TRAIN_JOB
 from extender.kube.kinds.training import TRAINING
 from extender.kube.objects import Meta
 
-KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB, TRAIN_JOB)
+KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB, TRAIN_JOB, APP_WRAPPER)
 _JOB = (JOB.version, JOB.name)
 _GROUPS = frozenset(
     (

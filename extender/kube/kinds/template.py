@@ -96,6 +96,11 @@ def bare(template: Template, kept: Kept) -> Object:
         if _AFFINITY in spec:
             pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
     take_off(replace(template, pod=pod), kept)
+    if template.meta is not None:
+        said = pod.get("metadata") or {}
+        labels = {**(said.get("labels") or {}), **(template.meta.labels or {})}
+        annotations = {**(said.get("annotations") or {}), **(template.meta.annotations or {})}
+        pod["metadata"] = {"labels": labels, "annotations": annotations}
     return pod
 
 

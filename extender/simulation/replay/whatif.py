@@ -5,16 +5,16 @@ Gangs only: pods that are in no gang are placed by kube-scheduler, with more plu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from extender.core.engine import Engine
-from extender.core.events import ClaimSeen, Event, GroupSeen, PodSeen, VolumeSeen
+from extender.core.events import Event, PodSeen
 from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
-from policies.model import Node, Pod, PodGroup
+from policies.model import Node, Pod
 from policies.words import listed
 
 SETTLED_S = 120.0
@@ -24,7 +24,8 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One gang that lacked nodes. ``nodes``: pod name -> node, of members that got one now; empty if it waits."""
+    """One gang that lacked nodes. ``members``: with those that its owner makes when others run. ``nodes``: pod name ->
+    node, of members that got one now; empty if it waits."""
 
     gang: str
     members: int
@@ -54,15 +55,14 @@ def decide(
     core: Engine,
     nodes: Sequence[Node],
     pods: Sequence[Pod],
-    groups: Sequence[PodGroup],
-    claims: Sequence[ClaimSeen | VolumeSeen],
+    others: Iterable[Event],
 ) -> Verdict:
-    """Show the core the cluster and let it act; every write succeeds."""
+    """Show the core the cluster and let it act; every write succeeds. ``others``: what it sees of objects that are
+    neither nodes nor pods."""
     clock, bound = Clock(), dict[str, str]()
     control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
     control_plane.pods = {pod.uid: pod for pod in pods}
-    facts: list[Event] = [*map(GroupSeen, groups), *claims, *map(PodSeen, pods)]
-    control_plane.begin(nodes, facts)
+    control_plane.begin(nodes, [*others, *map(PodSeen, pods)])
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
     answers = [_answer(core, core.state.workloads[key], bound, control_plane.evicted) for key in lacked]
@@ -101,7 +101,8 @@ def _lacks(core: Engine, pod: Pod) -> bool:
 
 def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:
     nodes = {pod.name: bound[pod.uid] for pod in sorted(gang.live, key=lambda pod: pod.rank) if pod.uid in bound}
-    members = len(gang.live)
+    wanted = 0 if gang.podsets is None else sum(one.size for one in gang.podsets.podsets)
+    members = max(len(gang.live), wanted)
     gone = sum(pod.group_key == gang.key for pod in evicted)
     reason = gang.telling.reason
     return Answer(str(gang.key), members, nodes, _domains(core, nodes), reason.code, reason.message, evicted=gone)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import yaml
 
 from extender.core.effects import StartJob
 from extender.kube.convert import UnreadableError
@@ -18,6 +19,7 @@ from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from tests.kube.kinds.jobs import SUSPENDED, started, stored
+from tests.kube.kinds.test_appwrapper import LWS, MIXED, WRAPPED_JOBSET, wrapping
 from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS
@@ -87,11 +89,22 @@ def treat(obj: Object) -> None:
         clean(kind, obj)
 
 
-@pytest.mark.parametrize(
-    "manifest",
-    [INDEXED, WITHOUT_INDEX, WORKERS, PYTORCH, PI, RAY_CLUSTER, RAY_JOB, OWN],
-    ids=["Indexed Job", "Job", "JobSet", "PyTorchJob", "MPIJob", "RayCluster", "RayJob", "a kind of the settings"],
-)
+MANIFESTS = {
+    "Indexed Job": INDEXED,
+    "Job": WITHOUT_INDEX,
+    "JobSet": WORKERS,
+    "PyTorchJob": PYTORCH,
+    "MPIJob": PI,
+    "RayCluster": RAY_CLUSTER,
+    "RayJob": RAY_JOB,
+    "a kind of the settings": OWN,
+    "AppWrapper of a JobSet": WRAPPED_JOBSET,
+    "AppWrapper of several": MIXED,
+    "AppWrapper with podSets": yaml.safe_dump(wrapping(LWS)),
+}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_junk_at_every_place(manifest: str) -> None:
     random = Random(manifest)  # noqa: S311
     for base in (stored(manifest), started(kind_of(stored(manifest)), stored(manifest)) | {"status": STATUS}):

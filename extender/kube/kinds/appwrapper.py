@@ -1,0 +1,201 @@
+"""AppWrapper v1beta2: a podset for each pod template in the objects that it wraps, its components.
+
+Nobody can change those objects, and its controller makes them when it is unsuspended. What their pods are to have
+besides stands in ``podSetInfos`` of each component, in the order of its podsets: those that it declares, or those that
+the controller finds by itself (appwrapper v1.2.2, pkg/utils/utils.go, InferPodSets).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from extender.kube.dialects import MIN_MEMBER
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODES, PODSET, WORKLOAD
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.mpi import MPI
+from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
+from extender.kube.kinds.trainer import TRAIN_JOB
+from extender.kube.kinds.training import TRAINING
+from extender.kube.numbering import series_in_component, series_of_role
+from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.plain import plain, quoted
+
+_INNER = {(kind.version, kind.name): kind for kind in (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB)}
+_INFERRED = frozenset(("Job", "JobSet", "PyTorchJob", "RayCluster", "RayJob"))
+"""Of the kinds of jobs, those whose podsets its controller finds by itself."""
+_PLACES = {
+    ("v1", "Pod"): "template",
+    ("apps/v1", "Deployment"): "template.spec.template",
+    ("apps/v1", "StatefulSet"): "template.spec.template",
+}
+"""The same of other kinds: where the only pod template is."""
+_PATH = re.compile(r"template(\.[^.\[\]]+|\[[0-9]{1,9}\])*")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_MOST_PODSETS = 8
+"""As its own webhook has it."""
+_OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, COMPONENT, PODSET, INDEX_LABEL))
+
+UNDECLARED = (
+    "nobody can tell which pods the {} makes: its podSets have to say the path and the replicas of each template"
+)
+TOO_MANY_PODSETS = f"it has more than {_MOST_PODSETS} podsets, and AppWrapper allows no more"
+NO_TEMPLATES = "a TrainJob has no pod templates, and cannot be planned in an AppWrapper"
+IN_ORDER = "the {} makes some of its pods only when others run, by its podManagementPolicy or its startupPolicy"
+OTHER_TEMPLATES = "its podSets are not the pod templates of the {}, each of them once"
+NO_TEMPLATE_AT = "its podSets say the path {}, where no pod template is"
+FIXED = (
+    "its pod template says {0}, and cannot be changed: take it off. How few pods are enough is said on the AppWrapper"
+)
+PLACED_BY_OTHERS = "its podSetInfos have {}, with which it cannot be planned: only annotations and labels can stay"
+
+
+def _templates(obj: Object) -> Iterator[Template]:
+    for number, template in enumerate(_of_components(obj)):
+        if number == _MOST_PODSETS:
+            raise UnreadableJobError(TOO_MANY_PODSETS)
+        yield template
+
+
+def _of_components(obj: Object) -> Iterator[Template]:
+    for at, component in enumerate(found(obj, "spec.components.*")):
+        try:
+            if not isinstance(component, dict):
+                raise UnreadableJobError("it is no object")
+            infos = [*found(component, "podSetInfos.*")]
+            for place, template in enumerate(_podsets(component, part_of(component, "template"))):
+                yield _wrapped(template, at, place, infos[place] if place < len(infos) else {})
+        except UnreadableJobError as error:
+            raise UnreadableJobError(f"spec.components[{at}]: {error}") from None
+
+
+def _podsets(component: Object, inner: Object) -> list[Template]:
+    """In the order of ``podSetInfos``."""
+    said = str(inner.get("apiVersion")), str(inner.get("kind"))
+    declared = [*found(component, "podSets.*")]
+    if kind := _INNER.get(said):
+        return _of_job(kind, inner, [_at(inner, one) for one in declared])
+    if said == (TRAIN_JOB.version, TRAIN_JOB.name):
+        raise UnreadableJobError(NO_TEMPLATES)
+    if _waits(said[1], inner):
+        raise UnreadableJobError(IN_ORDER.format(said[1]))
+    if not declared and said in _PLACES:
+        count = count_in(part_of(inner, "spec"), "replicas", 1) if said[1] != "Pod" else 1
+        declared = [{"path": _PLACES[said], "replicas": count}]
+    if not declared and _makes_pods(inner):
+        raise UnreadableJobError(UNDECLARED.format(plain(said[1])))
+    return [_alone(_at(inner, one), place, count_in(one, "replicas", 1)) for place, one in enumerate(declared)]
+
+
+def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]:
+    """Of a kind that Muster knows. Its status is not there yet. The submitter of a RayJob is no podset."""
+    bare = {**inner, "metadata": {}, "status": {}}
+    templates = [one for one in kind.templates(bare) if one.name or kind is not RAY_JOB]
+    if not declared:
+        if kind.name not in _INFERRED:
+            raise UnreadableJobError(UNDECLARED.format(kind.name))
+        return templates
+    made_of = {id(one.pod): one for one in templates}
+    if len(declared) != len(templates) or {id(pod) for pod in declared} != made_of.keys():
+        raise UnreadableJobError(OTHER_TEMPLATES.format(kind.name))
+    return [made_of[id(pod)] for pod in declared]
+
+
+def _alone(pod: Object, place: int, count: int) -> Template:
+    """A podset of a kind that Muster does not know. Its pods are told apart by what Muster writes."""
+    return Template("", pod, (series_of_role(str(place)),), count, indexed=False, marks={PODSET: str(place)})
+
+
+def _waits(kind: str, inner: Object) -> bool:
+    """For pods that run, before it makes others: all of them would never be there."""
+    if kind == "StatefulSet":
+        return "Parallel" not in found(inner, "spec.podManagementPolicy")
+    return kind == "LeaderWorkerSet" and "LeaderReady" in found(inner, "spec.startupPolicy")
+
+
+def _at(inner: Object, podset: Any) -> Object:
+    """The pod template that a podset names. Raises UnreadableJobError."""
+    path = podset.get("path") if isinstance(podset, dict) else None
+    known = isinstance(path, str) and _PATH.fullmatch(path)
+    at: Any = inner if known else None
+    for field, index in _STEP.findall(str(path)):
+        if field:
+            at = at.get(field) if isinstance(at, dict) else None
+        else:
+            at = at[int(index)] if isinstance(at, list) and int(index) < len(at) else None
+    if not isinstance(at, dict):
+        raise UnreadableJobError(NO_TEMPLATE_AT.format(quoted(str(path))))
+    return at
+
+
+def _makes_pods(inner: Object) -> bool:
+    """Something in it looks like the spec of a pod."""
+    left: list[Any] = [inner]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict) and isinstance(one.get("containers"), list):
+            return True
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return False
+
+
+def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
+    """With what is in ``podSetInfos`` in place of the metadata, which stand fast."""
+    if not isinstance(info, dict):
+        raise UnreadableJobError("its podSetInfos cannot be read")
+    if others := sorted(key for key in info.keys() - {"annotations", "labels"} if info[key]):
+        raise UnreadableJobError(PLACED_BY_OTHERS.format(plain(", ".join(others))))
+    try:
+        meta = msgspec.convert(template.pod.get("metadata") or {}, Meta)
+    except UNDECODABLE as error:
+        raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
+    if fixed := sorted(key for key in _OURS if meta.said(key)):
+        raise UnreadableJobError(FIXED.format(fixed[0]))
+    return replace(
+        template,
+        name=f"{at}.{place}",
+        pod={"spec": part_of(template.pod, "spec"), **({"metadata": deepcopy(info)} if info else {})},
+        series=tuple(series_in_component(at, one) for one in template.series),
+        affinity=False,
+        emptied=False,
+        marks={**template.marks, COMPONENT: str(at)},
+        meta=meta,
+    )
+
+
+def _carry(obj: Object, templates: Mapping[str, Template]) -> None:
+    """What is on its templates by now becomes their ``podSetInfos``."""
+    components = [*found(obj, "spec.components.*")]
+    infos: dict[int, list[Object]] = {}
+    for name, template in templates.items():
+        infos.setdefault(int(name.partition(".")[0]), []).append(template.pod.get("metadata") or {})
+    for at, said in infos.items():
+        if any(said):
+            components[at]["podSetInfos"] = said
+        else:
+            components[at].pop("podSetInfos", None)
+
+
+APP_WRAPPER = Kind(
+    version="workload.codeflare.dev/v1beta2",
+    name="AppWrapper",
+    plural="appwrappers",
+    templates=_templates,
+    suspend="spec.suspend",
+    finished=("status.phase=Succeeded", "status.phase=Failed"),
+    active=(),
+    ran=("PodsReady",),
+    managed_by="spec.managedBy",
+    managers=("workload.codeflare.dev/appwrapper-controller",),
+    # It says so when all of its pods are gone.
+    stopped="status.phase=Suspended",
+    began=("status.phase",),
+    carry=_carry,
+)

@@ -1,0 +1,137 @@
+"""What is left of each object in a snapshot: only what a decision reads. Objects are changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
+
+from msgspec import Struct
+
+from extender.core.stamps import STAMPED
+from extender.kube import dialects
+from extender.kube.dialects import owner
+from extender.kube.kinds.keys import INDEX_LABEL
+from extender.kube.numbering import NUMBERS
+from extender.kube.objects import (
+    ClaimObject,
+    ClaimSource,
+    Condition,
+    Meta,
+    NodeObject,
+    PodObject,
+    Volume,
+    VolumeObject,
+)
+from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
+
+READ = frozenset((*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE))
+"""Every annotation or label of a pod, a PodGroup or an owner that a decision reads. No other one is written, but for
+labels that some pod selects others by."""
+_BOUND = "bound"
+
+
+class OrdinalsObject(Struct):
+    start: int | None = None
+
+
+class GroupTemplate(Struct, rename="camel"):
+    """Of the groups of a LeaderWorkerSet."""
+
+    size: int | None = None
+    leader_template: PodObject | None = None
+    worker_template: PodObject | None = None
+
+
+class GangOwnerSpec(Struct, rename="camel"):
+    """How many pods it makes, in which order, and of what."""
+
+    replicas: int | None = None
+    ordinals: OrdinalsObject | None = None
+    pod_management_policy: str | None = None
+    startup_policy: str | None = None
+    template: PodObject | None = None
+    leader_worker_template: GroupTemplate | None = None
+
+
+class GangOwnerObject(Struct):
+    """An object of ``extender.kube.kinds.owners``. Items of a list do not say their kind."""
+
+    kind: str = ""
+    metadata: Meta | None = None
+    spec: GangOwnerSpec | None = None
+
+    @property
+    def templates(self) -> Iterator[PodObject]:
+        spec = self.spec or GangOwnerSpec()
+        group = spec.leader_worker_template or GroupTemplate()
+        return (one for one in (spec.template, group.leader_template, group.worker_template) if one is not None)
+
+
+def reduced_node(node: NodeObject) -> NodeObject:
+    meta, status = node.metadata or Meta(), node.status
+    node.metadata = Meta(name=meta.name, labels=meta.labels)
+    if status is not None:
+        status.conditions = [Condition(one.type, one.status) for one in status.conditions or () if one.type == "Ready"]
+    return node
+
+
+def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
+    """With the labels that some pod selects others by, and that of its index."""
+    meta = pod.metadata or Meta()
+    selected = {*selected, *meta.said(INDEX_LABEL)}
+    pod.metadata = reduced_meta(meta)
+    labels = {key: value for key, value in (meta.labels or {}).items() if key in selected}
+    pod.metadata.labels = (labels | (pod.metadata.labels or {})) or None
+    pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
+    if pod.spec is not None:
+        pod.spec.volumes = [found for one in pod.spec.volumes or () if (found := _volume(meta, one))] or None
+        for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+            container.ports = [one for one in container.ports or () if one.host_port or pod.spec.host_network] or None
+    if pod.status is not None:
+        conditions = [one for one in pod.status.conditions or () if one.type == "PodScheduled"]
+        pod.status.conditions = conditions or None
+    return pod
+
+
+def reduced_owner(owner: GangOwnerObject, selected: Collection[str]) -> GangOwnerObject:
+    """With what its pods are made of: some of them may be yet to come."""
+    owner.metadata = reduced_meta(owner.metadata or Meta())
+    for template in owner.templates:
+        reduced_pod(template, selected)
+    return owner
+
+
+def reduced_claim(claim: ClaimObject) -> ClaimObject:
+    claim.metadata = reduced_meta(claim.metadata or Meta())
+    if claim.spec is not None and claim.spec.volume_name:
+        claim.spec.volume_name = _BOUND
+    return claim
+
+
+def reduced_volume(volume: VolumeObject) -> VolumeObject:
+    volume.metadata = Meta(name=(volume.metadata or Meta()).name)
+    return volume
+
+
+def reduced_meta(meta: Meta) -> Meta:
+    return Meta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+        labels=_read_by_us(meta.labels),
+        annotations=_read_by_us(meta.annotations),
+    )
+
+
+def _read_by_us(said: Mapping[str, str] | None) -> dict[str, str] | None:
+    return {key: value for key, value in (said or {}).items() if key in READ} or None
+
+
+def _volume(pod: Meta, volume: Volume) -> Volume | None:
+    """Volumes that need a claim; that of an ephemeral one is called after the pod and the volume."""
+    if volume.ephemeral is not None:
+        return Volume(persistent_volume_claim=ClaimSource(f"{pod.name}-{volume.name or ''}"))
+    claim = volume.persistent_volume_claim
+    return None if claim is None else Volume(persistent_volume_claim=claim)

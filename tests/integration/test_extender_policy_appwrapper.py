@@ -1,0 +1,123 @@
+"""On a real API server: what the extender's account may write on an AppWrapper, whose components stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import install_crds
+from devcluster.muster import install
+from extender.core.effects import StartJob
+from extender.kube.kinds.appwrapper import APP_WRAPPER
+from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from tests.integration.extender import MERGE, Extender
+from tests.integration.team import Team
+from tests.kube.kinds.jobs import plan_for, read
+from tests.kube.kinds.test_appwrapper import MIXED
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install(running)
+        install_crds(running, "appwrapper")
+        yield running
+
+
+def path_of(team: Team) -> str:
+    return APP_WRAPPER.path_of(team.name, "mixed")
+
+
+def created(team: Team, **meta: Any) -> Object:
+    obj = yaml.safe_load(MIXED)
+    obj["metadata"] |= meta
+    return team.api.create(path_of(team).rpartition("/")[0], obj)
+
+
+def start_of(obj: Object) -> Object:
+    """As Muster starts it."""
+    after, job = deepcopy(obj), read(APP_WRAPPER, obj)
+    start(APP_WRAPPER, after, StartJob(job, plan_for(job), job.podsets.minimum))
+    return after
+
+
+def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) -> None:
+    written = created(team)
+    started = start_of(written)
+    extender.patch(path_of(team), merge_patch(written, started))
+    assert team.api.get(path_of(team))["spec"] == started["spec"]
+    for change in (suspend, clean):
+        before = team.api.get(path_of(team))
+        after = deepcopy(before)
+        change(APP_WRAPPER, after)
+        extender.patch(path_of(team), merge_patch(before, after))
+    given_back = team.api.get(path_of(team))
+    assert given_back["spec"] == written["spec"]
+    assert "annotations" not in given_back["metadata"]
+
+
+def test_what_others_have_said_for_its_pods_stays(team: Team, extender: Extender) -> None:
+    before = created(team)
+    said = deepcopy(before)
+    said["spec"]["components"][1]["podSetInfos"] = [{"labels": {"a": "b"}, "annotations": {"c": "d"}}]
+    before = team.api.patch(path_of(team), merge_patch(before, said))
+    started = start_of(before)
+    extender.patch(path_of(team), merge_patch(before, started))
+    for part in ("labels", "annotations"):
+        after = deepcopy(started)
+        after["spec"]["components"][1]["podSetInfos"][0][part].pop("a" if part == "labels" else "c")
+        extender.refused("PATCH", path_of(team), merge_patch(started, after), MERGE)
+
+
+INFO = "components.1.podSetInfos.0"
+POD = "components.1.template.spec.template"
+CHANGES: list[tuple[str, Object]] = [
+    ("", {"managedBy": "somebody.else/controller"}),
+    ("components.1", {"annotations": {"a": "b"}}),
+    ("components.1", {"podSets": [{"path": "template.spec.template"}]}),
+    ("components.1.template", {"kind": "CronJob"}),
+    ("components.1.template.spec", {"parallelism": 2}),
+    (f"{POD}.spec", {"serviceAccountName": "admin"}),
+    (f"{POD}.spec.containers.0", {"image": "miner"}),
+    (f"{POD}.metadata.annotations", {"muster.dev/workload": "uid"}),
+    ("components.2.template.metadata", {"namespace": "kube-system"}),
+    (INFO, {"labels": {"app": "other"}}),
+    (INFO, {"nodeSelector": {"disk": "fast"}}),
+    (INFO, {"tolerations": [{"operator": "Exists"}]}),
+    (INFO, {"schedulingGates": [{"name": "muster.dev/gang"}]}),
+    (f"{INFO}.annotations", {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}),
+]
+
+
+def at(obj: Object, path: str) -> Any:
+    inside: Any = obj["spec"]
+    for part in filter(None, path.split(".")):
+        inside = inside[int(part)] if part.isdigit() else inside[part]
+    return inside
+
+
+def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender) -> None:
+    before = created(team)
+    spoilt = []
+    for path, change in CHANGES:
+        spoilt.append(start_of(before))
+        at(spoilt[-1], path).update(deepcopy(change))
+    more, fewer, turned, renamed = (start_of(before) for _ in range(4))
+    more["spec"]["components"].append({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}})
+    fewer["spec"]["components"].pop()
+    turned["spec"]["components"].reverse()
+    renamed["metadata"]["labels"]["app"] = "other"
+    for after in (*spoilt, more, fewer, turned, renamed):
+        extender.refused("PATCH", path_of(team), merge_patch(before, after), MERGE)
+    assert team.api.get(path_of(team)) == before
+
+
+def test_one_that_does_not_ask_for_muster_is_left_alone(team: Team, extender: Extender) -> None:
+    before = created(team, labels={})
+    extender.refused("PATCH", path_of(team), merge_patch(before, start_of(before)), MERGE)

@@ -1,0 +1,387 @@
+"""AppWrappers are read, started and given back: what is written stands in ``podSetInfos``, and its components stay."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.kube.kinds.appwrapper import APP_WRAPPER
+from extender.kube.kinds.change import clean, suspend
+from extender.kube.kinds.kind import Object
+from policies.model import GroupKey
+from tests.kube.kinds.jobs import by_patch, plan_for, pod, read, sizes, slots, started, stored, without_status
+from tests.kube.kinds.test_job import INDEXED
+from tests.kube.kinds.test_jobset import WORKERS
+from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.test_ray import JOB as RAY_JOB
+from tests.kube.kinds.test_trainer import TRAINJOB
+from tests.kube.kinds.test_training import PI as MPI_PI
+from tests.kube.kinds.test_training import PYTORCH
+
+# https://github.com/project-codeflare/appwrapper/blob/v1.2.2/samples/wrapped-pytorch-job.yaml
+SAMPLE = """
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata:
+  name: sample-pytorch-job
+  labels: {kueue.x-k8s.io/queue-name: default-queue}
+spec:
+  suspend: true
+  components:
+  - template:
+      apiVersion: "kubeflow.org/v1"
+      kind: PyTorchJob
+      metadata:
+        name: pytorch-simple
+      spec:
+        pytorchReplicaSpecs:
+          Master:
+            replicas: 1
+            restartPolicy: OnFailure
+            template:
+              spec:
+                containers:
+                - name: pytorch
+                  image: docker.io/kubeflowkatib/pytorch-mnist-cpu:v1beta1-fc858d1
+                  command: ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]
+                  resources: {requests: {cpu: 1}}
+          Worker:
+            replicas: 2
+            restartPolicy: OnFailure
+            template:
+              spec:
+                containers:
+                - name: pytorch
+                  image: docker.io/kubeflowkatib/pytorch-mnist-cpu:v1beta1-fc858d1
+                  command: ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]
+                  resources: {requests: {cpu: 1}}
+"""
+# A Service, an Indexed Job and two pods, each a component of its own.
+MIXED = """
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata:
+  name: mixed
+  labels: {kueue.x-k8s.io/queue-name: default-queue}
+spec:
+  suspend: true
+  components:
+  - template:
+      {apiVersion: v1, kind: Service, metadata: {name: mixed}, spec: {clusterIP: "None", selector: {app: mixed}}}
+  - template:
+      apiVersion: batch/v1
+      kind: Job
+      metadata: {name: workers}
+      spec:
+        completionMode: Indexed
+        completions: 3
+        parallelism: 3
+        template:
+          metadata: {labels: {app: mixed}, annotations: {note: kept}}
+          spec:
+            restartPolicy: Never
+            containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 8}}}]
+  - template:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: first, labels: {app: mixed}}
+      spec: {restartPolicy: Never, containers: [{name: main, image: serve}]}
+  - template:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: second}
+      spec: {restartPolicy: Never, containers: [{name: main, image: serve}]}
+"""
+# https://github.com/project-codeflare/appwrapper/blob/v1.2.2/samples/wrapped-jobset.yaml
+WRAPPED_JOBSET = """
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata:
+  name: sample-jobset
+  labels: {kueue.x-k8s.io/queue-name: default-queue}
+spec:
+  suspend: true
+  components:
+  - template:
+      apiVersion: jobset.x-k8s.io/v1alpha2
+      kind: JobSet
+      metadata:
+        name: sample-jobset
+      spec:
+        replicatedJobs:
+        - name: workers
+          replicas: 2
+          template:
+            spec:
+              parallelism: 2
+              completions: 2
+              backoffLimit: 0
+              template:
+                spec:
+                  restartPolicy: Never
+                  containers:
+                  - name: sleep
+                    image: quay.io/project-codeflare/busybox:1.36
+                    command: ["sh", "-c", "sleep 100"]
+                    resources: {requests: {cpu: 100m}}
+        - name: driver
+          template:
+            spec:
+              parallelism: 1
+              completions: 1
+              backoffLimit: 0
+              template:
+                spec:
+                  restartPolicy: Never
+                  containers:
+                  - name: sleep
+                    image: quay.io/project-codeflare/busybox:1.36
+                    command: ["sh", "-c", "sleep 100"]
+                    resources: {requests: {cpu: 100m}}
+"""
+# https://github.com/project-codeflare/appwrapper/blob/v1.2.2/samples/wrapped-leader-worker-set.yaml
+LWS = """
+podSets:
+- path: "template.spec.leaderWorkerTemplate.leaderTemplate"
+  replicas: 2
+- path: "template.spec.leaderWorkerTemplate.workerTemplate"
+  replicas: 3
+template:
+  apiVersion: leaderworkerset.x-k8s.io/v1
+  kind: LeaderWorkerSet
+  metadata: {name: nginx-leaderworkerset, labels: {app: nginx}}
+  spec:
+    replicas: 2
+    leaderWorkerTemplate:
+      leaderTemplate: {spec: {containers: [{name: nginx-leader, image: nginx}]}}
+      size: 3
+      workerTemplate: {spec: {containers: [{name: nginx-worker, image: nginx}]}}
+"""
+ROLES = [{"path": f"template.spec.pytorchReplicaSpecs.{role}.template"} for role in ("Worker", "Master")]
+STOPPED: Object = {"phase": "Suspended"}
+
+
+def wrapping(*components: Object | str, **metadata: Any) -> Object:
+    obj = stored(SAMPLE, **STOPPED)
+    obj["metadata"] |= metadata
+    obj["spec"]["components"] = [yaml.safe_load(one) if isinstance(one, str) else one for one in components]
+    return obj
+
+
+def of(manifest: str, *podsets: Object) -> Object:
+    """A component of that object."""
+    inner = yaml.safe_load(manifest)
+    return {"template": inner} | ({"podSets": [*podsets]} if podsets else {})
+
+
+def problem(*components: Object | str, **metadata: Any) -> str:
+    return read(APP_WRAPPER, wrapping(*components, **metadata)).problem
+
+
+def written(obj: Object) -> list[list[Object]]:
+    return [[info["annotations"] for info in one.get("podSetInfos", ())] for one in obj["spec"]["components"]]
+
+
+def test_an_appwrapper_of_a_pytorchjob_is_read() -> None:
+    job = read(APP_WRAPPER, stored(SAMPLE, **STOPPED))
+    assert (job.key, job.owner.kind) == (GroupKey("team", "appwrapper-sample-pytorch-job"), "AppWrapper")
+    assert (job.managed, job.suspended, job.stopped, job.problem, job.marked) == (True, True, True, "", False)
+    assert sizes(job) == {"00/0-master": 1, "00/1-worker": 2}
+    assert {one.template.controller for one in job.podsets.podsets} == {job.owner}
+    assert [dict(one.template.requests)["cpu"] for one in job.podsets.podsets] == [1000, 1000]
+
+
+@pytest.mark.parametrize(
+    ("phase", "stopped", "finished"),
+    [
+        ("", True, False),
+        ("Suspended", True, False),
+        ("Suspending", False, False),
+        ("Resetting", False, False),
+        ("Succeeded", False, True),
+        ("Failed", False, True),
+    ],
+)
+def test_its_phase_says_whether_it_has_stopped_or_finished(phase: str, stopped: bool, finished: bool) -> None:
+    job = read(APP_WRAPPER, stored(SAMPLE, phase=phase))
+    assert (job.stopped, job.finished) == (stopped, finished)
+
+
+def test_the_plan_is_written_beside_the_components_and_they_stay_as_they_are() -> None:
+    obj = stored(MIXED, **STOPPED)
+    after = started(APP_WRAPPER, obj)
+    assert after["spec"]["suspend"] is False
+    assert [one["template"] for one in after["spec"]["components"]] == [
+        one["template"] for one in obj["spec"]["components"]
+    ]
+    gang = {"muster.dev/pod-group": "appwrapper-mixed", "muster.dev/min-member": "5", "muster.dev/workload": "6f9a-uid"}
+    assert written(after) == [
+        [],
+        [gang | {"muster.dev/component": "1", "muster.dev/nodes": "n0,n0,n1"}],
+        [gang | {"muster.dev/component": "2", "muster.dev/podset": "0", "muster.dev/nodes": "n1"}],
+        [gang | {"muster.dev/component": "3", "muster.dev/podset": "0", "muster.dev/nodes": "n2"}],
+    ]
+    job = read(APP_WRAPPER, after)
+    assert (job.marked, job.plan, job.podsets) == (True, plan_for(job), read(APP_WRAPPER, obj).podsets)
+
+
+@pytest.mark.parametrize("manifest", [SAMPLE, MIXED])
+def test_it_is_given_back_as_it_was_written(manifest: str) -> None:
+    obj = stored(manifest, **STOPPED)
+    after = by_patch(obj, started(APP_WRAPPER, obj))
+    suspend(APP_WRAPPER, after)
+    assert read(APP_WRAPPER, after).marked
+    clean(APP_WRAPPER, after)
+    assert without_status(after) == without_status(obj)
+
+
+def test_one_that_has_finished_is_cleaned_where_it_is() -> None:
+    obj = stored(MIXED, phase="Succeeded")
+    after = started(APP_WRAPPER, obj)
+    clean(APP_WRAPPER, after)
+    assert written(after) == [[], [], [], []]
+    assert not read(APP_WRAPPER, after).marked
+
+
+def test_labels_that_somebody_has_added_for_the_pods_stay() -> None:
+    obj = stored(SAMPLE, **STOPPED)
+    obj["spec"]["components"][0]["podSetInfos"] = [{"labels": {"a": "b"}}, {"labels": {"a": "c"}}]
+    assert [dict(one.template.labels)["a"] for one in read(APP_WRAPPER, obj).podsets.podsets] == ["b", "c"]
+    after = started(APP_WRAPPER, obj)
+    suspend(APP_WRAPPER, after)
+    clean(APP_WRAPPER, after)
+    assert without_status(after) == without_status(obj)
+
+
+def test_its_pods_fill_its_slots() -> None:
+    after = started(APP_WRAPPER, stored(MIXED, **STOPPED))
+    job = read(APP_WRAPPER, after)
+    _, workers, *alone = after["spec"]["components"]
+    found = []
+    for at in range(3):
+        template = made_of(workers["template"]["spec"]["template"], workers["podSetInfos"][0])
+        found.append(pod(template, f"w{at}", **{"batch.kubernetes.io/job-completion-index": str(at)}))
+    for one in alone:
+        template = made_of(one["template"], one["podSetInfos"][0])
+        found.append(pod(template, one["template"]["metadata"]["name"]))
+    assert [(one.series, one.index) for one in found] == [
+        *(("01/", at) for at in range(3)),
+        ("02/1-0", None),
+        ("03/1-0", None),
+    ]
+    assert {one.identity for one in found[:3]} < slots(job)
+    assert {one.group_key for one in found} == {job.key}
+    assert {one.owner for one in found} == {job.uid}
+    shapes = {one.name: one.template for one in job.podsets.podsets}
+    assert all(one.requests == shapes[one.series].requests for one in found)
+    assert all(set(one.labels) >= set(shapes[one.series].labels) for one in found)
+
+
+def made_of(template: Object, info: Object) -> Object:
+    """As its controller makes it: it adds to what the component says."""
+    made = deepcopy(template)
+    meta = made.setdefault("metadata", {})
+    for part in ("annotations", "labels"):
+        meta[part] = {**info.get(part, {}), **meta.get(part, {})}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("component", "found"),
+    [
+        (of(INDEXED), {"00/": 5}),
+        (of(WORKERS), {"00/000000000": 1, "00/000000001": 4, "00/000000002": 4}),
+        (of(RAY_CLUSTER), {"00/0-headgroup": 1, "00/1-workergroup": 1}),
+        # Its submitter is no podset.
+        (of(RAY_JOB), {"00/0-headgroup": 1, "00/1-small-group": 1}),
+        (LWS, {"00/1-0": 2, "00/1-1": 3}),
+        (of(PYTORCH, *ROLES), {"00/0-master": 1, "00/1-worker": 3}),
+    ],
+    ids=["Job", "JobSet", "RayCluster", "RayJob", "podSets", "podSets of a PyTorchJob"],
+)
+def test_the_podsets_of_its_components(component: Object | str, found: dict[str, int]) -> None:
+    job = read(APP_WRAPPER, wrapping(component))
+    assert job.problem == ""
+    assert sizes(job) == found
+
+
+def test_what_is_written_follows_the_order_of_the_podsets_that_are_declared() -> None:
+    after = started(APP_WRAPPER, wrapping(of(PYTORCH, *ROLES)))
+    ((workers, master),) = written(after)
+    assert (workers["muster.dev/nodes"].count(","), master["muster.dev/nodes"].count(",")) == (2, 0)
+
+
+def test_how_few_are_enough_is_said_on_it() -> None:
+    obj = wrapping(of(PYTORCH), annotations={"muster.dev/min-member": "2"})
+    assert read(APP_WRAPPER, obj).podsets.minimum == 2
+
+
+def changed(component: Object, **change: Any) -> Object:
+    component = deepcopy(component)
+    component["template"]["spec"] |= change
+    return component
+
+
+POD: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "a"}]}}
+SET: Object = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "a"}]}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("component", "said"),
+    [
+        (of(MPI_PI), "nobody can tell which pods the MPIJob makes"),
+        ({"template": {"apiVersion": "a.b/v1", "kind": "X", "spec": POD}}, "nobody can tell which pods the X makes"),
+        (of(TRAINJOB), "a TrainJob has no pod templates"),
+        ({"template": SET}, "the StatefulSet makes some of its pods only when others run"),
+        (
+            LWS.replace("    replicas: 2", "    startupPolicy: LeaderReady"),
+            "the LeaderWorkerSet makes some",
+        ),
+        (of(PYTORCH, {"path": "template.spec.template"}), "say the path 'template.spec.template', where no"),
+        (of(PYTORCH, {"path": "template.spec.pytorchReplicaSpecs.Master.template"}), "not the pod templates of"),
+        ({"template": POD, "podSets": [{"path": "spec"}]}, "say the path 'spec'"),
+        ({"template": POD, "podSets": [{"path": "template.spec.containers[7]"}]}, "containers[7]', where no"),
+        ({"template": POD, "podSets": [{"path": "template", "replicas": -1}]}, "replicas is not a number of pods"),
+        ({"template": POD, "podSetInfos": [{"nodeSelector": {"a": "b"}}]}, "podSetInfos have nodeSelector"),
+        (
+            {"template": POD | {"metadata": {"labels": {"muster.dev/min-member": "1"}}}},
+            "says muster.dev/min-member",
+        ),
+        ({"template": POD | {"metadata": {"labels": 3}}}, "its pod template cannot be read"),
+        ({"template": 3}, "it has no template"),
+    ],
+)
+def test_what_cannot_be_planned_is_told(component: Object | str, said: str) -> None:
+    service: Object = {"template": {"apiVersion": "v1", "kind": "Service", "spec": {}}}
+    text = problem(service, component)
+    assert text.startswith("spec.components[1]: ")
+    assert said in text
+
+
+@pytest.mark.parametrize(("count", "said"), [(8, ""), (9, "it has more than 8 podsets, and AppWrapper allows no more")])
+def test_it_has_no_more_podsets_than_its_own_webhook_allows(count: int, said: str) -> None:
+    pods = ({"template": POD | {"metadata": {"name": f"pod-{at}"}}} for at in range(count))
+    assert problem(*pods) == said
+
+
+def test_one_without_pods_asks_for_none() -> None:
+    assert problem({"template": {"apiVersion": "v1", "kind": "Service", "spec": {}}}) == "it asks for no pod"
+
+
+def test_a_parallel_statefulset_is_planned_without_indexes() -> None:
+    job = read(APP_WRAPPER, wrapping(changed({"template": SET}, podManagementPolicy="Parallel")))
+    assert (job.problem, sizes(job)) == ("", {"00/1-0": 2})
+    assert not job.podsets.podsets[0].indexed
+
+
+def test_one_that_another_controller_looks_after_is_left_alone() -> None:
+    obj = stored(SAMPLE)
+    obj["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert not read(APP_WRAPPER, obj).managed
