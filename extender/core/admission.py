@@ -147,7 +147,7 @@ class Admission:
                 everybody = True
             self._attempts.vain += cost
         yield from self._shortfalls.forget(state)
-        line = yield from self._line(list(state.waiting.keys if everybody else state.waiting.stale))
+        line = yield from self._line(state.waiting.open() if everybody else list(state.waiting.stale))
         yield from self._ahead.join(line, self._now)
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
@@ -204,7 +204,11 @@ class Admission:
             return True
         if demand.shape is None or self._now < workload.retries.not_before:
             return False
-        return self._queued.refused(workload, demand.shape, self._shortfalls) is None
+        if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
+            return True
+        if self._queued.lacks_quota(workload, demand.shape, self._shortfalls):
+            self._state.waiting.park(workload.key)
+        return False
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
         """If it was refused, nobody passes it by in a queue that is StrictFIFO."""

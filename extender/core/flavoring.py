@@ -36,12 +36,15 @@ class Flavoring:
         return pod if made is asked else replace(pod, selection=made)
 
     def _confine(self, asked: Selection) -> Selection:
-        selector = (*asked.node_selector, *(one for one in self.labels if one not in asked.node_selector))
+        """Like the node affinity of a volume: kube-scheduler does not see it in the pod, where a topology spread would
+        count only the nodes that it asks for."""
+        held: list[Terms] = [
+            (tuple(Requirement(key, "In", (value,)) for key, value in self.labels),) if self.labels else ()
+        ]
+        held += [tuple((Requirement(key, "NotIn", (value,)),) for key, value in one) for one in self.none_of]
+        more = tuple(terms for terms in held if terms and terms not in asked.volumes)
         tolerations = (*asked.tolerations, *(one for one in self.tolerations if one not in asked.tolerations))
-        affinity = asked.affinity
-        for labels in self.none_of:
-            affinity = _but(affinity, labels)
-        made = Selection(selector, affinity, tolerations, asked.volumes)
+        made = Selection(asked.node_selector, asked.affinity, tolerations, (*asked.volumes, *more))
         return asked if made == asked else made
 
 
@@ -94,11 +97,3 @@ def _before(queue: ClusterQueue, name: str) -> Sequence[str]:
         if name in names:
             return names[: names.index(name)]
     return ()
-
-
-def _but(affinity: Terms | None, labels: tuple[tuple[str, str], ...]) -> Terms:
-    """Some of these labels the node does not have. Without labels there is no such node: an empty affinity."""
-    others = [Requirement(key, "NotIn", (value,)) for key, value in labels]
-    if affinity is None:
-        return tuple((one,) for one in others)
-    return tuple((*term, one) for term in affinity if term for one in others)

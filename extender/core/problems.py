@@ -87,8 +87,8 @@ def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) 
         return _disagreement("minMembers", map(_size, wanted.stated))
     if len(wanted.priorities) > 1:
         return _disagreement("priorities", wanted.priorities)
-    if workload.job is None and len(wanted.queues) > 1:
-        return _disagreement("queues", (name or None for name in wanted.queues))
+    if workload.job is None and wanted.queues and len(members.said.queues) > 1:
+        return _disagreement("queues", (name or None for name in members.said.queues))
     if len(wanted.dialects) > 1:
         return _disagreement("dialects", wanted.dialects)
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
@@ -130,10 +130,12 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
 
 
 def _not_in_queue(workload: Workload, state: State) -> Reason | None:
-    """Its queue admits nothing, or is none. What has started goes on."""
-    if workload.release.complete or workload.members.started:
+    """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
+    why = state.quotas.route(workload).why
+    started = workload.release.complete or workload.members.started
+    if workload.release.partial_since is not None or (started and why is not None and why.code == "QueueStopped"):
         return None
-    return state.quotas.route(workload).why
+    return why
 
 
 def _too_many(workload: Workload, state: State) -> Reason | None:

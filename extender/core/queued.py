@@ -81,6 +81,13 @@ class Queued:
             return shortfalls.get(shape)
         return shortfalls.get(shape, queue.name) or self._held_up(queue.name, workload)
 
+    def lacks_quota(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> bool:
+        """Whether it was refused for that alone: no room helps it."""
+        queue = self._state.quotas.queue_of(workload.key)
+        return queue is not None and (
+            shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self._held_up(queue.name, workload) is not None
+        )
+
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls
     ) -> Steps[Plan | Refused | Changed]:

@@ -48,6 +48,9 @@ class Shortfalls:
                     return reason
         return None
 
+    def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
+        return shape in self._known.get((lack, scope), _NOTHING)
+
     def put(self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY) -> None:
         reasons = self._known.setdefault((lack, scope), {})
         if shape not in reasons:

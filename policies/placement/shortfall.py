@@ -46,7 +46,9 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
     if pod.selection.volumes:
         near = snapshot.eligible(replace(pod.selection, volumes=()))
         if far := int((near & ~eligible).sum()):
-            parts.append(f"{counted(far, 'node', 'does', 'do')} not reach its volumes")
+            # A flavor holds a pod to its nodes as a volume does.
+            does = "not reach its volumes" if pod.claims else "not have the labels of the flavor"
+            parts.append(f"{counted(far, 'node', 'does', 'do')} {does}")
         barred -= far
     if barred:
         match = counted(barred, "node", "does not match", "do not match")

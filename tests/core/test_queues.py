@@ -379,3 +379,37 @@ def test_reports_say_what_is_wrong() -> None:
     assert found["LocalQueue", "default", "lost"].problems == (
         "LocalQueue lost points to ClusterQueue x, which does not exist",
     )
+
+
+def test_a_flavor_whose_nodes_all_count_as_those_of_another_is_not_for_gangs() -> None:
+    """After a restart nobody could tell that they have it."""
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("first"), flavor("second"), cluster_queue("team", {"first": 8, "second": 16}))
+    come(script, in_queue("first", 2))
+    assert reason(script, "first").code == "NoQuota"
+    assert "flavor second: its nodes count as those of flavor first" in reason(script, "first").message
+    controlled = Controlled(script, replace(job(2), queue="team"))
+    assert controlled.starts[0].flavors == {"": {"nvidia.com/gpu": "second"}}, "a job carries its flavors"
+
+
+def test_a_gang_that_runs_keeps_its_usage_when_its_queue_is_deleted() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    pods = in_queue("first", 2)
+    come(script, pods)
+    script.run(pods)
+    script.feed(QueueGone(LocalQueue("default", "team", "team")))
+    script.advance(0.5)
+    assert used(script, "team") == 16
+    assert reason(script, "first").code == "Running"
+
+
+def test_with_fair_sharing_the_queue_that_borrows_least_of_its_cohort_comes_first() -> None:
+    script = Script(*cluster("a: 3x8"), synced=False, limits=Limits(fair_sharing=True))
+    queues = [cluster_queue(name, {"gpus": 0}, cohort="all") for name in ("one", "two")]
+    show(script, flavor("gpus"), cluster_queue("pool", {"gpus": 24}, cohort="all"), *queues)
+    script.see(*in_queue("a", 1, "one", created=1.0), *in_queue("b", 1, "one", created=2.0))
+    script.see(*in_queue("c", 1, "two", created=3.0), *in_queue("d", 1, "two", created=4.0))
+    script.feed_synced()
+    script.advance(0.5)
+    assert [planned(script, name) for name in "abcd"] == [1, 1, 1, 0]

@@ -10,6 +10,7 @@ from functools import partial
 from extender.core.effects import Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
 from policies.model import Pod
+from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.fairness import PATIENCE_S
@@ -77,7 +78,8 @@ class Run:
             writes_at_once=plan.writes_at_once,
             pod_rate=plan.batch.pod_rate,
             polices=plan.batch.polices,
-            kinds=tuple(kind for kind in Kind if plan.batch.jobs or kind is not Kind.JOBS),
+            kinds=_kinds(plan),
+            queues=plan.queues.things,
         )
         self.referee.attach(self.world)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
@@ -91,6 +93,8 @@ class Run:
             clock.at(BEGIN_S + at, partial(self.world.jobs.submit, spec))
         for at, job in self.plan.batch.jobs:
             clock.at(BEGIN_S + at, partial(self.world.api.set_job, job))
+        for at, thing, gone in self.plan.queues.changes:
+            clock.at(BEGIN_S + at, partial(self._change_queue, thing, gone=gone))
         for fault in self.plan.faults:
             if not fault.moment:
                 clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
@@ -163,6 +167,13 @@ class Run:
             self.referee.look()
         return clock.step(until)
 
+    def _change_queue(self, thing: QueueObject, *, gone: bool) -> None:
+        uid = f"{type(thing).__name__}/{thing.name}"
+        if not gone:
+            self.world.api.set_queue(thing)
+        elif uid in self.world.api.queues:
+            self.world.api.remove_queue(uid)
+
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
@@ -194,6 +205,12 @@ class Run:
         self.recent.append(entry)
         if self._log is not None:
             self._log(told(entry))
+
+
+def _kinds(plan: Plan) -> tuple[Kind, ...]:
+    """Whose watches may break: of what there is none, none is followed."""
+    there = {Kind.JOBS: bool(plan.batch.jobs), Kind.QUEUES: bool(plan.queues.things)}
+    return tuple(kind for kind in Kind if there.get(kind, True))
 
 
 Entry = tuple[float, str, object]

@@ -9,6 +9,7 @@ from policies.model import GroupKey
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
+from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
 from tests.simulation.sight import Room, beside, kept_nodes, nominated, on_nodes
@@ -50,11 +51,12 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
         return
     yield from _reason(world, referee, key, "Held" if job.held else "")
     pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
-    free = beside(room, nominated(world.api.pods.values()), pods[0].priority)
     there = on_nodes(world.api.pods.values())
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
-    if not job.held and all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
-        yield f"{key} waits, and there is room for {len(pods)} of its pods"
+    for some in rooms_with_quota(world, room, key, job.queue, pods, len(pods)) if not job.held else ():
+        free = beside(some, nominated(world.api.pods.values()), pods[0].priority)
+        if all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
+            yield f"{key} waits, and there is room for {len(pods)} of its pods"
 
 
 def _running(world: World, job: BatchJob) -> Iterator[str]:

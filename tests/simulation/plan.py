@@ -19,6 +19,8 @@ from tests.simulation.faults import FAULTS
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
+from tests.simulation.queue_plan import NONE as NO_QUEUES
+from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
@@ -70,6 +72,7 @@ class Plan:
     writes_at_once: int
     """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
     batch: BatchPlan = NONE
+    queues: QueuePlan = NO_QUEUES
 
     @property
     def calm(self) -> bool:
@@ -81,7 +84,17 @@ class Plan:
         restless = tuple(sorted({name for name, _ in self.barred}))
         vague = self.steering in (SteeringMode.AUTO, SteeringMode.PIN_DOMAIN)
         pins, most, limits = self.steering is SteeringMode.PIN_NODE, self.writes_at_once, self.limits
-        return Terms(self.calm, limits.partial_s, limits.waiting, restless, vague, most, limits.creation_s, pins)
+        return Terms(
+            self.calm,
+            limits.partial_s,
+            limits.waiting,
+            restless,
+            vague,
+            most,
+            limits.creation_s,
+            pins,
+            bool(self.queues.things),
+        )
 
     def core(self) -> Engine:
         """A core for one life of the extender."""
@@ -135,7 +148,8 @@ def draw(seed: int) -> Plan:
     )
     plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
-    return replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
+    plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
+    return _with_queues(plan, chance) if has_queues(seed) else plan
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:
@@ -156,6 +170,15 @@ def _with_jobs(plan: Plan, chance: Chance) -> Plan:
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance)
     return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
+
+
+def _with_queues(plan: Plan, chance: Chance) -> Plan:
+    """The same seed with queues, which most of its gangs and jobs name."""
+    dice, nodes = chance.stream("who is in which queue"), flavored(plan.nodes, chance)
+    jobs = tuple((at, replace(one, queue=queue_name(dice)) if one.min_member else one) for at, one in plan.jobs)
+    batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
+    queues = draw_queues(nodes, chance, calm=plan.calm)
+    return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
 
 
 def _with_relations(plan: Plan, chance: Chance) -> Plan:

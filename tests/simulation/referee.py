@@ -31,6 +31,7 @@ from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
+from tests.simulation.quota import QuotaJudge
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
@@ -77,6 +78,7 @@ class Referee:
     def _begin_life(self) -> None:
         self._manners = Manners()
         self._shown = Shown()
+        self._quota = QuotaJudge(self._shown)
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
         self.said: dict[GroupKey, str] = {}
@@ -102,7 +104,7 @@ class Referee:
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""
-        if self._world.extender is not None and not self._terms.vague:
+        if self._world.extender is not None and not (self._terms.vague or self._terms.queued):
             _complain(self._fairness.look(self._world.clock.now))
 
     # What the core does.
@@ -119,6 +121,7 @@ class Referee:
         shown.watch(event)
         self._claims.hear(event, now)
         self._admissions.hear(event, now)
+        self._quota.hear(event, now)
         if isinstance(event, FilterCalled):
             self._admissions.ask(event, self._claims.on_their_way)
         if isinstance(event, JobSeen):
@@ -132,10 +135,11 @@ class Referee:
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
             _complain(self._company.started(effect))
+            _complain(self._quota.judge(effect, now))
             _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
-        for effect in effects if not self._terms.vague else ():
+        for effect in effects if not (self._terms.vague or self._terms.queued) else ():
             _complain(self._fairness.judge(effect, event, now))
         _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
         _complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))

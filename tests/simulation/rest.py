@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
-from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, Synced
+from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, QueueSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
@@ -17,6 +17,7 @@ from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
+from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
@@ -91,6 +92,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     assert world.extender is not None
     fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting.keys
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
+    objects += [QueueSeen(thing) for thing in api.queues.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [JobSeen(job.shown()) for job in api.jobs.values()]
     objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
@@ -133,11 +135,22 @@ def _gang_complaints(
         return
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
+    if _could_start(world, room, key, sight, waiting, plan, whole=whole):
+        yield f"{key} waits, and there is room for its members\n{told(gang)}"
+
+
+def _could_start(
+    world: World, room: Room, key: GroupKey, sight: Sight, waiting: Sequence[Pod], plan: Plan, *, whole: bool
+) -> bool:
+    """Whether there are quota and nodes for those who wait, or for as many as have to start."""
     judged = _undisturbed(world, key, sight)
-    waiting = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting]
+    some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting]
     needed = _wanted(judged, whole=whole)
-    if waiting and needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
-        yield f"{key} waits, and there is room for {needed} of its members\n{told(gang)}"
+    if not some or needed is None:
+        return False
+    job = world.api.jobs.get(key)
+    rooms = rooms_with_quota(world, room, key, some[0].queue if job is None else job.queue, some, needed)
+    return any(_placeable(world, one, some, sight.bound, plan) >= needed for one in rooms)
 
 
 def _undisturbed(world: World, key: GroupKey, sight: Sight) -> Sight:

@@ -13,6 +13,7 @@ class Terms:
     ``writes_at_once``: how many requests the extender may have under way.
     ``creation_s``: how long the next pod of a job may take to be created.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
+    ``queued``: there may be queues, which decide who is next.
     ``pins``: gated members are told theirs with their gates.
     """
 
@@ -24,3 +25,4 @@ class Terms:
     writes_at_once: int = 64
     creation_s: float = 30.0
     pins: bool = False
+    queued: bool = False

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from extender.core.stamps import stamp_of
 from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection, SlotKey
+from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
@@ -25,6 +26,7 @@ class Kind(Enum):
     NODES = auto()
     GROUPS = auto()
     JOBS = auto()
+    QUEUES = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | BatchJob
+    value: Pod | Node | PodGroup | BatchJob | QueueObject
     version: int
     gone: bool = False
 
@@ -49,6 +51,8 @@ class ApiServer:
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.jobs: dict[GroupKey, BatchJob] = {}
+        self.queues: dict[str, QueueObject] = {}
+        """ClusterQueues, LocalQueues, Cohorts and ResourceFlavors, by kind and name."""
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
         self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
         self._names: dict[tuple[str, str], str] = {}
@@ -167,6 +171,16 @@ class ApiServer:
             self.jobs[job.key] = job
             self._tell(Kind.JOBS, job.uid, job)
 
+    def set_queue(self, thing: QueueObject) -> None:
+        """Create or change one."""
+        uid = f"{type(thing).__name__}/{thing.name}"
+        self.queues[uid] = thing
+        self._tell(Kind.QUEUES, uid, thing)
+
+    def remove_queue(self, uid: str) -> None:
+        del self.queues[uid]
+        self._end(Kind.QUEUES, uid)
+
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
         """What the jobs that have not ended ask for."""
@@ -215,7 +229,7 @@ class ApiServer:
         self.pods[pod.uid] = pod
         self._tell(Kind.PODS, pod.uid, pod)
 
-    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob) -> None:
+    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob | QueueObject) -> None:
         self.version += 1
         change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
         for listener in self.listeners[kind]:

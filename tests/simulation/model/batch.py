@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from extender.core.effects import CleanJob, StartJob, SuspendJob
@@ -63,6 +64,8 @@ class BatchJob:
     ran: bool = False
     done: frozenset[SlotKey] = frozenset()
     ended: str = ""
+    queue: str = ""
+    flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
 
     @property
     def stopped(self) -> bool:
@@ -100,6 +103,8 @@ class BatchJob:
             marked=self.marked,
             plan=self.plan,
             done=self.done,
+            queue=self.queue,
+            flavors=self.flavors,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:
@@ -137,14 +142,14 @@ def _needs_all_nodes(spread: Spread) -> bool:
 def written(job: BatchJob, write: Write) -> BatchJob | str:
     """What the extender's PATCH makes of it, or why nothing is written."""
     match write:
-        case StartJob(planned, plan, minimum):
+        case StartJob(planned, plan, minimum, flavors):
             if not job.suspended and job.plan == dict(plan):
                 return job
             if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
-            return replace(job, suspended=False, plan=dict(plan), led=dict(plan), minimum=minimum)
+            return replace(job, suspended=False, plan=dict(plan), led=dict(plan), minimum=minimum, flavors=flavors)
         case SuspendJob():
-            return job if job.ended else replace(job, suspended=True, plan=None)
+            return job if job.ended else replace(job, suspended=True, plan=None, flavors=None)
         case CleanJob():
             if job.ended and not job.suspended:
                 return replace(job, plan=None)  # its template cannot be written any more

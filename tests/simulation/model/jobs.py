@@ -65,6 +65,7 @@ class JobSpec:
     give_up_s: float = float("inf")
     ttl_s: float = 0.0
     minima: Minima = ()
+    queue: str = ""
 
     @property
     def size(self) -> int:
@@ -203,6 +204,7 @@ class Jobs:
             constraints=role.constraints,
             topology=spec.topology,
             group=ref,
+            queue=spec.queue,
         )
 
     def _pod_changed(self, change: Change) -> None:

@@ -23,6 +23,8 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     PreemptCalled,
+    QueueGone,
+    QueueSeen,
     Synced,
 )
 from extender.runtime.driver import Action, Driver, Watcher
@@ -69,7 +71,7 @@ class Extender:
         self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone)
-            for kind in (Kind.NODES, Kind.GROUPS, Kind.JOBS, Kind.PODS)
+            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, Kind.JOBS, Kind.PODS)
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
 
@@ -194,6 +196,8 @@ class Extender:
                 self._dispatch(GroupSeen(group))
             case BatchJob() as job:
                 self._dispatch(JobSeen(job.shown()))
+            case queue:
+                self._dispatch(QueueSeen(queue))
 
     def _gone(self, last: Change) -> None:
         match last.value:
@@ -207,6 +211,8 @@ class Extender:
                 self._dispatch(GroupGone(group.key, group.uid, group.dialect))
             case BatchJob() as job:
                 self._dispatch(JobGone(job.key, job.uid))
+            case queue:
+                self._dispatch(QueueGone(queue))
 
     # The driver, and what it asks for.
 

@@ -9,6 +9,7 @@ from extender.runtime.driver import Watcher
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import Node
+from policies.model.queues import QueueObject
 from tests.simulation.model.apiserver import ApiServer, Kind
 from tests.simulation.model.cache import Bars, no_bars
 from tests.simulation.model.cycle import Profile
@@ -44,6 +45,7 @@ class World:
         pod_rate: float = 20.0,
         polices: bool = True,
         kinds: tuple[Kind, ...] = tuple(Kind),
+        queues: Iterable[QueueObject] = (),
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -66,6 +68,8 @@ class World:
         self._writes_at_once = writes_at_once
         for node in nodes:
             self.api.set_node(node)
+        for queue in queues:
+            self.api.set_queue(queue)
         self.start_extender()
         self.start_scheduler()
 

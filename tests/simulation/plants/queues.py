@@ -1,0 +1,97 @@
+"""Bugs in what is made of queues: whose quota is used, by whom, until when, and who hears that it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
+from extender.core.quotas import Quotas
+from extender.core.shape import Shape
+from extender.core.shortfalls import Lack, Scope, Shortfalls
+from policies.model.queues import ClusterQueue, Quota
+from tests.simulation.plants.mutants import Core, hears
+
+
+def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
+    """What has ended uses quota for ever."""
+    real = Quotas.moved
+
+    def moved(self: Quotas, owner, claim, taken: bool) -> None:  # type: ignore[no-untyped-def]
+        if taken:
+            real(self, owner, claim, taken)
+
+    patch.setattr(Quotas, "moved", moved)
+
+
+def quota_that_is_given_back_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Quotas, "take_freed", lambda self: self.freed.clear() or [])
+
+
+def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
+    """What one queue lacks silences workloads of the same shape in others."""
+    get, put = Shortfalls.get, Shortfalls.put
+
+    def anybody(self: Shortfalls, shape: Shape, scope: Scope = "") -> object:
+        return get(self, shape)
+
+    def everybody(self, lack: Lack, shape: Shape, reason, scope: Scope = "") -> None:  # type: ignore[no-untyped-def]
+        put(self, lack, shape, reason)
+
+    patch.setattr(Shortfalls, "get", anybody)
+    patch.setattr(Shortfalls, "put", everybody)
+
+
+@hears
+def usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    """What was bound or started before this life is in no queue."""
+    match event:
+        case PodSeen(pod) if pod.node and not core.synced:
+            core.notes[pod.uid] = True
+        case JobSeen(job) if job.plan is not None and not core.synced:
+            core.notes[job.uid] = True
+    match event:
+        case PodSeen(pod) if pod.uid in core.notes:
+            event = PodSeen(replace(pod, queue=""))
+        case JobSeen(job) if job.uid in core.notes:
+            event = JobSeen(replace(job, queue=""))
+    yield event
+
+
+@hears
+def borrowing_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
+    yield _without(event, "borrowing")
+
+
+@hears
+def lending_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
+    yield _without(event, "lending")
+
+
+@hears
+def changed_queues_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    if not (core.synced and isinstance(event, QueueSeen | QueueGone)):
+        yield event
+
+
+def _without(event: Event, limit: str) -> Event:
+    if not isinstance(event, QueueSeen) or not isinstance(event.object, ClusterQueue):
+        return event
+    queue = event.object
+
+    def endless(quota: Quota) -> Quota:
+        return replace(quota, **{limit: None})  # type: ignore[arg-type]
+
+    groups = tuple(
+        replace(
+            group,
+            flavors=tuple(
+                (name, {resource: endless(quota) for resource, quota in quotas.items()})
+                for name, quotas in group.flavors
+            ),
+        )
+        for group in queue.groups
+    )
+    return QueueSeen(replace(queue, groups=groups))

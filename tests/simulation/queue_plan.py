@@ -1,0 +1,105 @@
+"""Which seeds have queues, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.simulation.chance import Chance
+from policies.model import Node
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueObject,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Stop,
+    Strategy,
+)
+from tests.builders import GPU
+
+FLAVOR = "flavor"
+"""The label of a node that says of which flavor it is: no node is of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """``things``: what there is from the beginning. ``changes``: when something is made, changed, or deleted."""
+
+    things: tuple[QueueObject, ...] = ()
+    changes: tuple[tuple[float, QueueObject, bool], ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Nothing of it changes."""
+        return not self.changes
+
+
+NONE = QueuePlan()
+
+
+def has_queues(seed: int) -> bool:
+    """One seed in five, but not those that planted bugs are remembered by."""
+    return seed % 30 in (14, 16, 23, 24, 27, 28)
+
+
+def flavored(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
+    """Most nodes are of one flavor, and in some seeds one or two are of none."""
+    dice = chance.stream("flavors of nodes")
+    names = ("fast", "slow") if dice.random() < 0.6 else ("fast",)
+    return tuple(
+        one if dice.random() < 0.05 else replace(one, labels={**one.labels, FLAVOR: dice.choice(names)})
+        for one in nodes
+    )
+
+
+def queue_name(dice: Random) -> str:
+    """Of a workload; some name none, and few one that does not exist."""
+    return dice.choice(("team0", "team0", "team1", "team1", "team2", "team2", "", "nowhere"))
+
+
+def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> QueuePlan:
+    dice = chance.stream("queues")
+    names = sorted({one.labels[FLAVOR] for one in nodes if FLAVOR in one.labels}) or ["fast"]
+    total = {
+        name: sum(dict(one.allocatable).get(GPU, 0) for one in nodes if one.labels.get(FLAVOR) == name)
+        for name in names
+    }
+    flavors = [ResourceFlavor(name, {FLAVOR: name}) for name in names]
+    queues = [_queue(dice, f"team{number}", total) for number in range(3)]
+    cohorts = [Cohort("all", groups=_groups(dice, total, Quota(0)))] if dice.random() < 0.3 else []
+    locals_ = [LocalQueue("default", one.name, one.name) for one in queues]
+    things: list[QueueObject] = [*flavors, *cohorts, *queues, *locals_]
+    changes = [_change(dice, things, total) for _ in range(0 if calm else dice.choice((0, 0, 1, 3)))]
+    return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])))
+
+
+def _queue(dice: Random, name: str, total: dict[str, int]) -> ClusterQueue:
+    strategy = dice.choice((Strategy.BEST_EFFORT, Strategy.BEST_EFFORT, Strategy.STRICT))
+    return ClusterQueue(name, _groups(dice, total, None), dice.choice(("all", "all", "")), strategy, namespaces=())
+
+
+def _groups(dice: Random, total: dict[str, int], default: Quota | None) -> tuple[ResourceGroup, ...]:
+    order = sorted(total, key=lambda _: dice.random())
+    quotas = {name: _quota(dice, total[name], default) for name in order}
+    covered = (GPU, "cpu", "memory")
+    return (ResourceGroup(covered, tuple((name, {GPU: quotas[name]}) for name in order)),)
+
+
+def _quota(dice: Random, most: int, default: Quota | None) -> Quota:
+    nominal = dice.choice((0, most // 4, most // 2, most // 2, most))
+    if default is not None:
+        return Quota(nominal // 2)
+    limit = dice.choice((None, None, most // 4, 0))
+    return Quota(nominal, borrowing=limit, lending=dice.choice((None, None, nominal // 2, 0)))
+
+
+def _change(dice: Random, things: list[QueueObject], total: dict[str, int]) -> tuple[float, QueueObject, bool]:
+    """A queue has other quotas or is stopped; something is deleted, and may be made again."""
+    at, one = 90 * dice.random(), dice.choice(things)
+    if isinstance(one, ClusterQueue) and dice.random() < 0.7:
+        stop = dice.choice((Stop.NONE, Stop.NONE, Stop.HOLD))
+        return at, replace(one, groups=_groups(dice, total, None), stop=stop), False
+    return at, one, dice.random() < 0.6

@@ -1,0 +1,211 @@
+"""The referee's own arithmetic of quota: what the workloads of each queue use, and what they may.
+
+Cohorts of its seeds are in no other cohort, and a node is of one flavor at most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from extender.core.effects import Effect, PostBinding, StartJob, SuspendJob, Turned
+from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
+from extender.core.turns import Turn
+from policies.model import GroupKey, Job, Node, Pod
+from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, Strategy
+from tests.builders import GPU
+from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.shown import Shown
+
+Used = Counter[tuple[str, str]]
+"""GPUs by queue and flavor."""
+_LATE_S = 120.0
+"""How long ago a plan may have been made that is carried out now: what the queues said then counts."""
+
+
+class Book:
+    """What the queue objects say."""
+
+    def __init__(self, things: Iterable[QueueObject]) -> None:
+        known = list(things)
+        self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
+        self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
+        self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
+
+    def queue_of(self, name: str) -> ClusterQueue | None:
+        """The ClusterQueue that a LocalQueue leads to."""
+        local = self._locals.get(name)
+        return None if local is None else self.queues.get(local.queue)
+
+    @property
+    def there(self) -> bool:
+        return bool(self.queues or self._locals)
+
+    def over(self, queue: ClusterQueue, flavor: str, used: Used) -> str:
+        """What is exceeded of that flavor by the queue, or by those that it shares with; empty if nothing is."""
+        quota, mine = _quota(queue, flavor), used[queue.name, flavor]
+        if not queue.cohort:
+            return _said(queue.name, mine, quota.nominal) if mine > quota.nominal else ""
+        if quota.borrowing is not None and mine > quota.nominal + quota.borrowing:
+            return _said(queue.name, mine, quota.nominal + quota.borrowing)
+        own = self._cohorts.get(queue.cohort)
+        there = 0 if own is None else _quota(own, flavor).nominal
+        taken = 0
+        for one in (one for one in self.queues.values() if one.cohort == queue.cohort):
+            kept = _kept(_quota(one, flavor))
+            there += _quota(one, flavor).nominal - kept
+            taken += max(0, used[one.name, flavor] - kept)
+        beyond = max(0, mine - _kept(quota))
+        return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
+
+
+class QuotaJudge:
+    """One life of the extender, and what it was shown."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._things: dict[str, QueueObject] = {}
+        self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
+        self._jobs: dict[GroupKey, Job] = {}
+        self._starts: dict[GroupKey, StartJob] = {}
+        self._broken: set[GroupKey] = set()
+        """Gangs that are half released: they are completed, whatever quota there is by then."""
+        self._ours: dict[str, str] = {}
+        """Pods that were bound when everything was read, or that are being bound since, and where."""
+
+    def hear(self, event: Event, now: float) -> None:
+        match event:
+            case QueueSeen(thing):
+                self._things[f"{type(thing).__name__}/{thing.name}"] = thing
+                self._turn_page(now)
+            case QueueGone(thing):
+                self._things.pop(f"{type(thing).__name__}/{thing.name}", None)
+                self._turn_page(now)
+            case JobSeen(job):
+                self._jobs[job.key] = job
+                if job.suspended or job.finished:
+                    self._starts.pop(job.key, None)
+            case JobGone(key):
+                self._jobs.pop(key, None)
+                self._starts.pop(key, None)
+            case Synced():
+                self._books = [(now, Book(self._things.values()))]
+                self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
+                running = (job for job in self._jobs.values() if job.plan and not (job.suspended or job.finished))
+                self._starts = {job.key: StartJob(job, job.plan or {}, 0) for job in running}
+            case _:
+                pass
+
+    def judge(self, effect: Effect, now: float) -> str | None:
+        """Whether it uses more than there is, by what was known when its plan may have been made."""
+        match effect:
+            case StartJob(job):
+                self._starts[job.key] = effect
+                return self._judge(job.queue, f"{job.key} is to be started", now)
+            case Turned(key, Turn.BROKEN):
+                self._broken.add(key)
+            case Turned(key, Turn.STARTED):
+                self._broken.discard(key)
+            case SuspendJob(job):
+                self._starts.pop(job.key, None)
+            case PostBinding(uid, node=node):
+                self._ours[uid] = node
+                pod = self._shown.pods.get(uid)
+                if pod is None or pod.group_key is None or pod.group_key in self._jobs or pod.group_key in self._broken:
+                    return None
+                return self._judge(pod.queue, f"{uid} is to be bound", now)
+        return None
+
+    def _judge(self, name: str, what: str, now: float) -> str | None:
+        books = [book for at, book in self._books if at >= now - _LATE_S]
+        if len(books) < len(self._books):
+            books.insert(0, self._books[-len(books) - 1][1])  # the one that was right at the beginning of that time
+        complaint = ""
+        for book in books:
+            queue = book.queue_of(name)
+            if not name or not book.there:
+                return None
+            if queue is None:
+                complaint = complaint or f"{what}, and its queue {name} does not exist"
+                continue
+            used = self._used(book)
+            found = next((said for flavor in _flavors(queue) if (said := book.over(queue, flavor, used))), "")
+            if not found:
+                return None
+            complaint = f"{what}, and {found}"
+        return complaint or None
+
+    def _used(self, book: Book) -> Used:
+        where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods}
+        pods = [(self._shown.pods[uid], node) for uid, node in where.items()]
+        return used_by(pods, self._shown.nodes, self._jobs, book, self._starts)
+
+    def _turn_page(self, now: float) -> None:
+        self._books.append((now, Book(self._things.values())))
+
+
+def used_by(
+    pods: Iterable[tuple[Pod, str]],
+    nodes: Mapping[str, Node],
+    jobs: Mapping[GroupKey, Job],
+    book: Book,
+    starts: Mapping[GroupKey, StartJob],
+) -> Used:
+    """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound."""
+    used: Used = Counter()
+    there: dict[GroupKey, set[object]] = {}
+    for pod, node in pods:
+        if pod.group_key is None:
+            continue
+        there.setdefault(pod.group_key, set()).add(pod.identity)
+        if pod.terminal:
+            continue
+        job = jobs.get(pod.group_key)
+        _use(used, book, pod.queue if job is None else job.queue, node, pod.requests, nodes)
+    for key, start in starts.items():
+        for podset in start.job.podsets.podsets if podsets_are_indexed(start.job) else ():
+            for at, node in enumerate(start.plan.get(podset.name, ())):
+                slot = podset.slot(at)
+                if node and slot not in there.get(key, ()) and slot not in jobs.get(key, start.job).done:
+                    _use(used, book, start.job.queue, node, podset.template.requests, nodes)
+    return used
+
+
+def podsets_are_indexed(job: Job) -> bool:
+    """Else nobody but Muster knows which pod is in which slot."""
+    return all(one.indexed for one in job.podsets.podsets)
+
+
+def left_for(book: Book, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
+    """Whether so many GPUs of the flavor could be used beside."""
+    return not wanted or not book.over(queue, flavor, used + Counter({(queue.name, flavor): wanted}))
+
+
+def is_strict(queue: ClusterQueue) -> bool:
+    return queue.strategy is Strategy.STRICT
+
+
+def _use(
+    used: Used, book: Book, name: str, node: str, requests: Iterable[tuple[str, int]], nodes: Mapping[str, Node]
+) -> None:
+    queue, known = book.queue_of(name), nodes.get(node)
+    if queue is not None and known is not None and FLAVOR in known.labels:
+        used[queue.name, known.labels[FLAVOR]] += dict(requests).get(GPU, 0)
+
+
+def _flavors(queue: ClusterQueue) -> list[str]:
+    return [name for group in queue.groups for name, _ in group.flavors]
+
+
+def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:
+    found = next((quotas[GPU] for group in one.groups for name, quotas in group.flavors if name == flavor), None)
+    return found or Quota(0)
+
+
+def _kept(quota: Quota) -> int:
+    """What nobody else may use of it."""
+    return 0 if quota.lending is None else max(0, quota.nominal - quota.lending)
+
+
+def _said(who: str, used: int, there: int) -> str:
+    return f"{who} would use {used} GPUs of {there}"
