@@ -10,6 +10,7 @@ from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.line import Line
 from extender.core.news import Freed, concerns
+from extender.core.owners import fills_up
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.problems import running, worded
 from extender.core.reasons import Reason
@@ -173,6 +174,9 @@ class Admission:
             yield from self._resume(workload)
             yield _LOOK + _SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
+        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
+        while isinstance(workload := line.next(), Workload):
+            yield from self._admit(workload)  # nobody else gets the room that was kept for its pods that come later
         self._refresh_at = self._now + state.limits.refresh_s
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)

@@ -17,6 +17,7 @@ from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
+from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
@@ -77,7 +78,7 @@ class Run:
             writes_at_once=plan.writes_at_once,
             pod_rate=plan.batch.pod_rate,
             polices=plan.batch.polices,
-            kinds=tuple(kind for kind in Kind if plan.batch.jobs or kind is not Kind.JOBS),
+            kinds=plan.kinds,
         )
         self.referee.attach(self.world)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
@@ -91,6 +92,8 @@ class Run:
             clock.at(BEGIN_S + at, partial(self.world.jobs.submit, spec))
         for at, job in self.plan.batch.jobs:
             clock.at(BEGIN_S + at, partial(self.world.api.set_job, job))
+        for at, owner in self.plan.owners:
+            clock.at(BEGIN_S + at, partial(self.world.api.set_owner, owner))
         for fault in self.plan.faults:
             if not fault.moment:
                 clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
@@ -113,7 +116,10 @@ class Run:
         batch = world.controller.running
         for one in batch:
             world.controller.finish(one)
-        return bool(running or batch)
+        owners = world.owners.running
+        for owner in owners:
+            world.owners.delete(owner)
+        return bool(running or batch or owners)
 
     def _come_to_rest(self) -> None:
         """Until nothing is written or tried any more; then everything must be in order."""
@@ -166,7 +172,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS)[what](self.trouble)
+        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS | OWNER_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

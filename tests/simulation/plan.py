@@ -16,9 +16,12 @@ from policies.model.levels import PRESETS
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, has_jobs, limits_of
 from tests.simulation.faults import FAULTS
+from tests.simulation.model.apiserver import Kind
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
+from tests.simulation.model.owners import OwnerObject
+from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
@@ -70,6 +73,13 @@ class Plan:
     writes_at_once: int
     """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
     batch: BatchPlan = NONE
+    owners: tuple[tuple[float, OwnerObject], ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What there are objects of."""
+        absent = {Kind.JOBS: not self.batch.jobs, Kind.OWNERS: not self.owners}
+        return tuple(kind for kind in Kind if not absent.get(kind))
 
     @property
     def calm(self) -> bool:
@@ -135,6 +145,7 @@ def draw(seed: int) -> Plan:
     )
     plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
+    plan = _with_owners(plan, chance) if has_owners(seed) else plan
     return replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
 
 
@@ -167,6 +178,14 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
         plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
     return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
+
+
+def _with_owners(plan: Plan, chance: Chance) -> Plan:
+    """Owners of gangs beside the gangs and singles of the seed, or beside few of them."""
+    drawn = draw_owners(chance, calm=plan.calm)
+    faults = (*plan.faults, *(Fault(*one) for one in drawn.faults))
+    beside = chance.stream("beside owners").choice((0, 2, len(plan.jobs)))
+    return replace(plan, jobs=plan.jobs[:beside], owners=drawn.owners, faults=faults)
 
 
 def _fault(random: Random) -> Fault:

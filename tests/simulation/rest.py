@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
-from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, Synced
+from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, OwnerSeen, PodSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
@@ -93,6 +93,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [JobSeen(job.shown()) for job in api.jobs.values()]
+    objects += [OwnerSeen(owner) for owner in api.gang_owners.values()]
     objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
     effects = [
         effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
@@ -111,7 +112,7 @@ def _gang_complaints(
     world: World, referee: Referee, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan
 ) -> Iterator[str]:
     assert world.extender is not None
-    sight = look(pods, world.api.groups, world.api.podsets, ended=world.api.done(key))
+    sight = look(pods, world.api.groups, world.api.podsets, world.api.gang_owners, ended=world.api.done(key))
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
     restless = any(key.name == name for name, _ in plan.barred)
     for pod in waiting:
@@ -134,7 +135,7 @@ def _gang_complaints(
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     judged = _undisturbed(world, key, sight)
-    waiting = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting]
+    waiting = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
     needed = _wanted(judged, whole=whole)
     if waiting and needed is not None and _placeable(world, room, waiting, sight.bound, plan) >= needed:
         yield f"{key} waits, and there is room for {needed} of its members\n{told(gang)}"
@@ -163,8 +164,7 @@ def _wanted(sight: Sight, *, whole: bool) -> int | None:
     if whole:
         return 1
     gated = any(set(pod.gates) - {GANG_GATE} for pod in sight.live)
-    lacking = len(sight.least) if sight.roles else sight.needed - sight.count(sight.bound)
-    return None if gated else max(1, lacking)
+    return None if gated else max(1, sight.lacking)
 
 
 def _crowd(world: World) -> int:
