@@ -11,6 +11,7 @@ from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.line import Line
 from extender.core.news import Freed, concerns
+from extender.core.owners import fills_up
 from extender.core.planner import Planner
 from extender.core.queued import Queued
 from extender.core.recovery import Recovery
@@ -174,6 +175,10 @@ class Admission:
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
+        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
+        while isinstance(workload := line.next(), Workload):
+            # Nobody else gets the room that was kept for its pods that come later.
+            yield from self._attempts.admit(workload, self._now)
         self._refresh_at = self._now + state.limits.refresh_s
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)

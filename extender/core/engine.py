@@ -99,7 +99,7 @@ class Engine:
         bindings = Bindings(state, leading, revocations)
         refusals = Refusals(state, revocations)
         jobs = Jobs(state, leading, revocations)
-        owners = Owners(state)
+        owners = Owners(state, leading)
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, owners)
         self._singles, hints = Singles(state), Hints(state)
         self._enqueues = enqueues = Enqueues(state)

@@ -60,7 +60,7 @@ class Lifecycle:
         state, members, release = self._state, workload.members, workload.release
         if state.synced:
             self._jobs.settle(workload, now)
-            self._owners.settle(workload)
+            self._owners.settle(workload, now)
             if (
                 release.name
                 or release.complete

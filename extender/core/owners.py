@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.expected import expect
+from extender.core.member import MemberState
 from extender.core.state import State
+from extender.core.steering import Leading
 from extender.core.workload import Workload
-from policies.model import GangOwner, GroupKey, Pod, PodSets
+from policies.model import Dialect, GangOwner, GroupKey, GroupRef, Pod, PodSets, SlotKey
+from policies.placement.request import shape_of
 
 
 class Owners:
@@ -15,8 +18,9 @@ class Owners:
     Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, steering: Leading) -> None:
         self._state = state
+        self._steering = steering
         self.known: dict[GroupKey, GangOwner] = {}
         self._gangs: dict[GroupKey, dict[GroupKey, PodSets | None]] = {}
         """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out."""
@@ -50,10 +54,25 @@ class Owners:
         ref = ref._replace(min_member=size, problem=ref.problem or owner.problem or None)
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
-    def settle(self, workload: Workload) -> None:
+    def settle(self, workload: Workload, now: float) -> None:
         """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
         if workload.job is None:
             expect(self._state, workload, self._to_come(workload))
+            self._move_up(workload, now)
+
+    def _move_up(self, workload: Workload, now: float) -> None:
+        """Whoever waits gets the room that is kept for a later one, which comes only when he runs."""
+        slots, members = workload.members.slots, workload.members
+        for slot in list(slots.lacking) if slots.planned else ():
+            pod = members.stands_for(slot)
+            member = members.get(pod.uid)
+            waits = member is not None and member.state is MemberState.WAITING and not pod.foreign_gates
+            kept = _kept_later(workload, slot, pod) if waits else None
+            if member is not None and kept is not None:
+                node, turn = slots.planned[kept], slots.turns.get(kept, 0)
+                self._state.assume_slot(workload, kept, "")
+                self._steering.await_uptake(workload, now)
+                self._steering.lead(workload, member, node, turn)
 
     def leave(self, key: GroupKey) -> None:
         """The gang is there no more."""
@@ -78,12 +97,30 @@ class Owners:
             return None
         gangs = self._gangs[owner.key]
         if (found := gangs[workload.key]) is None:
-            podset, series = owner.podset, first.series
-            # Whoever gates its pods does so when they are there.
-            leader = None if podset.leader is None else replace(podset.leader, series=series, gates=())
-            made = replace(podset, template=replace(podset.template, series=series, gates=()), leader=leader)
+            podset, gang = owner.podset, GroupRef(workload.key.name, Dialect.OWNER, owner=owner.key.name)
+
+            def like(template: Pod) -> Pod:
+                """Whoever gates its pods does so when they are there."""
+                return replace(template, series=first.series, group=gang, gates=())
+
+            leader = None if podset.leader is None else like(podset.leader)
+            made = replace(podset, template=like(podset.template), leader=leader)
             found = gangs[workload.key] = PodSets(workload.key, (made,))
         return found
+
+
+def fills_up(workload: Workload) -> bool:
+    """Whether it runs, and its owner makes others of it then."""
+    return workload.job is None and workload.podsets is not None and workload.release.complete
+
+
+def _kept_later(workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
+    """The last of the slots that room is kept for and whose pods, which ask for the same, come after that one."""
+    templates, wants = workload.members.slots.templates, shape_of(workload.asking(pod))
+    if slot not in templates:
+        return None
+    later = (one for one in workload.members.slots.planned if templates[one].wave > templates[slot].wave)
+    return max((one for one in later if shape_of(workload.asking(templates[one])) == wants), default=None)
 
 
 def _without(pod: Pod, problem: str) -> Pod:

@@ -10,7 +10,7 @@ import pytest
 from extender.core.events import OwnerGone, OwnerSeen
 from extender.observe.explain.explanation import explain
 from policies.model import GANG_GATE, Controller, Dialect, GangOwner, GroupRef, Order, Pod, PodSet
-from tests.builders import cluster, key, requests
+from tests.builders import cluster, gang, key, requests
 from tests.core.script import Script
 
 SET = Controller("apps/v1", "StatefulSet", "web", "uid-web")
@@ -270,6 +270,56 @@ def test_a_member_that_is_made_again_finds_its_room_kept() -> None:
     script.see(again)
     script.run([again])
     assert len(script.bound([*pods[:2], again])) == 3
+
+
+def test_one_that_waits_gets_the_room_of_a_later_one() -> None:
+    """The later one comes only when this one runs: else both would wait for ever."""
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
+    for pod in pods[:2]:
+        script.see(pod)
+        script.run([pod])
+    script.drop(script.bound(pods[:1])[0])
+    script.gone(script.pods[pods[0].uid])
+    again = replace(pods[0], uid="again", created=9.0)
+    script.see(again)
+    script.run([again])
+    assert len(script.bound([pods[1], again])) == 2
+    assert script.reason("statefulset-web") == "Running"
+
+
+@pytest.mark.parametrize("order", [Order.ONE_BY_ONE, Order.LEADER_FIRST])
+def test_room_that_is_no_more_is_not_kept(order: Order) -> None:
+    """A node of pods that are yet to come loses a GPU, and then they have another one."""
+    seen = owner(2, order=order, minimum=None)
+    pods = [owned(number, gang="statefulset-web-5", size=2, series="000000005") for number in range(2)]
+    script = scripted(seen, pods[0], nodes="a: 2x8")
+    script.run(pods[:1])
+    (kept,) = {"a-0", "a-1"} - set(script.bound(pods[:1]))
+    node = script.core.state.claims.nodes[kept]
+    script.see(replace(node, allocatable=requests(7)))
+    script.see(pods[1])
+    assert script.planned(pods[1]) == ""
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[1:])
+    assert script.bound(pods[1:]) == ["b-0"]
+
+
+def test_after_a_restart_the_room_of_those_that_come_later_is_kept_before_anybody_else_is_planned() -> None:
+    pods = [owned(number) for number in range(3)]
+    script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
+    script.run(pods[:1])
+    rivals = gang("rival", 2, gpus=8, priority=10)
+    script.see(*rivals)
+    assert script.reason("rival") == "NoRoom"
+    after = Script(*script.core.state.claims.nodes.values(), *script.pods.values(), synced=False)
+    after.feed(OwnerSeen(owner(3, order=Order.ONE_BY_ONE)))
+    after.feed_synced()
+    assert after.reason("rival") == "NoRoom"
+    for pod in pods[1:]:
+        after.see(pod)
+        after.run([pod])
+    assert len(after.bound(pods)) == 3
 
 
 def test_scaled_down_it_gives_the_room_of_the_others_back() -> None:

@@ -18,6 +18,7 @@ from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
+from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
@@ -78,7 +79,7 @@ class Run:
             writes_at_once=plan.writes_at_once,
             pod_rate=plan.batch.pod_rate,
             polices=plan.batch.polices,
-            kinds=_kinds(plan),
+            kinds=plan.kinds,
             queues=plan.queues.things,
         )
         self.referee.attach(self.world)
@@ -95,6 +96,8 @@ class Run:
             clock.at(BEGIN_S + at, partial(self.world.api.set_job, job))
         for at, thing, gone in self.plan.queues.changes:
             clock.at(BEGIN_S + at, partial(self._change_queue, thing, gone=gone))
+        for at, owner in self.plan.owners:
+            clock.at(BEGIN_S + at, partial(self.world.api.set_owner, owner))
         for fault in self.plan.faults:
             if not fault.moment:
                 clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
@@ -117,7 +120,10 @@ class Run:
         batch = world.controller.running
         for one in batch:
             world.controller.finish(one)
-        return bool(running or batch)
+        owners = world.owners.running
+        for owner in owners:
+            world.owners.delete(owner)
+        return bool(running or batch or owners)
 
     def _come_to_rest(self) -> None:
         """Until nothing is written or tried any more; then everything must be in order."""
@@ -177,7 +183,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS)[what](self.trouble)
+        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS | OWNER_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):
@@ -205,12 +211,6 @@ class Run:
         self.recent.append(entry)
         if self._log is not None:
             self._log(told(entry))
-
-
-def _kinds(plan: Plan) -> tuple[Kind, ...]:
-    """Whose watches may break: of what there is none, none is followed."""
-    there = {Kind.JOBS: bool(plan.batch.jobs), Kind.QUEUES: bool(plan.queues.things)}
-    return tuple(kind for kind in Kind if there.get(kind, True))
 
 
 Entry = tuple[float, str, object]

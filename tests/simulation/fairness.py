@@ -19,6 +19,7 @@ from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, Sight, beside, kept_nodes, nominated
 from tests.simulation.terms import Terms
 from tests.simulation.untold import Untold
+from tests.simulation.waves import Waves
 
 OURS = "muster"
 PATIENCE_S = 5.0
@@ -50,6 +51,7 @@ class Fairness:
         self._restless = terms.restless
         self._calm = terms.calm
         self._most = terms.waiting
+        self._waves = Waves(shown)
         self._untold = Untold(shown, claims) if terms.pins else None
         self._excused: dict[GroupKey, float] = {}
         self._changed: dict[GroupKey, float] = {}
@@ -96,6 +98,7 @@ class Fairness:
 
     def apply(self, effect: Effect) -> None:
         """To be told each effect of an event, before the first of them is judged."""
+        self._waves.apply(effect)
         if self._untold is not None:
             self._untold.apply(effect)
 
@@ -113,7 +116,7 @@ class Fairness:
             case AnswerFilter(refused=[_, *_]) if isinstance(event, FilterCalled):
                 self._aside.discard(event.pod.uid)
             case Turned(key, Turn.PLANNED):
-                return self._company.planned(key) or self._judge_order(key, now)
+                return self._company.planned(key) or self._judge_order(key, now) or self._judge_waves(key)
             case _:
                 pass
         return None
@@ -121,11 +124,13 @@ class Fairness:
     @property
     def unsure(self) -> bool:
         """Whether there may be promises that nobody was told of: then nobody can say what room is left."""
-        return (self._untold is not None and self._untold.any) or self._company.in_rounds
+        return (self._untold is not None and self._untold.any) or self._company.in_rounds or self._waves.any
 
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
+        if self._calm and (late := self._waves.late(now)) is not None:
+            return late
         if self.unsure:
             return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
@@ -187,6 +192,17 @@ class Fairness:
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
         return None
+
+    def _judge_waves(self, planned: GroupKey) -> str | None:
+        """What comes first starts only if those that its owner makes later find room, too."""
+        sight = self._shown.sight(planned)
+        if sight is None or sight.bound or not sight.coming or self._claims.doubts.minded:
+            return None
+        own = [claim for claim in self._claims.promised.values() if claim.gang == planned]
+        wanted = Wanted(sight.lacking, sight.least, (), broken=False, priority=0)
+        if self._could_start(self._claims.left(self._shown.nodes), wanted, own):
+            return None
+        return f"{planned} is planned, and {sight.lacking} of its pods, of which some come later, find no room"
 
     def _crowded(self, planned: GroupKey, priority: int) -> str | None:
         """kube-scheduler lets in no member beside a pod of no lower priority that waits for its victims there, and
@@ -259,7 +275,7 @@ class Fairness:
             return None
         if not agree(pod for pod in sight.live if not pod.node):
             return None  # a bound one may be of an older revision
-        needed = len(sight.least) if sight.roles else sight.needed - sight.count(sight.bound)
+        needed = sight.lacking
         return Wanted(needed, sight.least, sight.bound, broken, sight.live[0].priority) if needed > 0 else None
 
     def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:

@@ -89,7 +89,7 @@ def make_twin(trouble: Trouble) -> None:
 
     Every second time another member is missing meanwhile.
     """
-    pod = trouble.some_pod(lambda pod: pod.live and not pod.node and pod.index is not None and pod.group is not None)
+    pod = trouble.some_pod(lambda pod: pod.live and not pod.node and pod.index is not None and _names_gang(pod))
     if pod is None:
         return
     name = f"{pod.name}-twin{trouble.number()}"
@@ -105,6 +105,11 @@ def make_twin(trouble: Trouble) -> None:
         trouble.world.api.delete_pod(name)
 
     trouble.later(found_out, 30.0)
+
+
+def _names_gang(pod: Pod) -> bool:
+    """Itself: that of its owner no annotation changes, and its owner makes no two of one name."""
+    return pod.group is not None and not pod.group.owner
 
 
 def break_release(trouble: Trouble) -> None:
@@ -193,8 +198,8 @@ def mark_group_deleting(trouble: Trouble) -> None:
 
 def edit_annotations(trouble: Trouble) -> None:
     """A member names another size, or another gang."""
-    pod = trouble.some_pod(lambda pod: pod.live and pod.group is not None and not pod.node)
-    other = trouble.some_pod(lambda pod: pod.group is not None)
+    pod = trouble.some_pod(lambda pod: pod.live and _names_gang(pod) and not pod.node)
+    other = trouble.some_pod(_names_gang)
     if pod is None or pod.group is None or other is None or other.group is None:
         return
     edited = pod.group._replace(min_member=2) if trouble.random.random() < 0.5 else other.group

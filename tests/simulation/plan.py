@@ -16,9 +16,12 @@ from policies.model.levels import PRESETS
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, has_jobs, limits_of
 from tests.simulation.faults import FAULTS
+from tests.simulation.model.apiserver import Kind
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
+from tests.simulation.model.owners import OwnerObject
+from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
@@ -73,6 +76,13 @@ class Plan:
     """How many writes of the extender may be under way: with few of them, whatever hangs fills its lanes."""
     batch: BatchPlan = NONE
     queues: QueuePlan = NO_QUEUES
+    owners: tuple[tuple[float, OwnerObject], ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What there are objects of."""
+        absent = {Kind.JOBS: not self.batch.jobs, Kind.OWNERS: not self.owners, Kind.QUEUES: not self.queues.things}
+        return tuple(kind for kind in Kind if not absent.get(kind))
 
     @property
     def calm(self) -> bool:
@@ -148,8 +158,9 @@ def draw(seed: int) -> Plan:
     )
     plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
+    plan = _with_owners(plan, chance) if has_owners(seed) else plan
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
-    return _with_queues(plan, chance) if has_queues(seed) else plan
+    return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:
@@ -190,6 +201,14 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
         plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
     return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
+
+
+def _with_owners(plan: Plan, chance: Chance) -> Plan:
+    """Owners of gangs beside the gangs and singles of the seed, or beside few of them."""
+    drawn = draw_owners(chance, calm=plan.calm)
+    faults = (*plan.faults, *(Fault(*one) for one in drawn.faults))
+    beside = chance.stream("beside owners").choice((0, 2, len(plan.jobs)))
+    return replace(plan, jobs=plan.jobs[:beside], owners=drawn.owners, faults=faults)
 
 
 def _fault(random: Random) -> Fault:

@@ -5,7 +5,7 @@ What the core believes counts only in ``validate``; the rest is judged by object
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from extender.core.effects import (
     AnswerBind,
@@ -29,13 +29,14 @@ from tests.simulation.company import Company
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
-from tests.simulation.sight import lets_in, look, slot, take
+from tests.simulation.sight import Sight, lets_in, look, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
 
@@ -91,6 +92,7 @@ class Referee:
         self._world = world
         world.api.listeners[Kind.PODS].append(self._pod_changed)
         world.api.listeners[Kind.GROUPS].append(self._group_changed)
+        world.api.listeners[Kind.OWNERS].append(self._owner_changed)
 
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
@@ -202,7 +204,7 @@ class Referee:
         """A release begins when minMember members ask for their Binding. True if it has begun before."""
         uid, key = effect.uid, pods[effect.uid].group_key
         assert key is not None
-        sight = self._shown.sight(key)
+        sight = self._shown.sight(key, former=True)
         assert sight is not None
         if sight.bound or self._claims.goes_on(effect):
             return True
@@ -302,10 +304,15 @@ class Referee:
         if self._members.get(change.value.key):
             self._recount(change.value.key)
 
+    def _owner_changed(self, change: Change) -> None:
+        assert isinstance(change.value, OwnerObject)
+        for key in [GroupKey(change.value.key.namespace, change.value.gang(at)) for at in range(change.value.groups)]:
+            if self._members.get(key):
+                self._recount(key)
+
     def _recount(self, key: GroupKey) -> None:
         members = self._members[key]
-        api = self._world.api
-        sight = look(members.values(), api.groups, api.podsets, ended=api.done(key)) if members else None
+        sight = self._look(members.values(), key) if members else None
         # Whoever was being bound for another gang when it was moved to this one starts nothing of it.
         if sight is None or all(self._asked_for.get(pod.uid, key) != key for pod in sight.bound):
             self._whole.pop(key, None)
@@ -327,6 +334,10 @@ class Referee:
             self.partial.setdefault(key, self._world.clock.now)
         else:
             self._no_longer_partial(key)
+
+    def _look(self, members: Iterable[Pod], key: GroupKey) -> Sight:
+        api = self._world.api
+        return look(members, api.groups, api.podsets, api.gang_owners, ended=api.done(key))
 
     def _no_longer_partial(self, key: GroupKey) -> None:
         since = self.partial.pop(key, None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
-from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, PodSeen, QueueSeen, Synced
+from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, OwnerSeen, PodSeen, QueueSeen, Synced
 from extender.core.invariants import told
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
@@ -95,6 +95,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     objects += [QueueSeen(thing) for thing in api.queues.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [JobSeen(job.shown()) for job in api.jobs.values()]
+    objects += [OwnerSeen(owner) for owner in api.gang_owners.values()]
     objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
     effects = [
         effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
@@ -113,7 +114,7 @@ def _gang_complaints(
     world: World, referee: Referee, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan
 ) -> Iterator[str]:
     assert world.extender is not None
-    sight = look(pods, world.api.groups, world.api.podsets, ended=world.api.done(key))
+    sight = look(pods, world.api.groups, world.api.podsets, world.api.gang_owners, ended=world.api.done(key))
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
     restless = any(key.name == name for name, _ in plan.barred)
     for pod in waiting:
@@ -144,7 +145,7 @@ def _could_start(
 ) -> bool:
     """Whether there are quota and nodes for those who wait, or for as many as have to start."""
     judged = _undisturbed(world, key, sight)
-    some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting]
+    some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
     needed = _wanted(judged, whole=whole)
     if not some or needed is None:
         return False
@@ -176,8 +177,7 @@ def _wanted(sight: Sight, *, whole: bool) -> int | None:
     if whole:
         return 1
     gated = any(set(pod.gates) - {GANG_GATE} for pod in sight.live)
-    lacking = len(sight.least) if sight.roles else sight.needed - sight.count(sight.bound)
-    return None if gated else max(1, lacking)
+    return None if gated else max(1, sight.lacking)
 
 
 def _crowd(world: World) -> int:

@@ -6,8 +6,20 @@ from dataclasses import replace
 from datetime import datetime
 
 from extender.core.effects import PostBinding
-from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policies.model import GroupKey, Node, Pod, PodGroup, PodSets, SlotKey, Stamp
+from extender.core.events import (
+    Event,
+    GroupGone,
+    GroupSeen,
+    JobGone,
+    JobSeen,
+    NodeGone,
+    NodeSeen,
+    OwnerGone,
+    OwnerSeen,
+    PodGone,
+    PodSeen,
+)
+from policies.model import GangOwner, GroupKey, Node, Pod, PodGroup, PodSets, SlotKey, Stamp
 from tests.simulation.sight import Sight, look, take
 
 GANG_UID, RELEASE, RELEASE_COMPLETE = "muster.dev/gang-uid", "muster.dev/release", "muster.dev/release-complete"
@@ -22,6 +34,9 @@ class Shown:
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
         self.jobs: dict[GroupKey, PodSets] = {}
+        self.owners: dict[GroupKey, GangOwner] = {}
+        self._former: dict[GroupKey, GangOwner] = {}
+        """Those that are gone: pods that had heard of them go by their last word."""
         self.done: dict[GroupKey, frozenset[SlotKey]] = {}
         """Slots of those that are done by their status."""
         self._planless: set[GroupKey] = set()
@@ -47,12 +62,22 @@ class Shown:
             case GroupGone(key, uid):
                 if key in self.groups and self.groups[key].uid == uid:
                     del self.groups[key]
+            case _:
+                self._watch_maker(event)
+
+    def _watch_maker(self, event: Event) -> None:
+        """What makes pods: a job, or an owner of gangs."""
+        match event:
             case JobSeen(job):
                 self.jobs[job.key], self.done[job.key] = job.podsets, job.done
                 (self._planless.discard if job.suspended or job.plan is not None else self._planless.add)(job.key)
             case JobGone(key):
                 self.jobs.pop(key, None)
                 self.done.pop(key, None)
+            case OwnerSeen(owner):
+                self.owners[owner.key] = owner
+            case OwnerGone(key, uid) if key in self.owners and self.owners[key].uid == uid:
+                self._former[key] = self.owners.pop(key)
             case _:
                 pass
 
@@ -63,13 +88,14 @@ class Shown:
             self._written[pod.uid] = binding
             self._put(pod)
 
-    def sight(self, key: GroupKey) -> Sight | None:
-        """The gang; None when nobody belongs to it."""
+    def sight(self, key: GroupKey, *, former: bool = False) -> Sight | None:
+        """The gang; None when nobody belongs to it. ``former``: as it was while its owner was there."""
         members = self.members.get(key)
         if not members:
             return None
         ended = self.done.get(key, frozenset())
-        return look(members.values(), self.groups, self.jobs, planless=key in self._planless, ended=ended)
+        planless, owners = key in self._planless, self._former | self.owners if former else self.owners
+        return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended)
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

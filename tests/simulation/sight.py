@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from policies.model import Dialect, GroupKey, Node, Pod, PodGroup, PodSets, Requests, Selection, SlotKey, Taint
+from policies.model import (
+    Dialect,
+    GangOwner,
+    GroupKey,
+    Node,
+    Pod,
+    PodGroup,
+    PodSets,
+    Requests,
+    Selection,
+    SlotKey,
+    Taint,
+)
 
 WITH_OBJECTS = (Dialect.COSCHEDULING, Dialect.VOLCANO)
 Room = dict[str, dict[str, int]]
@@ -20,6 +32,7 @@ class Sight:
 
     ``parts``: of a job of several podsets, how many of each start together, by series; ``later``: the other series.
     ``roles``: the same of a gang whose PodGroup has a minimum for each role.
+    ``coming``: what its owner makes only when others run; ``together``: how many need room at once because of that.
     """
 
     needed: int | None
@@ -28,6 +41,8 @@ class Sight:
     parts: Mapping[str, int] = field(default_factory=dict)
     later: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)
+    coming: tuple[Pod, ...] = ()
+    together: int = 0
 
     @property
     def bound(self) -> tuple[Pod, ...]:
@@ -68,7 +83,10 @@ class Sight:
 
     @property
     def least(self) -> tuple[Pod, ...]:
-        """Those that wait; where roles have minima, as few as are needed to start, if there are enough of each."""
+        """Those that wait, and before the start those that come later; where roles have minima, as few as are needed to
+        start, if there are enough of each."""
+        if self.coming and not self.bound:
+            return (*self.waiting, *self.coming)
         if not self.roles or self.needed is None:
             return self.waiting
         there = Counter(map(role_of, {slot(pod): pod for pod in (*self.bound, *self.finished)}.values()))
@@ -77,6 +95,13 @@ class Sight:
             (first if there[role_of(pod)] < self.roles.get(role_of(pod), 0) else others).append(pod)
             there[role_of(pod)] += 1
         return (*first, *others[: max(0, self.needed - self.count((*self.bound, *first)))])
+
+    @property
+    def lacking(self) -> int:
+        """How many of ``least`` have to find room at once."""
+        if self.roles:
+            return len(self.least)
+        return max((self.needed or 0) - self.count(self.bound), 0 if self.bound else self.together)
 
     @property
     def partial(self) -> bool:
@@ -99,11 +124,13 @@ def look(
     pods: Iterable[Pod],
     groups: Mapping[GroupKey, PodGroup],
     jobs: Mapping[GroupKey, PodSets] | None = None,
+    owners: Mapping[GroupKey, GangOwner] | None = None,
     *,
     planless: bool = False,
     ended: Collection[SlotKey] = (),
 ) -> Sight:
-    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from. ``planless``: its
+    """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from; ``owners``: objects
+    whose pods name their gang by them. ``planless``: its
     job runs without a plan of ours, so that what is left out may have been done since its pods started. ``ended``:
     slots of its job that are done by its status, whether their pods are there or not."""
     members = list(pods)
@@ -133,6 +160,8 @@ def look(
         and (planless or pod.index not in indexed.get(pod.series, ()))
     ]
     needed = group.min_member if group else _stated(live)
+    if (owner := _owner_of(live, owners or {})) is not None:
+        return _owned(owner, owner.minimum if owner.minimum is not None else needed, live, tuple(finished))
     if job is None:
         return Sight(needed, live, tuple(finished), roles=dict(group.minima) if group else {})
     if ended:
@@ -147,6 +176,20 @@ def look(
         parts = {}
     later = tuple(one.name for one in job.podsets if one.wave > first)
     return Sight(needed, live, tuple(finished), parts, later)
+
+
+def _owner_of(live: Sequence[Pod], owners: Mapping[GroupKey, GangOwner]) -> GangOwner | None:
+    names = (GroupKey(pod.namespace, pod.group.owner) for pod in live if pod.group is not None and pod.group.owner)
+    return next((owners[name] for name in names if name in owners), None)
+
+
+def _owned(owner: GangOwner, least: int | None, live: tuple[Pod, ...], finished: tuple[Pod, ...]) -> Sight:
+    """Of those that come one after the other the first one starts alone, if all find room; so does a leader."""
+    if owner.podset is None:
+        return Sight(least, live, finished)
+    there = {pod.index for pod in live}
+    coming = tuple(pod for pod in owner.podset.pods() if pod.index not in there)
+    return Sight(1, live, finished, coming=coming, together=owner.podset.minimum)
 
 
 def _stated(live: Iterable[Pod]) -> int | None:

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, hearing, jobs, news, queues, relations
+from tests.simulation.plants import asking, driving, hearing, jobs, news, owners, queues, relations
 from tests.simulation.plants.mutants import Plant
 
 TRIES = 40
@@ -118,13 +118,16 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
     (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),
     (jobs.started_jobs_lose_their_room_before_their_start_is_shown, 71004410, r"is to be started on .*, where"),
+    (owners.quorum_of_an_ordered_owner_counts_all_waves, 24, "is given up, and nothing has changed: only 1 of"),
+    (owners.size_of_a_scaled_owner_not_read, 267, r"is to be bound when \d+ of \d+ members"),
+    (owners.pods_that_come_later_not_planned_with_the_first, 62, "of which some come later, find no room"),
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
     (queues.quota_not_given_back, 46, "waits, and there is room for"),
     (queues.quota_that_is_given_back_is_no_news, 864, "waits, and there is room for"),
     (queues.refusal_of_one_queue_holds_for_all, 864, "waits, and there is room for"),
     (queues.usage_forgotten_at_a_restart, 406, r"is to be bound, and .* would use \d+ GPUs of"),
     (queues.borrowing_limit_ignored, 23, r"is to be bound, and team\d would use \d+ GPUs of"),
-    (queues.lending_limit_ignored, 384, r"is to be bound, and cohort all would use \d+ GPUs of"),
+    (queues.lending_limit_ignored, 203, r"is to be bound, and cohort all would use \d+ GPUs of"),
     (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

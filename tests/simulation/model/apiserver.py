@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from extender.core.stamps import stamp_of
-from policies.model import GANG_GATE, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection, SlotKey
+from policies.model import GANG_GATE, GangOwner, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection, SlotKey
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
+
+if TYPE_CHECKING:
+    from tests.simulation.model.owners import OwnerObject
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 
@@ -26,6 +29,7 @@ class Kind(Enum):
     NODES = auto()
     GROUPS = auto()
     JOBS = auto()
+    OWNERS = auto()
     QUEUES = auto()
 
 
@@ -35,7 +39,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | BatchJob | QueueObject
+    value: Pod | Node | PodGroup | BatchJob | OwnerObject | QueueObject
     version: int
     gone: bool = False
 
@@ -53,6 +57,7 @@ class ApiServer:
         self.jobs: dict[GroupKey, BatchJob] = {}
         self.queues: dict[str, QueueObject] = {}
         """ClusterQueues, LocalQueues, Cohorts and ResourceFlavors, by kind and name."""
+        self.owners: dict[GroupKey, OwnerObject] = {}
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
         self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
         self._names: dict[tuple[str, str], str] = {}
@@ -195,6 +200,23 @@ class ApiServer:
         """The pods of it stay, until somebody collects them."""
         self._end(Kind.JOBS, self.jobs.pop(key).uid)
 
+    def set_owner(self, owner: OwnerObject) -> None:
+        """Create or change an owner; one of another UID takes the place of the last."""
+        before = self.owners.get(owner.key)
+        if before is not None and before.uid != owner.uid:
+            self.remove_owner(owner.key)
+        self.owners[owner.key] = owner
+        self._tell(Kind.OWNERS, owner.uid, owner)
+
+    def remove_owner(self, key: GroupKey) -> None:
+        """The pods of it stay, until somebody collects them."""
+        self._end(Kind.OWNERS, self.owners.pop(key).uid)
+
+    @property
+    def gang_owners(self) -> dict[GroupKey, GangOwner]:
+        """What they say of their gangs."""
+        return {key: owner.shown() for key, owner in self.owners.items()}
+
     def look_at_job(self, write: Write) -> tuple[int, BatchJob | None]:
         """GET what is to be written to, with its version."""
         job = self.jobs.get(write.job.key)
@@ -229,7 +251,7 @@ class ApiServer:
         self.pods[pod.uid] = pod
         self._tell(Kind.PODS, pod.uid, pod)
 
-    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob | QueueObject) -> None:
+    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob | OwnerObject | QueueObject) -> None:
         self.version += 1
         change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
         for listener in self.listeners[kind]:

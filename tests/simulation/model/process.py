@@ -20,6 +20,8 @@ from extender.core.events import (
     JobSeen,
     NodeGone,
     NodeSeen,
+    OwnerGone,
+    OwnerSeen,
     PodGone,
     PodSeen,
     PreemptCalled,
@@ -36,6 +38,7 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
+from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
 
@@ -54,8 +57,9 @@ class Extender:
         watcher: Watcher | None = None,
         stands_by: bool = False,
         writes_at_once: int = 64,
+        owners: bool = False,
     ) -> None:
-        """``stands_by``: it reads along until it is told to lead."""
+        """``stands_by``: it reads along until it is told to lead. ``owners``: the API server serves those of gangs."""
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.calls: dict[int, BindRequest] = {}
         self._api = api
@@ -71,7 +75,7 @@ class Extender:
         self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone)
-            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, Kind.JOBS, Kind.PODS)
+            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, Kind.JOBS, *([Kind.OWNERS] if owners else []), Kind.PODS)
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
 
@@ -196,6 +200,8 @@ class Extender:
                 self._dispatch(GroupSeen(group))
             case BatchJob() as job:
                 self._dispatch(JobSeen(job.shown()))
+            case OwnerObject() as owner:
+                self._dispatch(OwnerSeen(owner.shown()))
             case queue:
                 self._dispatch(QueueSeen(queue))
 
@@ -211,6 +217,8 @@ class Extender:
                 self._dispatch(GroupGone(group.key, group.uid, group.dialect))
             case BatchJob() as job:
                 self._dispatch(JobGone(job.key, job.uid))
+            case OwnerObject() as owner:
+                self._dispatch(OwnerGone(owner.key, owner.uid))
             case queue:
                 self._dispatch(QueueGone(queue))
 

@@ -18,6 +18,7 @@ from tests.simulation.model.jobs import Jobs
 from tests.simulation.model.kubelet import Kubelets
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.network import Network, Weather
+from tests.simulation.model.owners import OwnerController
 from tests.simulation.model.process import Extender
 
 BEGIN_S = 1000.0
@@ -27,7 +28,7 @@ class World:
     """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none.
 
     ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
-    such jobs are there. ``kinds``: whose watches may break.
+    such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class World:
         self.jobs = Jobs(self.api, self.clock, pause=lambda: 0.1 * pauses.random())
         lags = self.chance.stream("job controller")
         self.controller = JobController(self.api, self.clock, lag=lambda: 0.05 * lags.random(), rate=pod_rate)
+        delays = self.chance.stream("controllers of owners")
+        self.owners = OwnerController(self.api, self.clock, lag=lambda: 0.05 * delays.random())
         self.polices = polices
         self.kinds = kinds
         self.profile = profile or Profile()
@@ -83,6 +86,7 @@ class World:
                 start_s=start_s,
                 watcher=self._watcher,
                 writes_at_once=self._writes_at_once,
+                owners=Kind.OWNERS in self.kinds,
             )
 
     def stand_by(self) -> Extender:
@@ -95,6 +99,7 @@ class World:
             bind_timeout_s=self.profile.bind_timeout_s,
             stands_by=True,
             writes_at_once=self._writes_at_once,
+            owners=Kind.OWNERS in self.kinds,
         )
 
     def change_leader(self, other: Extender) -> None:

@@ -1,0 +1,40 @@
+"""Bugs in what the core makes of the owners of gangs: how many pods they want, and which come later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from extender.core.events import Event, OwnerGone, OwnerSeen
+from policies.model import Order
+from tests.simulation.plants.mutants import Core, hears
+
+
+@hears
+def quorum_of_an_ordered_owner_counts_all_waves(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case OwnerSeen(owner) if owner.podset is not None:
+            yield OwnerSeen(replace(owner, podset=replace(owner.podset, order=Order.TOGETHER)))
+        case _:
+            yield event
+
+
+@hears
+def size_of_a_scaled_owner_not_read(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case OwnerSeen(owner):
+            yield OwnerSeen(core.notes.setdefault((owner.key, owner.uid), owner))
+        case OwnerGone(key, uid):
+            core.notes.pop((key, uid), None)
+            yield event
+        case _:
+            yield event
+
+
+@hears
+def pods_that_come_later_not_planned_with_the_first(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case OwnerSeen(owner) if owner.podset is not None:
+            yield OwnerSeen(replace(owner, podset=None, minimum=1))
+        case _:
+            yield event

@@ -1,0 +1,51 @@
+"""Gangs whose owner makes some pods only when others run: nobody is told where room is kept for those."""
+
+from __future__ import annotations
+
+from extender.core.effects import Effect, Turned
+from extender.core.turns import Turn
+from policies.model import GroupKey
+from tests.simulation.shown import Shown
+
+_PATIENCE_S = 25.0
+"""How long a pod may take to its kept room: kube-scheduler may have tried it before it could know."""
+
+
+class Waves:
+    """One life of the extender."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._planned: dict[GroupKey, None] = {}
+        self._since: dict[str, float] = {}
+        """Pods of a gang that has started in order, and that wait."""
+
+    def apply(self, effect: Effect) -> None:
+        match effect:
+            case Turned(key, Turn.PLANNED):
+                self._planned[key] = None
+            case Turned(key, Turn.FORGOTTEN):
+                self._planned.pop(key, None)
+            case _:
+                pass
+
+    @property
+    def any(self) -> bool:
+        """Whether room may be kept for pods that are not there."""
+        return any(
+            (sight := self._shown.sight(key)) is not None and sight.coming and (sight.bound or key in self._planned)
+            for key in self._shown.members
+        )
+
+    def late(self, now: float) -> str | None:
+        """Where nothing goes wrong each later pod finds its room, of those that have to start together."""
+        since, self._since = self._since, {}
+        for key in self._shown.members:
+            sight = self._shown.sight(key)
+            if sight is None or not 0 < len(sight.bound) < sight.together:
+                continue
+            for pod in sight.waiting:
+                self._since[pod.uid] = since.get(pod.uid, now)
+                if now - self._since[pod.uid] > _PATIENCE_S:
+                    return f"{pod.uid} waits, and room was kept for it when {key} started"
+        return None
