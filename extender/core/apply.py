@@ -281,6 +281,6 @@ class Apply:
 
 def _take_up_release(workload: Workload, member: Member, now: float) -> None:
     """Bindings of an earlier life may be shown only when this one has read the cluster: what they began goes on."""
-    stamp = member.pod.stamp
+    stamp = member.pod.own_stamp
     if stamp is not None and not workload.release.name and workload.members.is_ours(member.pod):
         workload.release.begin(stamp.release, now)

@@ -278,7 +278,7 @@ class Bindings:
             return
         state.binds.let_go(hold.call)
         at = 0.0 if release.began is None else release.began - state.epoch
-        stamp = Stamp(gang_to_stamp(workload), release.name or uid, complete, quorum, size, at)
+        stamp = Stamp(gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name)
         marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(state.claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]

@@ -264,7 +264,7 @@ class Members:
                 self._first = None
             elif self._first is not None and member.age < self._first.age:
                 self._first = member
-        confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
+        confirmed = pod.node and (stamp := pod.own_stamp) is not None and stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
         for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):
             if belongs:

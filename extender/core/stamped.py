@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from extender.core.expected import moved_away
-from extender.core.stamps import gang_uid
 from extender.core.state import State
 from extender.core.workload import Workload
 
@@ -17,9 +16,7 @@ def recover_release(state: State, workload: Workload, now: float) -> None:
     pods of its job that were bound with it and moved to another gang by an edit tell as much as its members.
     """
     members, podsets = workload.members, workload.podsets
-    bound = [pod.stamp for pod in workload.bound if pod.stamp is not None]
-    others = _others_of(state, workload, {stamp.gang for stamp in bound} - {gang_uid(workload)})
-    name = next((stamp.release for stamp in bound if stamp.gang not in others), "")
+    name = next((stamp.release for pod in workload.bound if (stamp := pod.own_stamp) is not None), "")
     pods = [*(member.pod for member in members), *moved_away(state, workload)]
     same = [(pod, pod.stamp) for pod in pods if pod.stamp is not None and pod.stamp.release == name]
     began = min((stamp.at for _, stamp in same if stamp.at), default=None)
@@ -35,10 +32,3 @@ def recover_release(state: State, workload: Workload, now: float) -> None:
     complete = workload.whole or whole or any(stamp.complete for _, stamp in same)
     at = None if began is None else min(began + state.epoch, now)
     workload.release.recover(name, at, complete=complete)
-
-
-def _others_of(state: State, workload: Workload, gangs: set[str]) -> set[str]:
-    """Those of these UIDs that are other workloads' now: a pod was bound with one of them, and moved by an edit."""
-    if not gangs:
-        return set()
-    return gangs.intersection(gang_uid(other) for other in state.workloads.values() if other is not workload)

@@ -10,12 +10,13 @@ from extender.core.workload import Workload
 from policies.model import Stamp
 
 GANG_UID = "muster.dev/gang-uid"
+GANG_NAME = "muster.dev/gang-name"
 RELEASE = "muster.dev/release"
 RELEASE_COMPLETE = "muster.dev/release-complete"
 RELEASE_QUORUM = "muster.dev/release-quorum"
 RELEASE_SIZE = "muster.dev/release-size"
 RELEASED_AT = "muster.dev/released-at"
-STAMPED = (GANG_UID, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
+STAMPED = (GANG_UID, GANG_NAME, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
 """What is read again after a restart."""
 NODE = "muster.dev/node"
 RANK = "muster.dev/rank"
@@ -24,12 +25,13 @@ DOMAIN = "muster.dev/domain"
 nearest level."""
 
 _LONGEST_UID = 128
+_LONGEST_NAME = 253
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def marks_of(stamp: Stamp) -> dict[str, str]:
     """The stamp as annotations of a Binding."""
-    marks = {GANG_UID: stamp.gang, RELEASE: stamp.release}
+    marks = {GANG_UID: stamp.gang, GANG_NAME: stamp.name, RELEASE: stamp.release}
     marks |= {RELEASE_QUORUM: str(stamp.quorum), RELEASE_SIZE: str(stamp.size)}
     if stamp.at:
         released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
@@ -42,9 +44,11 @@ def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
     gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
     if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
         return None
+    if len(name := annotations.get(GANG_NAME, "")) > _LONGEST_NAME:
+        return None
     quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
     complete = annotations.get(RELEASE_COMPLETE) == "true"
-    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")))
+    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")), name)
 
 
 def _count(text: str) -> int:

@@ -5,7 +5,7 @@ kube-scheduler counts pods as they come. Two such gangs at once are refused in m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from extender.core.reasons import Reason
@@ -38,17 +38,14 @@ class Starting:
 
     def go_on(self, workload: Workload) -> Iterable[GroupKey]:
         """Some are there, or are promised nothing any more. Returns who stood back for it and need not any longer."""
-        key, members = workload.key, workload.members
+        key = workload.key
         if not workload.starting:
             self.pods.pop(key)
-        elif key in self._spread and workload.release.complete:
-            # Those that are there are in nobody's way: their spread is not looked at again.
-            rest = [*(one.pod for one in members.placed.values()), *(pod for pod, _ in members.slots.promises())]
-            if any(map(_spread_of, rest)):
-                return ()
-            self.pods[key] = rest
-        else:
+        elif key not in self._spread or workload.filling or any(map(_spread_of, _promised(workload))):
             return ()
+        else:
+            # Those that are there are in nobody's way, even if the others fail: their spread is not looked at again.
+            self.pods[key] = list(_promised(workload))
         self._spread.pop(key, None)
         return self._behind.pop(key, ())
 
@@ -63,6 +60,12 @@ class Starting:
                 text = f"a topology spread counts its members and those of {other.name}, which is being started"
                 return Reason("SharedSpread", text, warning=False)
         return None
+
+
+def _promised(workload: Workload) -> Iterator[Pod]:
+    """Those that are promised nodes that they are not on yet."""
+    yield from (member.pod for member in workload.members.placed.values())
+    yield from (pod for pod, _ in workload.members.slots.promises())
 
 
 def _kinds(pods: Iterable[Pod]) -> list[Kind]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.core.stamps import GANG_UID, RELEASE
+from extender.core.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.kinds.keys import INDEX_LABEL, PODSET
@@ -54,7 +54,9 @@ _KINDS |= {
 }  # fmt: skip
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
 _LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels")
-_MARKS = dict.fromkeys((*NAMES, *koordinator.WORDS.more), "group") | dict.fromkeys((GANG_UID, RELEASE), "uid")
+_MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
+    (GANG_UID, RELEASE), "uid"
+)
 _MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET), "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", TEMPLATE_HASH: "template"}
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group")

@@ -19,7 +19,8 @@ class Stamp:
     """What the Binding wrote on a member: its gang, the release it was part of, and whether that release was whole.
 
     ``quorum``: the gang's minMember then, ``size``: how many slots were bound by then or about to be, ``at``: when the
-    release began, in seconds since the epoch; 0 where nobody has said so.
+    release began, in seconds since the epoch; 0 where nobody has said so. ``name``: that of the gang, or empty where
+    nobody has said so.
     """
 
     gang: str
@@ -28,6 +29,7 @@ class Stamp:
     quorum: int = 0
     size: int = 0
     at: float = 0.0
+    name: str = ""
 
 
 SlotKey = tuple[str, int] | str
@@ -102,6 +104,12 @@ class Pod:
     @property
     def terminal(self) -> bool:
         return bool(self.ended)
+
+    @property
+    def own_stamp(self) -> Stamp | None:
+        """Its stamp, if that tells of the gang that it is in: an edit may have moved it since it was to be bound."""
+        stamp, key = self.stamp, self.group_key
+        return stamp if stamp is not None and key is not None and stamp.name in ("", key.name) else None
 
     @property
     def foreign_gates(self) -> tuple[str, ...]:

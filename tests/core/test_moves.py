@@ -8,6 +8,7 @@ import pytest
 
 from extender.core.effects import Nominate
 from extender.core.events import GroupGone, Outcome, PodSeen
+from extender.core.stamps import stamp_of
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, podgroup, requests
 from tests.core.script import Script
@@ -39,6 +40,32 @@ def test_a_pod_that_is_moved_while_it_is_being_bound_is_looked_after(outcome: Ou
     assert script.reason("one") == "Partial"
     script.advance(100)
     assert {pod.name for pod in one if script.pods[pod.uid].node} == set(script.evicted)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize("moved_first", [True, False])
+def test_what_a_pod_was_bound_with_tells_nothing_of_the_gang_that_it_was_moved_to(
+    moved_first: bool, restarts: bool
+) -> None:
+    """It was the whole of its gang, and says so."""
+    one, two = gang("one", 1), gang("two", 5, min_member=6)
+    one = [replace(one[0], owner="")]
+    script = Script(*cluster("a: 3x8"), *one, *two)
+    script.bind_all(one)
+    if moved_first:
+        binding = script.bindings[one[0].uid]
+        script.change(one[0], group=two[0].group)
+        script.change(one[0], node=binding.node, stamp=stamp_of(binding.annotations))
+        script.feed_outcome(one[0].uid, Outcome.DONE)
+    else:
+        script.post(one[0])
+        script.change(one[0], group=two[0].group)
+    if restarts:
+        script = Script(*cluster("a: 3x8"), *script.pods.values(), now=script.now)
+    script.advance(0.5)
+    assert script.pods[one[0].uid].node
+    assert not script.gang("two").release.complete
+    assert not any(map(script.planned, two)), "there is room for some of them"
 
 
 def test_an_old_gang_does_not_count_whom_it_has_lost() -> None:

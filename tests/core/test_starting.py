@@ -70,6 +70,21 @@ def test_it_waits_no_longer_when_those_with_the_spread_are_there() -> None:
     assert planned(script, after)
 
 
+def test_it_waits_for_no_binding_of_one_without_a_spread() -> None:
+    first, other = members("before", OF_THE_TEAM)
+    before, after = [first, replace(other, constraints=PLAIN)], members("after", PLAIN)
+    script = Script(*cluster("a: 2x8"), *before)
+    script.see(*after)
+    script.bind_all(before)
+    assert list(script.bindings) == [first.uid]
+    script.advance(0.1)
+    assert not planned(script, after), "whether the one with the spread is let in may be asked again"
+    script.post(first)
+    script.advance(0.1)
+    assert list(script.bindings) == [other.uid], "its Binding is under way"
+    assert planned(script, after)
+
+
 def test_gangs_of_other_namespaces_wait_for_nobody() -> None:
     before = members("before", OF_THE_TEAM)
     after = [replace(pod, namespace="other") for pod in members("after", OF_THE_TEAM)]

@@ -16,6 +16,7 @@ from extender.core.advisory import Mode
 from extender.core.removal import COST
 from extender.core.stamps import (
     DOMAIN,
+    GANG_NAME,
     GANG_UID,
     NODE,
     RANK,
@@ -91,6 +92,7 @@ SAID_TO_OTHERS = {
 
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
+    GANG_NAME: "Its name: an edit may have moved the pod since.",
     RELEASE: "The release: the UID of the member that was bound last.",
     RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: all is in.",
     RELEASE_QUORUM: "The gang's minMember when it was released.",

@@ -234,6 +234,9 @@ def test_the_stamp_of_a_binding() -> None:
     broken = {**stamped, "muster.dev/release-complete": "false"}
     assert pod({"annotations": broken}, nodeName="n").stamp == Stamp("g", "r", complete=False)
     assert pod({"annotations": {"muster.dev/gang-uid": "g"}}, nodeName="n").stamp is None
+    named = {**stamped, "muster.dev/gang-name": "train"}
+    assert pod({"annotations": named}, nodeName="n").stamp == Stamp("g", "r", complete=True, name="train")
+    assert pod({"annotations": {**named, "muster.dev/gang-name": "x" * 254}}, nodeName="n").stamp is None
 
 
 def test_a_node() -> None:

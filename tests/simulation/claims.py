@@ -282,7 +282,8 @@ class Claims:
         if key is None or sight is None or not sight.bound:
             return
         # What was needed when the last Binding was posted counts; its stamp is judged then.
-        declared = any(pod.stamp is not None and pod.stamp.complete for pod in sight.bound)
+        said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
+        declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
         if declared or (sight.needed is not None and not sight.partial):
             self.whole[key] = None
             self._keep_no_longer(key)

@@ -22,7 +22,8 @@ from extender.core.events import (
 from policies.model import GangOwner, GroupKey, Node, Pod, PodGroup, PodSets, SlotKey, Stamp
 from tests.simulation.sight import Sight, look, take
 
-GANG_UID, RELEASE, RELEASE_COMPLETE = "muster.dev/gang-uid", "muster.dev/release", "muster.dev/release-complete"
+GANG_UID, GANG_NAME = "muster.dev/gang-uid", "muster.dev/gang-name"
+RELEASE, RELEASE_COMPLETE = "muster.dev/release", "muster.dev/release-complete"
 """The annotations that a Binding of a gang's member writes, as the documents name them."""
 
 
@@ -147,4 +148,4 @@ def stamp_of(binding: PostBinding) -> Stamp | None:
     quorum, size = int(said.get(f"{RELEASE}-quorum", 0)), int(said.get(f"{RELEASE}-size", 0))
     at = said.get("muster.dev/released-at", "")
     began = datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp() if at else 0.0
-    return Stamp(said[GANG_UID], said[RELEASE], RELEASE_COMPLETE in said, quorum, size, began)
+    return Stamp(said[GANG_UID], said[RELEASE], RELEASE_COMPLETE in said, quorum, size, began, said.get(GANG_NAME, ""))
