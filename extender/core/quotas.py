@@ -113,7 +113,7 @@ class Quotas:
         former = dict(self.uses.get(key, {})) if former is None else former
         self._leave(key)
         route = self.route(workload)
-        queue = route.queue or next((use.queue for use in former.values()), "")
+        queue = route.queue
         if queue and key in self._names:
             self._queue_of[key] = queue
             self.members.setdefault(queue, {})[key] = None

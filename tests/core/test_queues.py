@@ -392,7 +392,8 @@ def test_a_flavor_whose_nodes_all_count_as_those_of_another_is_not_for_gangs() -
     assert controlled.starts[0].flavors == {"": {"nvidia.com/gpu": "second"}}, "a job carries its flavors"
 
 
-def test_a_gang_that_runs_keeps_its_usage_when_its_queue_is_deleted() -> None:
+def test_a_gang_that_runs_goes_on_when_its_queue_is_deleted_and_counts_again_when_that_is_back() -> None:
+    """Nothing says meanwhile where it belongs: after a restart nobody could tell."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
     pods = in_queue("first", 2)
@@ -400,8 +401,11 @@ def test_a_gang_that_runs_keeps_its_usage_when_its_queue_is_deleted() -> None:
     script.run(pods)
     script.feed(QueueGone(LocalQueue("default", "team", "team")))
     script.advance(0.5)
-    assert used(script, "team") == 16
+    assert used(script, "team") == 0
     assert reason(script, "first").code == "Running"
+    script.feed(QueueSeen(LocalQueue("default", "team", "team")))
+    script.advance(0.5)
+    assert used(script, "team") == 16
 
 
 def test_with_fair_sharing_the_queue_that_borrows_least_of_its_cohort_comes_first() -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from extender.core.effects import Effect, PostBinding, StartJob, SuspendJob, Turned
-from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
+from extender.core.events import BindingPosted, Event, JobGone, JobSeen, Outcome, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, Strategy
@@ -88,6 +88,8 @@ class QuotaJudge:
             case JobGone(key):
                 self._jobs.pop(key, None)
                 self._starts.pop(key, None)
+            case BindingPosted(uid, Outcome.REFUSED):
+                self._ours.pop(uid, None)
             case Synced():
                 self._books = [(now, Book(self._things.values()))]
                 self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
@@ -163,10 +165,11 @@ def used_by(
         job = jobs.get(pod.group_key)
         _use(used, book, pod.queue if job is None else job.queue, node, pod.requests, nodes)
     for key, start in starts.items():
-        for podset in start.job.podsets.podsets if podsets_are_indexed(start.job) else ():
-            for at, node in enumerate(start.plan.get(podset.name, ())):
+        job = jobs.get(key, start.job)
+        for podset in job.podsets.podsets if podsets_are_indexed(job) else ():
+            for at, node in enumerate(start.plan.get(podset.name, ())[: podset.count]):
                 slot = podset.slot(at)
-                if node and slot not in there.get(key, ()) and slot not in jobs.get(key, start.job).done:
+                if node and slot not in there.get(key, ()) and slot not in job.done:
                     _use(used, book, start.job.queue, node, podset.template.requests, nodes)
     return used
 

@@ -150,6 +150,8 @@ def _could_start(
     if not some or needed is None:
         return False
     job = world.api.jobs.get(key)
+    if job is None and len({pod.queue for pod in world.api.pods.values() if pod.group_key == key and pod.live}) > 1:
+        return False  # its members contradict each other
     rooms = rooms_with_quota(world, room, key, some[0].queue if job is None else job.queue, some, needed)
     return any(_placeable(world, one, some, sight.bound, plan) >= needed for one in rooms)
 
