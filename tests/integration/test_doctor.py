@@ -207,9 +207,11 @@ def test_a_configuration_in_the_cluster_is_found_and_read(cluster: Cluster, doct
 
 def test_a_deployment_of_another_version_that_is_not_ready_is_found(cluster: Cluster, doctor: Doctor) -> None:
     containers = [{"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.34.1"}]
-    spec = {"spec": {"replicas": 3, "template": {"spec": {"containers": containers, "nodeSelector": {"no": "where"}}}}}
+    template = {"spec": {"containers": containers, "nodeSelector": {"no": "where"}}}
+    strategy = {"$retainKeys": ["type"], "type": "Recreate"}  # the pods before it are not kept until these are ready
+    spec = {"spec": {"replicas": 3, "strategy": strategy, "template": template}}
     cluster.api.patch(DEPLOYMENT, spec, type="application/strategic-merge-patch+json")
-    cluster.api.wait_for(DEPLOYMENT, lambda one: one["status"]["observedGeneration"] == one["metadata"]["generation"])
+    cluster.api.wait_for(DEPLOYMENT, _none_is_ready)
     assert {"SchedulerVersion", "NotReady"} <= codes(doctor())
     cluster.api.delete(DEPLOYMENT, {"propagationPolicy": "Background"})
     cluster.api.wait_for(DEPLOYMENT, lambda one: one is None)
@@ -264,3 +266,8 @@ def _elsewhere(cluster: Cluster, folder: Path) -> Path:
     path = folder / "elsewhere"
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def _none_is_ready(deployment: Any) -> bool:
+    status, generation = deployment["status"], deployment["metadata"]["generation"]
+    return bool(status["observedGeneration"] == generation and not status.get("readyReplicas"))

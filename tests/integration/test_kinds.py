@@ -186,6 +186,7 @@ def test_its_pods_are_its_slots_and_it_is_given_back(cluster: Cluster, name: str
     total = sum(podset.count for podset in job.podsets.podsets)
     for nodes, each in (("first", 2), ("second", 1 if "12" in name else 2)):
         plan = planned(job, nodes, each)
+        stage.until(lambda one: one.stopped)  # its controller looks at it again when it was cleaned
         started = stage.send(StartJob(job, plan, job.podsets.first_wave))
         assert (started.status, started.detail) == (200, "")
         running = stage.until(lambda one: not one.suspended)

@@ -172,7 +172,7 @@ def test_one_that_cannot_start_says_why_and_holds_up_nobody(
 ) -> None:
     stage.add_nodes(2, clique="a")
     stage.create_all(members("stuck", 3, change, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
     assert why in told.message
     holds_up_nobody(stage, gates)
@@ -184,7 +184,7 @@ def test_a_full_node_keeps_a_spread_gang_off_the_others(stage: RealStage, gpus: 
     nodes = stage.add_nodes(4)
     stage.create(pod("other", nodeName=nodes[2]))
     stage.create_all(members("stuck", 8, spread(HOST), gpus=gpus, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
     assert told.message.startswith("3 of 8 members fit at once")
     assert f"3 nodes left for 8 members with maxSkew 1 by {HOST} (3 of 4 domains with room)" in told.message
@@ -199,7 +199,7 @@ def test_a_zone_that_is_too_full_keeps_a_gang_waiting(stage: RealStage, gates: S
     data["metadata"]["labels"] = {"app": "data"}
     stage.create(data, other)
     stage.create_all(members("stuck", 4, near(ZONE, "data"), gpus=4, gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
     assert told.message.startswith("2 of 4 members fit at once: 3 of 4 nodes have room")
     assert "2 nodes: no pod near that its affinity asks for" in told.message
@@ -218,7 +218,7 @@ def test_the_reason_counts_nodes_by_what_is_in_the_way(stage: RealStage, gates: 
         with_host_port(one)
     stage.create(*there)
     stage.create_all(members("stuck", 2, with_host_port, apart(HOST, "db"), spread(HOST), gates=gates))
-    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
     space = stage.namespace
     assert f"3 nodes: spread would exceed maxSkew 1 by {HOST}" in told.message

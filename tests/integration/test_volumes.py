@@ -179,7 +179,7 @@ def test_volumes_on_full_nodes_are_told_and_hold_up_nobody(
     for one, node in zip(pods, nodes, strict=False):
         storage.mount(one, **on(node))
     stage.create_all(pods)
-    told = stage.until_told("stuck", lambda seen: seen.state != "MembersMissing")
+    told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
     assert "3 nodes do not reach its volumes" in told.message
     for number in range(3):
