@@ -112,14 +112,11 @@ class Quotas:
         key = workload.key
         former = dict(self.uses.get(key, {})) if former is None else former
         self._leave(key)
-        route = self.route(workload)
-        queue = route.queue
-        if queue and key in self._names:
-            self._queue_of[key] = queue
-            self.members.setdefault(queue, {})[key] = None
-        self.version += 1
-        if key not in self._queue_of:
+        queue = self.route(workload).queue
+        if not queue or key not in self._names:
             return
+        self._queue_of[key] = queue
+        self.members.setdefault(queue, {})[key] = None
         slots = workload.members.slots
         owners: Iterator[Owner] = (SlotOf(key, slot) for slot in (*slots.planned, *workload.reserved))
         for owner in (*(member.uid for member in workload.members), *owners):
