@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-import uvicorn
 import yaml
 from typer.testing import CliRunner, Result
 
@@ -26,6 +24,7 @@ from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
 from policies.model import GroupRef, Topology
 from tests.builders import cluster, gang
+from tests.listening import listening
 from tests.running import Written
 
 pytestmark = pytest.mark.xdist_group("inspection")
@@ -52,13 +51,8 @@ def url() -> Iterator[str]:
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
     app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    with listening(app) as url:
+        yield url
 
 
 def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import uvicorn
 from typer.testing import CliRunner, Result
 
 from extender.cli.main import main
@@ -24,6 +21,7 @@ from tests.builders import GPU, cluster
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
 from tests.core.script import Script
+from tests.listening import listening
 from tests.running import Written
 
 pytestmark = pytest.mark.xdist_group("inspection")
@@ -56,13 +54,8 @@ def url(script: Script) -> Iterator[str]:
     core = script.core
     metrics = Metrics(lambda: core.state, queues=lambda: core.queue_reports(script.now))
     app = create_app(Runner(core, Written(), clock=lambda: script.now), metrics, bind_timeout_s=30, max_body=1 << 20)
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    with listening(app) as url:
+        yield url
 
 
 def test_the_tree_says_what_each_has_uses_borrows_and_lends(url: str) -> None:

@@ -26,23 +26,8 @@ from policies.model.queues import (
     Stop,
     Strategy,
 )
+from tests.manifests_of_queues import TUTORIAL
 
-TUTORIAL = """
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata:
-  name: heavy-ml-cluster-queue
-spec:
-  cohort: ml-cohort
-  namespaceSelector: {}
-  resourceGroups:
-    - coveredResources: ["cpu", "memory", "nvidia.com/gpu"]
-      flavors:
-        - name: a100-gpu-80gb
-          resources:
-            - name: "nvidia.com/gpu"
-              nominalQuota: 32
-"""
 THREE_FLAVORS = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -89,7 +74,8 @@ def with_quota(name: str = GPU, **said: object) -> dict[str, Any]:
 
 
 def test_the_tutorials_queue() -> None:
-    found = queue(TUTORIAL)
+    _, tutorial, _ = TUTORIAL.split("---\n")
+    found = queue(tutorial)
     group = ResourceGroup(("cpu", "memory", GPU), (("a100-gpu-80gb", {GPU: Quota(32)}),))
     assert found.value == ClusterQueue("heavy-ml-cluster-queue", (group,), "ml-cohort", namespaces=())
     assert found.problems == ()
