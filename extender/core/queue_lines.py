@@ -20,8 +20,8 @@ Assign = Callable[[Workload], Assignment | None]
 
 @dataclass(slots=True)
 class _Queue:
-    """``line``: a heap. ``level``: from how far away its first one borrows, ``usage``: what that would use, as of
-    ``version``; ``fits``: whether its quota is there at all."""
+    """``line``: a heap. As of ``version``: ``level``: from how far away its first one borrows; ``head``: what that one
+    would use, None where its quota is not there."""
 
     name: str
     line: list[tuple[SortKey, int, Workload]] = field(default_factory=list)
@@ -31,6 +31,8 @@ class _Queue:
 
 
 class QueueLines:
+    """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``."""
+
     def __init__(self, quotas: Quotas, assign: Assign, *, fair: bool) -> None:
         self._quotas = quotas
         self._assign = assign
