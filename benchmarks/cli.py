@@ -17,6 +17,7 @@ from benchmarks import (
     levels,
     memory,
     official,
+    preemption,
     replay,
     report,
     takeover,
@@ -173,6 +174,18 @@ def core_command(
 ) -> None:
     """How long the core alone takes to decide, and its memory. Needs no control plane."""
     run(core.benchmark(nodes or [1000, 5000, 20000], gangs), output)
+
+
+@main.command("preemption")
+def preemption_command(
+    nodes: Nodes = 5000,
+    candidates: Annotated[
+        list[int] | None, typer.Option(min=1, help="Workloads that may be evicted; 100 and 700 by default.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """How long it takes to find out whom to evict on a full cluster. Needs no control plane."""
+    run(preemption.benchmark(nodes, candidates or [100, 700]), output)
 
 
 @main.command("memory")

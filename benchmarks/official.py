@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, core, creation, gang, jobs, latency, levels, memory, throughput, waiting, writes
+from benchmarks import (
+    contention,
+    core,
+    creation,
+    gang,
+    jobs,
+    latency,
+    levels,
+    memory,
+    preemption,
+    throughput,
+    waiting,
+    writes,
+)
 from benchmarks.benchmark import Benchmark
 from benchmarks.job_stage import Arm, Shape
 from benchmarks.stage import Mode
@@ -42,6 +55,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         waiting.benchmark("waiting-ungated", 100, 100, 20.0, 10.0, [Mode.UNGATED], alike=False),
         latency.benchmark(tuple(Verb), 100.0, 512, 1000, 5000),
         core.benchmark((1000, 5000, 20000), 1000),
+        preemption.benchmark(5000, (100, 700)),
         memory.benchmark(5000, 20000),
         writes.benchmark(500, 1),
     )

@@ -80,7 +80,15 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
 
     reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
     runner = Runner(settings.engine(), KubeApi(kube, reader), writes_at_once=settings.writes_at_once, observer=metrics)
-    replica = Replica(kube, runner, settings.engine, lambda: KubeApi(kube, reader), sight, reader)
+    replica = Replica(
+        kube,
+        runner,
+        settings.engine,
+        lambda: KubeApi(kube, reader),
+        sight,
+        reader,
+        workload_objects=settings.workload_objects,
+    )
     app = create_app(
         runner,
         metrics,

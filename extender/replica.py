@@ -19,6 +19,7 @@ from extender.kube.connection import ApiError
 from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
+from extender.kube.queues.recording import WorkloadWriter
 from extender.kube.queues.writing import QueueWriter
 from extender.observe.sight import Sight
 from extender.observe.topology import told, topology
@@ -43,6 +44,8 @@ class Replica:
         new_api: Callable[[], Api],
         sight: Sight,
         reader: Reader | None = None,
+        *,
+        workload_objects: bool = True,
     ) -> None:
         self._runner = runner
         self._sight = sight
@@ -51,7 +54,10 @@ class Replica:
         self._new_api = new_api
         self._followers, jobs, self._pods = followers(kube, runner.dispatch, sight, reader or Reader())
         self.queues = jobs.queues
-        self._queue_writer = QueueWriter(kube, self._acting, self.queues.paths)
+        self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.paths)
+        self._workload_writer = WorkloadWriter(
+            kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
+        )
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
@@ -61,6 +67,7 @@ class Replica:
             for follower in self._followers:
                 await follower.synced.wait()
             group.create_task(self._queue_writer.run())
+            group.create_task(self._workload_writer.run())
             garbage.collect_rarely()
             self._tell_what_was_read()
             if not election.enabled:

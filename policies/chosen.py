@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from policies.api import QueuePolicy, TopologyPolicy
 from policies.guard import GuardedQueue, GuardedTopology
 from policies.order import PriorityThenAge
+from policies.quota.shares import QueueOrder
 from policies.strategies.affinity import Affinity
 from policies.strategies.best_fit import BestFit
 from policies.strategies.packing import Packing
@@ -15,15 +16,17 @@ from policies.strategies.scoring import WeightedSum
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What decides: who is served first, which domain comes first, and how good a node is."""
+    """What decides: who is served first, which domain comes first, and how good a node is. ``between``: which of two
+    queues comes first, if not the one that need not borrow."""
 
     queue: QueuePolicy
     topology: TopologyPolicy
     scoring: WeightedSum
+    between: QueueOrder | None = None
 
     def guarded(self) -> Policies:
         """The same; a policy that fails is named in a PolicyError. The sum guards each score policy that it adds up."""
-        return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), self.scoring)
+        return Policies(GuardedQueue(self.queue), GuardedTopology(self.topology), self.scoring, self.between)
 
 
 OURS = Policies(PriorityThenAge(), BestFit(), WeightedSum([(Affinity(), 2), (Packing(), 1)]))

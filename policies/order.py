@@ -1,8 +1,12 @@
-"""The order in which waiting gangs are served."""
+"""The order in which waiting gangs are served; and, for those of queues, the order between queues."""
 
 from __future__ import annotations
 
 from policies.api import SortKey, WaitingGang
+from policies.quota.drf import by_drf
+from policies.quota.proportion import by_proportion
+from policies.quota.shares import Rank, Requested, by_borrowing
+from policies.quota.tree import QuotaTree
 
 
 class PriorityThenAge:
@@ -10,3 +14,24 @@ class PriorityThenAge:
 
     def order(self, gang: WaitingGang) -> SortKey:
         return (-gang.priority, gang.created, gang.key.namespace, gang.key.name)
+
+
+class Proportion(PriorityThenAge):
+    """Between queues: who uses the least of what it deserves by its weight (Volcano's plugin of that name)."""
+
+    def rank(self, tree: QuotaTree, requested: Requested) -> Rank:
+        return by_proportion(tree, requested)
+
+
+class Drf(PriorityThenAge):
+    """Between queues: the lowest dominant resource share, of all that a queue uses, over its weight."""
+
+    def rank(self, tree: QuotaTree, requested: Requested) -> Rank:
+        return by_drf(tree, requested)
+
+
+class FairSharing:
+    """Between queues: the lowest dominant resource share, of what a queue borrows, over its weight (Kueue's)."""
+
+    def rank(self, tree: QuotaTree, _requested: Requested) -> Rank:
+        return by_borrowing(tree)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from benchmarks import contention, core, gang, latency, memory, report, throughput, waiting, writes
+from benchmarks import contention, core, gang, latency, memory, preemption, report, throughput, waiting, writes
 from benchmarks.benchmark import Table
 from benchmarks.goals import GOALS, judged
 from benchmarks.kinds import KINDS, kind_of
@@ -119,6 +119,16 @@ def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     assert speed.rows[0][0] == f"160 ({run.pods:,} pods)"
     asked = [*core.QUESTIONS.values(), core.RELATED]
     assert column(asking, "gang") == [one.words for some in asked for one in some]
+
+
+def test_the_victims_of_each_gang_are_searched_for_and_counted() -> None:
+    run = preemption.measure(320, 40, lambda _message: None)
+    assert run.candidates == 40
+    assert all(len(times) == preemption.ROUNDS for times in run.search_ms.values())
+    helped = [words for words, victims in run.victims.items() if victims]
+    assert helped == [one.words for one in preemption.QUESTIONS if "nobody helps" not in one.words]
+    (table,) = preemption.tables([run])
+    assert column(table, "gang") == [one.words for one in preemption.QUESTIONS]
 
 
 def test_a_goal_is_met_missed_or_not_measured() -> None:

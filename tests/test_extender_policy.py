@@ -12,11 +12,12 @@ from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.kinds.keys import COMPONENT, FLAVORS, GANG, NODES, OWN, PLAN, PODSET, QUEUES, WORKLOAD
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
+from extender.kube.reserved import PREEMPTING
 from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents
 
-FILES = ("extender-policy", "extender-policy-jobs", "extender-policy-podgroups")
+FILES = ("extender-policy", "extender-policy-jobs", "extender-policy-podgroups", "extender-policy-workloads")
 DOCUMENTS = [one for file in FILES for one in documents(f"base/{file}.yaml")]
 POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "ValidatingAdmissionPolicy"}
 
@@ -49,7 +50,7 @@ def test_it_is_the_extenders_account_that_is_judged() -> None:
 
 
 def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
-    """Of what the role allows, only the status of the coscheduling plugin's PodGroups and of queues is not."""
+    """Only the status of queues, and of PodGroups of the coscheduling plugin and KAI, is not."""
     role = next(one for one in documents("base/rbac-extender.yaml") if one["kind"] == "ClusterRole")
     writes = {
         (group, resource, {"patch": "UPDATE", "create": "CREATE"}[verb])
@@ -60,7 +61,8 @@ def test_every_right_to_write_to_a_pod_a_job_or_an_event_is_covered() -> None:
         if verb not in ("get", "list", "watch")
     }
     queues = {("kueue.x-k8s.io", f"{kind}/status", "UPDATE") for kind in ("clusterqueues", "localqueues", "cohorts")}
-    assert writes - covered() == {("scheduling.x-k8s.io", "podgroups/status", "UPDATE")} | queues
+    groups = {(group, "podgroups/status", "UPDATE") for group in ("scheduling.x-k8s.io", "scheduling.run.ai")}
+    assert writes - covered() == groups | queues
     assert covered() <= writes
 
 
@@ -85,7 +87,7 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-ON_JOBS, ON_TEMPLATES = (PLAN, OWN, FLAVORS), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+ON_JOBS, ON_TEMPLATES = (PLAN, OWN, FLAVORS, PREEMPTING), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
 """The annotations that Muster writes on a job, and on its pod templates."""
 
 

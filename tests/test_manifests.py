@@ -200,6 +200,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),
         *(f"{verb} {kind}" for kind in (*OWNERS, *QUEUES, "namespaces") for verb in ("list", "watch")),
         *(f"{verb} {kind}/status" for kind in REPORTED for verb in ("get", "patch")),
+        *("create workloads", "get workloads", "patch workloads", "patch workloads/status"),
         "list leases",
     } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
@@ -207,7 +208,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
 """What Muster writes the status of."""
-QUEUES = (*REPORTED, "resourceflavors", "workloadpriorityclasses")
+QUEUES = (*REPORTED, "topologies", "resourceflavors", "workloadpriorityclasses")
 JOBS = (
     "jobs",
     "jobsets",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extender.config.settings import SettingsError, load
-from policies.order import PriorityThenAge
+from policies.order import Drf, PriorityThenAge, Proportion
 from policies.placement.place import Placed, place
 from policies.strategies.best_fit import BestFit
 from tests.builders import busy, cluster, gang, snapshot
@@ -59,7 +59,10 @@ def test_without_a_word_ours_are_in_force() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("queue_policy: fifo", "queue_policy: fifo is not a known policy; known here: priority-then-age"),
+        (
+            "queue_policy: fifo",
+            "queue_policy: fifo is not a known policy; known here: priority-then-age, proportion, drf",
+        ),
         (
             "topology_policy: packing",
             "topology_policy: packing is not a policy for this: it has no domains(); "
@@ -102,6 +105,15 @@ def test_what_is_wrong_with_a_foreign_policy_is_said(settings: dict[str, object]
     with pytest.raises(SettingsError) as caught:
         load(None, **settings)
     assert message in str(caught.value)
+
+
+def test_proportion_and_drf_order_gangs_and_queues() -> None:
+    for name, kind in (("proportion", Proportion), ("drf", Drf)):
+        chosen = load(None, queue_policy=name).policies
+        assert isinstance(chosen.queue, kind)
+        assert isinstance(chosen.guarded().between, kind)
+    with pytest.raises(SettingsError, match="fair_sharing and queue_policy drf both order queues: choose one"):
+        load(None, queue_policy="drf", fair_sharing=True)
 
 
 def test_what_becomes_of_a_job_under_a_lost_node_is_set(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ class Webhooks:
     """Its admission webhooks, as its manifests have them before kustomize gives them their names.
 
     `pods`: the label of the pods that its webhooks for pods are about. `secret`: it makes its certificate itself and
-    keeps it there, and it waits until `mounted` exists, the path where its own manifests mount that Secret.
+    keeps it there, and it waits until that is mounted: in the directory of its certificates, or where that cannot be
+    said at `mounted`. `converts`: its CRDs that convert by the same service.
     """
 
     manifests: str
@@ -49,7 +50,8 @@ class Webhooks:
     mutating: str = ""
     pods: str = ""
     secret: str = ""
-    mounted: Path = Path()
+    mounted: Path | None = None
+    converts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,15 @@ def _configured(
         }
 
     return config
+
+
+def _of_kueue(place: Place) -> dict[str, Any]:
+    """It elects a leader: by its Lease others see that it runs. Of jobs it manages those of batch/v1."""
+    election = {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io", "resourceNamespace": "kueue-system"}
+    configured = _configured("config.kueue.x-k8s.io/v1beta2")(place)
+    # With certificates that it does not make itself it looks for those of its metrics in /etc.
+    made = {"internalCertManagement": {"enable": True}}
+    return configured | made | {"leaderElection": election, "integrations": {"frameworks": ["batch/job"]}}
 
 
 CATALOGUE = {
@@ -226,6 +237,28 @@ CATALOGUE = {
                 "appwrapper-webhook-service",
                 "appwrapper-validating-webhook-configuration",
                 "appwrapper-mutating-webhook-configuration",
+            ),
+        ),
+        Controller(
+            "kueue",
+            "sigs.k8s.io/kueue",
+            "sigs.k8s.io/kueue/cmd/kueue",
+            "kueue-system",
+            "config/components/crd/bases/*.yaml",
+            # Its visibility server listens on all interfaces, and has no option for it.
+            lambda place: [*_by_file(place), "--feature-gates=VisibilityOnDemand=false"],
+            _of_kueue,
+            Webhooks(
+                "config/components/webhook/manifests.yaml",
+                "kueue-webhook-service",
+                "kueue-validating-webhook-configuration",
+                "kueue-mutating-webhook-configuration",
+                "kueue.x-k8s.io/managed",
+                secret="kueue-webhook-server-cert",  # noqa: S106 - the name of a Secret
+                converts=tuple(
+                    f"{plural}.kueue.x-k8s.io"
+                    for plural in ("clusterqueues", "cohorts", "localqueues", "workloads", "multikueueclusters")
+                ),
             ),
         ),
     )

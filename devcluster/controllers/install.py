@@ -8,7 +8,7 @@ import base64
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import httpx
@@ -115,10 +115,12 @@ def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, we
     cluster.api.create(f"/api/v1/namespaces/{namespace}/services", service)
     client: Object = {"service": {"name": webhooks.service, "namespace": namespace, "port": place.webhook_port}}
     if webhooks.secret:
-        webhooks.mounted.unlink(missing_ok=True)  # of a former run
+        if webhooks.mounted is not None:
+            webhooks.mounted.unlink(missing_ok=True)  # of a former run
         cluster.api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": webhooks.secret}})
     else:
         client["caBundle"] = _certify(place, f"{webhooks.service}.{namespace}.svc")
+    _convert(cluster, webhooks.converts, client)
     for document in _documents(source, webhooks.manifests):
         validating = document["kind"] == "ValidatingWebhookConfiguration"
         document["metadata"]["name"] = webhooks.validating if validating else webhooks.mutating
@@ -130,6 +132,13 @@ def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, we
                 only = {"key": webhooks.pods, "operator": "Exists"}
                 webhook["objectSelector"] = {"matchExpressions": [only]}
         cluster.api.create(f"{_ADMISSION}/{document['kind'].lower()}s", document)
+
+
+def _convert(cluster: Cluster, crds: Iterable[str], client: Object) -> None:
+    """As the patches of its kustomization have it; its certificate comes from the controller itself."""
+    hook = {"clientConfig": {"service": {**client["service"], "path": "/convert"}}, "conversionReviewVersions": ["v1"]}
+    for name in crds:
+        cluster.api.patch(f"{CRDS}/{name}", {"spec": {"conversion": {"strategy": "Webhook", "webhook": hook}}})
 
 
 def _certify(place: Place, name: str) -> str:
@@ -150,6 +159,8 @@ def _mount(cluster: Cluster, namespace: str, webhooks: Webhooks, place: Place) -
     )
     for name in ("tls.crt", "tls.key"):
         (place.certificates / name).write_bytes(base64.b64decode(filled["data"][name]))
+    if webhooks.mounted is None:
+        return
     # It only looks whether this exists. The certificate is public; the key stays in the cluster's own directory.
     webhooks.mounted.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(place.certificates / "tls.crt", webhooks.mounted)

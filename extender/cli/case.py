@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,16 +15,30 @@ from extender.config.reading import NOT_YAML
 from extender.config.settings import Settings, load
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
+from extender.core.events import QueueSeen
 from extender.simulation.replay.arrivals import at_load, offered_load, window_s
-from extender.simulation.replay.contest import Case, misfits
+from extender.simulation.replay.contest import NO_QUEUES, Case, misfits
 from extender.simulation.replay.course import Terms
+from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
 from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.replay.virtual_clusters import virtual_clusters
 from extender.simulation.report.tables import Input, counted
 
 _NEVER_S = 1e12
 _GZIP = b"\x1f\x8b"
+
+
+@dataclass(slots=True)
+class QueueInput:
+    """The queue objects of files, and the values of the WorkloadPriorityClasses by name. ``virtual``: each queue that
+    the jobs name is made a ClusterQueue, which may borrow ``borrowing`` GPUs; None: all that nobody uses."""
+
+    seen: list[QueueSeen] = field(default_factory=list)
+    classes: dict[str, int] = field(default_factory=dict)
+    virtual: bool = False
+    borrowing: int | None = None
 
 
 def core(settings: Settings) -> Engine:
@@ -56,7 +70,12 @@ def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None
 
 
 def case_of(
-    given: Scenario, load_: float | None, seed: int, settings: dict[str, Settings], tell: Callable[[str], None]
+    given: Scenario,
+    queues: QueueInput,
+    load_: float | None,
+    seed: int,
+    settings: dict[str, Settings],
+    tell: Callable[[str], None],
 ) -> tuple[Input, Case]:
     """``tell`` is told of jobs that are left out. Raises InputError."""
     if not given.pools:
@@ -72,6 +91,8 @@ def case_of(
         arrivals = [one for one in arrivals if one.name not in names]
     gpus = gpus_of(nodes)
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
+    queueing = Queueing(virtual_clusters(arrivals, gpus, queues.borrowing) if queues.virtual else queues.seen)
+    queueing.check(arrivals, nodes)
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
         cluster=words(given.pools),
@@ -83,7 +104,28 @@ def case_of(
         muster=version("muster-scheduler"),
     )
     makers = {name: partial(core, one) for name, one in settings.items()}
-    return about, Case(arrivals, nodes, given.terms, seed, makers)
+    if queueing.seen:
+        makers[NO_QUEUES] = makers["muster"]
+    return about, Case(arrivals, nodes, given.terms, seed, makers, queueing)
+
+
+def queues_from(paths: Sequence[Path]) -> QueueInput:
+    """The queue objects that these files say. Raises InputError."""
+    # What it takes to read them is imported where there are some.
+    from extender.kube.convert import UnreadableError
+    from extender.kube.queues.documents import queue_documents
+
+    found = QueueInput()
+    for path in paths:
+        try:
+            for one in queue_documents(text_of(path)):
+                if isinstance(one, QueueSeen):
+                    found.seen.append(one)
+                else:
+                    found.classes[one[0]] = one[1]
+        except UnreadableError as error:
+            raise InputError(f"{path}: {error}") from None
+    return found
 
 
 def amended(given: Scenario, cluster: str, terms: dict[str, float | None]) -> Scenario:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from extender.cli.case import amended, case_of, from_trace, settings_of, text_of
+from extender.cli.case import QueueInput, amended, case_of, from_trace, queues_from, settings_of, text_of
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
 from extender.cli.progress import progress
 from extender.cli.stop import stop_on
@@ -22,7 +22,9 @@ from extender.simulation.replay.contest import run
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
+from extender.simulation.replay.whatif import other_queues
 from extender.simulation.replay.whatif import tables as snapshot_tables
+from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.tables import Table, as_json, tables
 from extender.simulation.report.verdict import longer_waits, verdict
@@ -32,11 +34,13 @@ main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mod
 
 _ELASTICFLOW = Layout()
 _BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
+_WITH_QUEUES = ("fifo", "fifo-quota", "muster-no-queues", "muster")
 _LOAD_AT_MOST, _PRICE_AT_MOST = 1000.0, 1e6
 _INPUTS = ("trace", "scenario", "snapshot")
-_OF_SNAPSHOTS = ("snapshot", "config", "policy", "scheduler_name", "json_", "html")
+_OF_SNAPSHOTS = ("snapshot", "what_if", "config", "policy", "scheduler_name", "json_", "html")
+_OF_SNAPSHOTS_ALONE = ("what_if", "scheduler_name")
 _OF_TRACES = (
-    "jobs", "trace_cluster", "gpus_per_pod",
+    "jobs", "trace_cluster", "gpus_per_pod", "queue_column", "borrowing_limit",
     "submit_column", "duration_column", "gpus_column", "cluster_column", "priority_column",
 )  # fmt: skip
 
@@ -54,7 +58,9 @@ def simulate(
     ] = "",
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(help="kube-scheduler, kube-scheduler-packed, fifo, muster, ideal; repeat it to compare."),
+        typer.Option(
+            help="kube-scheduler, kube-scheduler-packed, fifo, fifo-quota, muster, muster-no-queues, ideal; repeat it."
+        ),
     ] = None,
     load_: Annotated[
         float | None,
@@ -69,6 +75,20 @@ def simulate(
     gpus_column: Annotated[str, typer.Option(help="GPUs of the whole job.")] = _ELASTICFLOW.gpus,
     cluster_column: Annotated[str, typer.Option(help="What --trace-cluster chooses by.")] = _ELASTICFLOW.cluster,
     priority_column: Annotated[str, typer.Option(help="Priority, if there is one.")] = _ELASTICFLOW.priority,
+    queue_column: Annotated[
+        str,
+        typer.Option(help="The column with the queue of each job: a LocalQueue of --queues, else a virtual cluster."),
+    ] = "",
+    borrowing_limit: Annotated[
+        int | None, typer.Option(min=0, help="GPUs that each virtual cluster may borrow; default: no limit.")
+    ] = None,
+    queues: Annotated[
+        list[Path] | None, typer.Option(help="Kueue's objects, as YAML: queues, cohorts, flavors. May be repeated.")
+    ] = None,
+    what_if: Annotated[
+        list[Path] | None,
+        typer.Option(help="Queue objects, as YAML, instead of those of the snapshot that have their names; repeat it."),
+    ] = None,
     gpus_per_pod: Annotated[int, typer.Option(min=1, help="A larger job becomes several pods of so many GPUs.")] = 8,
     start: Annotated[
         float | None, typer.Option(min=0, max=LONGEST_S, help="Start-up time of a complete gang, in seconds.")
@@ -107,26 +127,35 @@ def simulate(
     with stop_on(InputError, OutputError, SettingsError):
         _check_options(context)
         check_apart(
-            {"--json": json_, "--html": html}, {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
+            {"--json": json_, "--html": html},
+            {"--trace": trace, "--scenario": scenario, "--snapshot": snapshot}
+            | {f"--queues {path}": path for path in queues or ()}
+            | {f"--what-if {path}": path for path in what_if or ()},
         )
         figures, picture = (Output(path) if path is not None else None for path in (json_, html))
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
-            return _show_snapshot(snapshot, settings, figures, picture, terminal)
+            changes = queues_from(what_if) if what_if else QueueInput()
+            if changes.classes:
+                raise InputError("--what-if: a WorkloadPriorityClass is of jobs, which are in no snapshot")
+            return _show_snapshot(snapshot, settings, changes, figures, picture, terminal)
+        quota = queues_from(queues) if queues else QueueInput()
         if trace is not None:
-            layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column)
+            quota.virtual, quota.borrowing = bool(queue_column) and not queues, borrowing_limit
+            layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column, queue_column)
             given = from_trace(trace, layout, trace_cluster, jobs, gpus_per_pod)
         else:
             scenario = scenario or Path()
-            given = read_scenario(text_of(scenario), scenario.stem)
+            given = read_scenario(text_of(scenario), scenario.stem, quota.classes)
         given = amended(given, cluster, {"start_s": start, "give_up_s": give_up, "until_s": until})
-        about, case = case_of(given, load_, seed, settings, terminal.print)
+        about, case = case_of(given, quota, load_, seed, settings, terminal.print)
         changed = [name for name in settings if name != "muster"]
-        names = list(dict.fromkeys([*(scheduler or _BY_DEFAULT), *changed]))
+        by_default = _WITH_QUEUES if case.queueing.seen else _BY_DEFAULT
+        names = list(dict.fromkeys([*(scheduler or by_default), *changed]))
         with progress(len(case.arrivals), len(names)) as over:
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
-        _show(tables([one.figures for one in outcomes], price), terminal)
+        _show([*tables([one.figures for one in outcomes], price), *fairness_tables(outcomes)], terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")
         _write(figures, as_json(about, outcomes, price))
@@ -148,9 +177,15 @@ def _write(figures: Output | None, values: dict[str, Any]) -> None:
 
 
 def _show_snapshot(
-    path: Path, settings: dict[str, Settings], figures: Output | None, picture: Output | None, terminal: Console
+    path: Path,
+    settings: dict[str, Settings],
+    changes: QueueInput,
+    figures: Output | None,
+    picture: Output | None,
+    terminal: Console,
 ) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
+    from extender.cli.snapshot import amended as with_queues
     from extender.cli.snapshot import read, verdicts
     from extender.kube.snapshot import SnapshotError
 
@@ -166,6 +201,12 @@ def _show_snapshot(
         f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes; "
         f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
     )
+    if changes.seen:
+        other, notes = with_queues(facts, changes.seen)
+        (then,) = verdicts(other, {"what if": settings["muster"]})
+        found.append(then)
+        shown += other_queues(first, then)
+        summary += f" What if: {'; '.join(notes)}."
     terminal.print(summary)
     _show(shown, terminal)
     _write(figures, {"verdicts": [asdict(one) for one in found]})
@@ -188,7 +229,11 @@ def _check_options(context: typer.Context) -> None:
     for name, option in given.items():
         if "snapshot" in given and name not in _OF_SNAPSHOTS:
             raise InputError(f"{option} goes with --trace or --scenario, and not with --snapshot")
-        if "snapshot" not in given and name == "scheduler_name":
+        if "snapshot" not in given and name in _OF_SNAPSHOTS_ALONE:
             raise InputError(f"{option} goes with --snapshot")
         if "trace" not in given and name in _OF_TRACES:
             raise InputError(f"{option} goes with --trace")
+    if "borrowing_limit" in given and ("queues" in given or "queue_column" not in given):
+        raise InputError("--borrowing-limit goes with --queue-column, and not with --queues, whose objects say it")
+    if "queues" in given and "trace" in given and "queue_column" not in given:
+        raise InputError("with --queues the jobs of a trace need --queue-column, which says the LocalQueue of each")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,8 @@ import typer
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.stop import stop_on
 from extender.config.settings import Settings, SettingsError, load
-from extender.core.events import Event, GroupSeen, OwnerSeen
+from extender.core.events import Event, GroupSeen, OwnerSeen, QueueSeen
+from extender.core.queues import key_of
 from extender.kube.client import Kube
 from extender.kube.pseudonyms import anonymise as replace_names
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
@@ -27,7 +29,7 @@ def snapshot(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
-    """Write nodes, pods, PodGroups and owners of gangs of a cluster to a file.
+    """Write nodes, pods, PodGroups, owners of gangs and queue objects of a cluster to a file.
 
     The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
     images or secrets.
@@ -36,7 +38,9 @@ def snapshot(
         settings, target = load(config), Output(output)
         taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
-        counts = ((len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup"))
+        counts = [(len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup")]
+        if file.queues:
+            counts.append((len(file.queues), "queue object"))
         told = ", ".join(many(count, thing) for count, thing in counts)
         if anonymise:
             file = replace_names(file, [level.key for level in settings.levels])
@@ -58,8 +62,22 @@ def read(path: Path, settings: Iterable[Settings]) -> ClusterFacts:
 
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
-    others: list[Event] = [*map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners), *facts.volumes, *facts.claims]
+    others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
+    others += [*facts.volumes, *facts.claims]
     return [decide(name, one.engine(), facts.nodes, facts.pods, others) for name, one in settings.items()]
+
+
+def amended(facts: ClusterFacts, changes: Iterable[QueueSeen]) -> tuple[ClusterFacts, list[str]]:
+    """With these queue objects instead of those of the same kind and name, and what was done with each."""
+    queues = {key_of(one.object): one for one in facts.queues if isinstance(one, QueueSeen)}
+    told = []
+    for one in changes:
+        kind, namespace, name = key = key_of(one.object)
+        how = "new" if key not in queues else "as it is already" if queues[key] == one else "changed"
+        told.append(f"{kind.removesuffix('Object')} {namespace}{'/' if namespace else ''}{name}: {how}")
+        queues[key] = one
+    others = [one for one in facts.queues if not isinstance(one, QueueSeen)]
+    return replace(facts, queues=[*others, *queues.values()]), told
 
 
 async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:

@@ -7,7 +7,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from policies.chosen import Policies
-from policies.order import PriorityThenAge
+from policies.order import Drf, PriorityThenAge, Proportion
+from policies.quota.shares import QueueOrder
 from policies.strategies.affinity import Affinity
 from policies.strategies.balanced import Balanced, EqualShares
 from policies.strategies.best_fit import BestFit
@@ -21,6 +22,8 @@ ENTRY_POINTS = "muster.policies"
 
 _OURS: Mapping[str, type] = {
     "priority-then-age": PriorityThenAge,
+    "proportion": Proportion,
+    "drf": Drf,
     "best-fit": BestFit,
     "balanced": Balanced,
     "equal-shares": EqualShares,
@@ -30,6 +33,9 @@ _OURS: Mapping[str, type] = {
     "affinity": Affinity,
     "packing": Packing,
 }
+
+_BETWEEN_QUEUES: Mapping[str, type[QueueOrder]] = {"proportion": Proportion, "drf": Drf}
+"""Those that order queues, too."""
 
 
 def policy(name: str, method: str) -> Any:
@@ -47,10 +53,16 @@ def policy(name: str, method: str) -> Any:
         raise ValueError(f"{name} cannot be made: {error}") from error
 
 
+def orders_queues(queue_policy: str) -> bool:
+    """Whether that policy says which of two queues comes first."""
+    return queue_policy in _BETWEEN_QUEUES
+
+
 def policies(queue: str, topology: str, scores: Mapping[str, int]) -> Policies:
     """The policies of these names; ``scores`` are weights. Raises ValueError."""
     weighted = [(policy(name, "score"), weight) for name, weight in scores.items()]
-    return Policies(policy(queue, "order"), policy(topology, "domains"), WeightedSum(weighted))
+    between = _BETWEEN_QUEUES[queue]() if orders_queues(queue) else None
+    return Policies(policy(queue, "order"), policy(topology, "domains"), WeightedSum(weighted), between)
 
 
 def _foreign(name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,11 +13,12 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
 from extender.config.job_kinds import JobKinds
+from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
-from extender.config.tls_files import TlsFiles
+from extender.config.tls_files import TlsFiles, unguarded
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
-from extender.core.limits import Limits
+from extender.core.limits import Limits, Preempts
 from extender.core.steering_mode import SteeringMode
 from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
@@ -119,16 +119,29 @@ class Settings(BaseSettings):
         description="Topology levels, nearest first: presets (nvidia, topograph, topograph-0.5, aws, gke, oci, "
         "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
     )
-    queue_policy: str = Field("priority-then-age", description="Which waiting gang is served first.")
+    queue_policy: str = Field(
+        "priority-then-age",
+        description="Which waiting gang is served first. proportion and drf order queues, too: docs/queues.md.",
+    )
     default_queue: str = Field(
         "",
         max_length=253,
         description="The LocalQueue of workloads that name none, where their namespace has it. Empty: none.",
     )
     require_queue: bool = Field(default=False, description="A workload without a queue waits.")
+    workload_objects: bool = Field(
+        default=True, description="Keep a Workload object of kueue.x-k8s.io for each job that names a queue."
+    )
     fair_sharing: bool = Field(
         default=False,
         description="Between queues the one with the least dominant resource share over its weight is served first.",
+    )
+    admission_fair_sharing: AdmissionFairSharing = Field(
+        AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/queues.md."
+    )
+    preemption: Preempts = Field(Preempts.OFF, description="Others of lower priority give way: docs/preemption.md.")
+    preemption_timeout_s: float = Field(
+        300.0, ge=10, description="So long may they take to go: longer than their grace periods. Then it is given up."
     )
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
@@ -209,20 +222,17 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
+    def _one_order(self) -> Self:
+        if self.fair_sharing and catalogue.orders_queues(self.queue_policy):
+            raise ValueError(f"fair_sharing and queue_policy {self.queue_policy} both order queues: choose one")
+        return self
+
+    @model_validator(mode="after")
     def _guarded(self) -> Self:
         """Whoever can call bind can start pods: beyond this machine, only a caller who proves who it is may."""
-        certificate, key, authority = self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file
-        if (certificate is None) != (key is None):
-            raise ValueError("tls_cert_file and tls_key_file need each other")
-        if authority is not None and certificate is None:
-            raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file")
-        if self.tls_client_names and authority is None:
-            raise ValueError("tls_client_names needs tls_client_ca_file")
-        if authority is None and not _is_loopback(self.listen_host):
-            raise ValueError(
-                f"listen_host {self.listen_host!r} can be reached from other machines, and whoever reaches Muster can "
-                "bind pods: set tls_cert_file, tls_key_file and tls_client_ca_file (mutual TLS), or listen on 127.0.0.1"
-            )
+        files = self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file
+        if wrong := unguarded(self.listen_host, *files, self.tls_client_names):
+            raise ValueError(wrong)
         return self
 
     @property
@@ -256,6 +266,9 @@ class Settings(BaseSettings):
             default_queue=self.default_queue,
             require_queue=self.require_queue,
             fair_sharing=self.fair_sharing,
+            past_usage=self.admission_fair_sharing.sampling,
+            preemption=self.preemption,
+            preemption_s=self.preemption_timeout_s,
         )
 
     def engine(self) -> Engine:
@@ -284,10 +297,3 @@ def _told(error: ErrorDetails) -> Iterator[str]:
     if error["loc"]:
         yield ".".join(map(str, error["loc"]))
     yield error["msg"].removeprefix("Value error, ")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,8 +1,10 @@
-"""Which files TLS is served with."""
+"""Which files TLS is served with, and where it is needed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 
@@ -17,3 +19,28 @@ class TlsFiles:
     @property
     def paths(self) -> tuple[Path, ...]:
         return (self.cert, self.key) if self.client_ca is None else (self.cert, self.key, self.client_ca)
+
+
+def unguarded(
+    host: str, cert: Path | None, key: Path | None, authority: Path | None, client_names: Collection[str]
+) -> str:
+    """What is wrong with these settings together; empty if nothing is."""
+    if (cert is None) != (key is None):
+        return "tls_cert_file and tls_key_file need each other"
+    if authority is not None and cert is None:
+        return "tls_client_ca_file needs tls_cert_file and tls_key_file"
+    if client_names and authority is None:
+        return "tls_client_names needs tls_client_ca_file"
+    if authority is None and not _is_loopback(host):
+        return (
+            f"listen_host {host!r} can be reached from other machines, and whoever reaches Muster can "
+            "bind pods: set tls_cert_file, tls_key_file and tls_client_ca_file (mutual TLS), or listen on 127.0.0.1"
+        )
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

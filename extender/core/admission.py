@@ -13,8 +13,10 @@ from extender.core.line import Line
 from extender.core.news import Freed, concerns
 from extender.core.owners import fills_up
 from extender.core.planner import Planner
+from extender.core.preemption import Preempting
 from extender.core.queued import Queued
 from extender.core.recovery import Recovery
+from extender.core.reservations import Reservations
 from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.state import State
 from extender.core.waiting_singles import WaitingSingle
@@ -36,7 +38,7 @@ class Admission:
     rests on, so a pass over thousands who wait costs nothing where nothing has changed for them.
     """
 
-    def __init__(self, state: State, policies: Policies, commit: Commit) -> None:
+    def __init__(self, state: State, policies: Policies, commit: Commit, reservations: Reservations) -> None:
         self._state = state
         self._policy = policies.queue
         self._planner = Planner(state, policies)
@@ -44,8 +46,10 @@ class Admission:
         self._demands = Demands(state)
         self._commit = commit
         self._shortfalls = Shortfalls()
-        self._queued = queued = Queued(state, self._planner, self._demands, self._policy)
-        self._attempts = Attempts(state, self._planner, self._demands, commit, queued, self._shortfalls)
+        self._queued = queued = Queued(state, self._planner, self._demands, policies)
+        self._reservations = reservations
+        self._preempting = preempting = Preempting(state, self._planner, reservations)
+        self._attempts = Attempts(state, self._planner, self._demands, commit, queued, self._shortfalls, preempting)
         self.passes = 0
         self._walk: Steps[None] | None = None
         self._now = 0.0
@@ -79,9 +83,12 @@ class Admission:
         elif self._queued.has_news:
             pass
         elif not state.waiting.stale and not state.kept_out.reopened:
-            if not state.news.taken:
+            if self._preempting.has_news and state.waiting.keys:
+                at = self._preempting.due(at)
+            elif not state.news.taken:
                 return
-            at = max(at, self._refresh_at)
+            else:
+                at = max(at, self._refresh_at)
         if self._due is None or at < self._due:
             self._due = at
 
@@ -124,7 +131,7 @@ class Admission:
         self._queued.review(self._shortfalls)
         self._attempts.vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
-        freed, met, gone, everybody = list[Freed](), list[Pod](), False, False
+        freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
         if news.hopeful or refresh:
             state.take_news()
             if news.nodes or refresh:
@@ -170,11 +177,13 @@ class Admission:
         state = self._state
         self._queued.review(self._shortfalls)
         yield from recovery.all(self._now)
+        self._reservations.restore(self._now)
         line = yield from self._line(list(state.waiting.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
+        state.quotas.past.begin(state.epoch, self._now)
         line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
@@ -210,6 +219,8 @@ class Admission:
         if demand.shape is None or self._now < workload.retries.not_before:
             return False
         if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
+            return True
+        if self._preempting.wants(workload, demand.shape):
             return True
         if self._queued.lacks_quota(workload, demand.shape, self._shortfalls):
             self._state.waiting.park(workload.key)

@@ -39,7 +39,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.turns import Cause
 from extender.core.workload import Workload
-from policies.model import Pod
+from policies.model import Pod, PodGroup
 
 
 class Apply:
@@ -172,9 +172,11 @@ class Apply:
         if state.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
         state.groups[group.key, group.dialect] = group
-        self._enqueues.see(group)
+        self._enqueues.see(group, now)
         workload = state.workloads.get(group.key)
-        if workload is None or not any(means(member.pod, group) for member in workload.members):
+        if workload is None or not (
+            _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
+        ):
             return
         before = workload.group.uid if workload.group is not None else workload.former
         started = workload.members.started
@@ -193,6 +195,7 @@ class Apply:
         if known is None or known.uid != event.uid:
             return
         del state.groups[key, event.dialect]
+        self._enqueues.gone(known)
         workload = state.workloads.get(key)
         if workload is not None and workload.group is not None and workload.group.uid == event.uid:
             workload.follow(None)
@@ -233,7 +236,8 @@ class Apply:
             self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
-        """The pod has come that its slot was planned for: it gets the node, unless it asks for something else."""
+        """The pod has come that its slot was planned for: it gets the node, unless it asks for something else or others
+        have taken the room. A pod of a job goes there all the same: it was made for that node."""
         slots, slot = workload.members.slots, member.pod.identity
         node, template = slots.planned.get(slot), slots.templates.get(slot)
         if node is None or template is None or not member.pod.live or member.pod.node:
@@ -241,10 +245,13 @@ class Apply:
         turn = slots.turns.get(slot, 0)
         self._state.assume_slot(workload, slot, "")
         same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
-        if member.state is MemberState.WAITING and same and self._state.claims.admits(node, member.pod.selection):
+        open_to_it = self._state.claims.admits(node, member.pod.selection)
+        roomy = workload.job is not None or self._state.claims.fits(node, member.pod.requests)
+        if member.state is MemberState.WAITING and same and open_to_it and roomy:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node, turn)
             self._jobs.came(workload, now)
+            self._enqueues.came(workload, now)
 
     def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
@@ -277,6 +284,11 @@ class Apply:
             workload.members.expect_clearing(member, clears=False)
         if old is not None and refused_unawares(member, old):
             self._steering.tell(workload, member)
+
+
+def _followed(workload: Workload, group: PodGroup) -> bool:
+    """It is known by that PodGroup, or one before it of the same name, before it has any pod."""
+    return workload.group is not None and workload.group.dialect is group.dialect
 
 
 def _take_up_release(workload: Workload, member: Member, now: float) -> None:

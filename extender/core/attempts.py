@@ -5,12 +5,13 @@ from __future__ import annotations
 from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.planner import Changed, Plan, Planner
+from extender.core.preemption import Preempting
 from extender.core.problems import running, worded
 from extender.core.queued import Queued
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Shortfalls
-from extender.core.standing_back import until_created, until_started
+from extender.core.standing_back import until_created, until_gone, until_started
 from extender.core.state import State
 from extender.core.telling import explain, turned
 from extender.core.turns import Turn
@@ -33,6 +34,7 @@ class Attempts:
         commit: Commit,
         queued: Queued,
         shortfalls: Shortfalls,
+        preempting: Preempting,
     ) -> None:
         self.vain = 0
         self._state = state
@@ -41,6 +43,7 @@ class Attempts:
         self._commit = commit
         self._queued = queued
         self._shortfalls = shortfalls
+        self._preempting = preempting
 
     def admit(self, workload: Workload, now: float) -> Steps[int]:
         """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
@@ -64,15 +67,19 @@ class Attempts:
             yield LOOK
             return 0
         state = self._state
-        why = until_created(state, workload, now) or self._queued.refused(workload, shape, self._shortfalls)
+        why = until_created(state, workload, now) or until_gone(state, workload)
+        if why is None and not self._preempting.is_ready(workload.key):
+            why = self._queued.refused(workload, shape, self._shortfalls)
         why = why or until_started(state, workload, demand, related=shape.related)
         if why is not None:
+            why = yield from self._preempting.instead(workload, shape, why, now)
             self.tell(workload, why, LOOK, now)
             yield LOOK
             return 0
         plain = TRY + SEAT * len(demand.pods)
         why, spent = yield from metered(self._try(workload, demand, shape, now))
         if why is not None:
+            why = yield from self._preempting.instead(workload, shape, why, now)
             self.tell(workload, why, max(spent, plain), now)
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
@@ -116,7 +123,7 @@ class Attempts:
 
     def _explain(self, workload: Workload, why: Reason, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        why = worded(workload, why)
+        why = worded(workload, why, self._state)
         if workload.whole and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
             why = running(workload)

@@ -42,11 +42,13 @@ class ClaimState(Enum):
     """A promise of ours."""
     RESERVED = "reserved"
     """A promise to whoever will replace a lost member."""
+    AWAITED = "awaited"
+    """For a workload that others give way to: what it is to have there and they no longer have."""
     BOUND = "bound"
     TERMINATING = "terminating"
 
 
-_OURS = (ClaimState.ASSUMED, ClaimState.RESERVED)
+_OURS = (ClaimState.ASSUMED, ClaimState.RESERVED, ClaimState.AWAITED)
 
 
 class Claim(NamedTuple):
@@ -76,11 +78,11 @@ class Claims:
         self._claims: dict[Owner, Claim] = {}
         self._on_node: dict[str, dict[Owner, Claim]] = {}
         self._promised_on: dict[str, dict[Owner, None]] = {}
-        self._follower: Callable[[Owner, Claim, bool], None] | None = None
+        self._followers: list[Callable[[Owner, Claim, bool], None]] = []
 
     def follow(self, follower: Callable[[Owner, Claim, bool], None]) -> None:
         """It hears of every claim that is made, and with False of every one that ends."""
-        self._follower = follower
+        self._followers.append(follower)
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -134,6 +136,10 @@ class Claims:
         """The room that a lost member had is for whoever replaces it."""
         self._put(owner, Claim(claim.node, claim.requests, ClaimState.RESERVED, owner.workload, until))
 
+    def await_room(self, owner: SlotOf, node: str, requests: Requests) -> None:
+        """So much of what is free there is for nobody else."""
+        self._put(owner, Claim(node, requests, ClaimState.AWAITED))
+
     def expect(self, pod: Pod, node: str) -> None:
         """It may come there: what it takes and whom it keeps away counts already, for nobody may be near it yet."""
         asked = pod.constraints
@@ -158,8 +164,8 @@ class Claims:
                 if not there:
                     del index[claim.node]
         self._take(claim, -1)
-        if self._follower is not None:
-            self._follower(owner, claim, False)  # noqa: FBT003
+        for follower in self._followers:
+            follower(owner, claim, False)  # noqa: FBT003
         return claim
 
     def note_change(self) -> None:
@@ -274,8 +280,8 @@ class Claims:
             if known is not None:
                 self.release(owner)
             self._take(claim, 1)
-            if self._follower is not None:
-                self._follower(owner, claim, True)  # noqa: FBT003
+            for follower in self._followers:
+                follower(owner, claim, True)  # noqa: FBT003
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
         if claim.state in _OURS:

@@ -98,6 +98,7 @@ class Commit:
         state, members = self._state, workload.members
         for _, node in seats if workload.reserved else ():
             state.use_kept(workload, node)
+        state.preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
         placed = len(members.placed)
         # Whoever is told later gives those who are told by now no more time: they may have been refused.
         goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)

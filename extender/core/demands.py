@@ -40,8 +40,7 @@ class Demands:
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
-        if workload.flavoring and workload.key not in self._state.quotas.uses:
-            workload.flavor({})
+        self._flavor(workload)
         members, version = workload.members, workload.version
         lacking, trouble = to_be_planned(workload, self._state)
         demand = Demand(version, trouble)
@@ -80,6 +79,15 @@ class Demands:
         tied = (*tied, *self._parts(workload, asked))
         shape = self._shape(workload.lacking, counts, caps, kept, tied, related, workload.priority)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
+
+    def _flavor(self, workload: Workload) -> None:
+        """A gang that is half released is completed with the flavors of what is bound, which a restart knows, too. Who
+        uses no quota is held to no flavor."""
+        quotas = self._state.quotas
+        if workload.job is None and workload.release.partial_since is not None:
+            workload.flavor(quotas.as_bound(workload))
+        elif workload.flavoring and workload.key not in quotas.uses:
+            workload.flavor({})
 
     def flavored(self, workload: Workload, pods: Sequence[Pod], shape: Shape) -> Steps[tuple[tuple[Pod, ...], Shape]]:
         """These pods of its demand, which has that shape, as they ask with the flavors that it is tried with."""
@@ -123,7 +131,7 @@ def _ties(workload: Workload, asked: Sequence[Pod], related: Sequence[Pod]) -> t
 def _minima(workload: Workload) -> tuple[object, ...] | None:
     """How many of each podset have to start together, where that is less than all and there are several."""
     job = workload.job
-    podsets = workload.podsets.podsets if workload.podsets is not None and job is not None and job.plannable else ()
+    podsets = workload.podsets.podsets if workload.podsets is not None and (job is None or job.plannable) else ()
     if len(podsets) < 2 or all(one.least == one.size for one in podsets):
         return None
     return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes, Toleration
+from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes, Pod, Reservation, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict a bound member of a gang that never became whole."""
+    """Evict a bound member of a gang that never became whole, or a victim."""
 
     uid: str
     namespace: str
@@ -142,12 +142,21 @@ class CleanJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserve:
+    """PATCH the annotation of this pod, or of this job: the room that is kept for the workload; None takes it off."""
+
+    key: GroupKey
+    pod: Pod | None
+    job: Job | None
+    reservation: Reservation | None
+
+
+@dataclass(frozen=True, slots=True)
 class Enqueue:
-    """Say on the PodGroup that its job may make its pods, if those are for a scheduler of ours (Volcano's word)."""
+    """Say on the PodGroup that its job may make its pods (Volcano's word)."""
 
     key: GroupKey
     uid: str
-    job: Controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +164,7 @@ class Report:
     """A gang's current reason has changed: tell it where people look. ``member`` is one pod (UID, name) of the gang.
 
     ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod. ``dialect``: whose
-    kind of PodGroup ``group_uid`` is of.
+    kind of PodGroup ``group_uid`` is of; ``pending``: nothing is to be written on it, whose job makes no pods yet.
     """
 
     key: GroupKey
@@ -168,6 +177,7 @@ class Report:
     bound: int = 0
     owner: Controller | None = None
     dialect: Dialect = Dialect.COSCHEDULING
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,7 @@ Effect = (
     | StartJob
     | SuspendJob
     | CleanJob
+    | Reserve
     | Enqueue
     | Report
     | Hint

@@ -16,6 +16,7 @@ from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
 from extender.core.claims import Claims
+from extender.core.coming import Coming
 from extender.core.commit import Commit
 from extender.core.effects import Effect
 from extender.core.enqueues import Enqueues
@@ -29,6 +30,8 @@ from extender.core.events import (
     Event,
     FilterCalled,
     GroupGone,
+    GroupJobGone,
+    GroupJobSeen,
     GroupSeen,
     JobGone,
     JobSeen,
@@ -45,31 +48,35 @@ from extender.core.events import (
     PreemptCalled,
     QueueGone,
     QueueSeen,
+    Reserved,
     Synced,
     Tick,
     Ungated,
     VolumeGone,
     VolumeSeen,
 )
+from extender.core.giving_way import GivingWay
 from extender.core.hints import Hints
 from extender.core.invariants import told
 from extender.core.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
-from extender.core.limits import Limits
+from extender.core.limits import Limits, Preempts
 from extender.core.member import IllegalTransitionError
 from extender.core.owners import Owners
 from extender.core.queue_reports import reports
 from extender.core.queues import ObjectKey
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
+from extender.core.reservations import Reservations
 from extender.core.revocations import Revocations
 from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering
 from extender.core.steering_mode import SteeringMode
+from extender.core.workload_reports import WorkloadReport, workload_report
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
-from policies.model import Pod
+from policies.model import GroupKey, Pod
 from policies.model.levels import LevelKey
 from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
@@ -91,7 +98,8 @@ class Engine:
     ) -> None:
         advising, limits, policies = mode is Mode.ADVISE, limits or Limits(), policies.guarded()
         if advising:
-            limits = replace(limits, evict_partial=False)
+            counted = Preempts.OFF if limits.preemption is Preempts.OFF else Preempts.DRY_RUN
+            limits = replace(limits, evict_partial=False, preemption=counted)
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
         leading: Leading = advisory or Steering(state, steering)
@@ -99,10 +107,12 @@ class Engine:
         bindings = Bindings(state, leading, revocations)
         refusals = Refusals(state, revocations)
         jobs = Jobs(state, leading, revocations)
+        self._reservations = reservations = Reservations(state, GivingWay(state, revocations))
         owners = Owners(state, leading)
-        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, owners)
+        self._enqueues = enqueues = Enqueues(state, advising=advising)
+        coming = Coming(state, owners, enqueues)
+        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
-        self._enqueues = enqueues = Enqueues(state)
         self._calls = calls = Calls(state, bindings, refusals, self._singles, advisory)
         self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints)
         self._apply = apply = Apply(
@@ -128,6 +138,8 @@ class Engine:
             GroupGone: apply.group_gone,
             JobSeen: apply.job_seen,
             JobGone: apply.job_gone,
+            GroupJobSeen: enqueues.job_seen,
+            GroupJobGone: enqueues.job_gone,
             OwnerSeen: apply.owner_seen,
             OwnerGone: apply.owner_gone,
             ClaimSeen: apply.volume_noted,
@@ -147,10 +159,11 @@ class Engine:
             Ungated: apply.ungated,
             JobWritten: jobs.written,
             Enqueued: enqueues.ended,
+            Reserved: reservations.written,
             Synced: self._synced,
             Tick: self._tick,
         }
-        self._admission = Admission(state, policies, Commit(state, leading, revocations))
+        self._admission = Admission(state, policies, Commit(state, leading, revocations), reservations)
         self._scoring: ScorePolicy = policies.scoring
         self._order = policies.queue
 
@@ -159,11 +172,10 @@ class Engine:
         state = self.state
         try:
             self._handlers[type(event)](event, now)
-            while state.touched:
-                key = next(iter(state.touched))
-                if (workload := state.workloads.get(key)) is not None:
-                    self._lifecycle.settle(workload, now)
-                state.settled(key)
+            self._settle(now)
+            if state.preemptions.under_way:
+                self._reservations.follow(now)
+                self._settle(now)
         except IllegalTransitionError as error:
             for touched in map(state.workloads.get, state.touched):
                 if touched is not None:
@@ -172,6 +184,15 @@ class Engine:
         self._admission.listen(now)
         out, state.out = state.out, []
         return out
+
+    def _settle(self, now: float) -> None:
+        """Draw every conclusion for whoever something has happened to."""
+        state = self.state
+        while state.touched:
+            key = next(iter(state.touched))
+            if (workload := state.workloads.get(key)) is not None:
+                self._lifecycle.settle(workload, now)
+            state.settled(key)
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
@@ -203,22 +224,32 @@ class Engine:
         """How each queue object stands, by its kind, namespace and name."""
         return reports(self.state, self._order)
 
+    def queued(self) -> Sequence[GroupKey]:
+        """The workloads that name a queue or have one by default."""
+        return [*self.state.quotas.members.names]
+
+    def workload_report(self, key: GroupKey) -> WorkloadReport | None:
+        """How that one stands, if it is a job."""
+        return workload_report(self.state, key)
+
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
-        instants.append(self._enqueues.next_retry())
+        instants += self._enqueues.next_retry(), self._reservations.next_end()
+        instants += (self.state.quotas.past.next_sample(),)
         instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:
+        self._enqueues.begin(now)
         self._recovery.begin(now - event.wall)
-        self._enqueues.begin()
         self._admission.recover(now, self._recovery)
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state
         self._calls.expire(now)
         self._enqueues.retry(now)
+        state.quotas.past.sample(now)
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)
             if (workload := state.workloads.get(key)) is not None:

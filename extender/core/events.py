@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from policies.model import Dialect, GangOwner, GroupKey, Job, Labels, Node, Pod, PodGroup, Terms
+from policies.model import Dialect, GangOwner, GroupJob, GroupKey, Job, Labels, Node, Pod, PodGroup, Reservation, Terms
 from policies.model.queues import QueueObject
 
 
@@ -60,6 +60,21 @@ class JobSeen:
 @dataclass(frozen=True, slots=True)
 class JobGone:
     """The job's object no longer exists."""
+
+    key: GroupKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJobSeen:
+    """What makes the pods of a PodGroup was added or changed."""
+
+    job: GroupJob
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJobGone:
+    """Its object no longer exists, or its pods are another scheduler's."""
 
     key: GroupKey
     uid: str
@@ -243,6 +258,17 @@ class JobWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """``Reserve`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+
+    key: GroupKey
+    pod: Pod | None
+    job: Job | None
+    reservation: Reservation | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Enqueued:
     """``Enqueue`` has ended; ``detail`` says why it could not be carried out although it was retried."""
 
@@ -257,6 +283,8 @@ Event = (
     | NodeGone
     | GroupSeen
     | GroupGone
+    | GroupJobSeen
+    | GroupJobGone
     | JobSeen
     | JobGone
     | OwnerSeen
@@ -279,5 +307,6 @@ Event = (
     | Nominated
     | Ungated
     | JobWritten
+    | Reserved
     | Enqueued
 )

@@ -43,7 +43,7 @@ def told(workload: Workload) -> str:
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     members = workload.members
-    if not len(members) and workload.job is None:
+    if not len(members) and workload.job is None and workload.podsets is None:
         yield "an empty workload is still known"
     for member in members:
         if state.pods.get(member.uid) is not member.pod or member.pod.group_key != workload.key:
@@ -146,7 +146,8 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
         if isinstance(owner, SlotOf):
             workload = state.workloads.get(owner.workload)
             planned = workload.members.slots.planned if workload is not None else {}
-            if workload is None or (owner.slot not in workload.reserved and owner.slot not in planned):
+            its_own = workload is not None and (owner.slot in workload.reserved or owner.slot in planned)
+            if not (its_own or state.preemptions.holds(owner)):
                 yield f"{claim} is claimed for {owner}, which is promised nothing"
             continue
         pod = state.pods.get(owner)
@@ -185,8 +186,8 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
 def _wrong_with_quotas(state: State) -> Iterator[str]:
     """Whoever has room and a queue uses quota of it for just that."""
     quotas, used = state.quotas, dict[str, Counter[tuple[str, str]]]()
-    for key, uses in quotas.uses.items():
-        queue = quotas.queue_of(key)
+    for key in quotas.uses:
+        queue, uses = quotas.queue_of(key), quotas.uses.of(key)
         having = {owner for owner, claim in state.claims if claim.workload == key}
         counted = {owner for owner, use in uses.items() if not use.unseen}
         if having != counted:

@@ -9,11 +9,11 @@ from math import inf
 
 from extender.core.binding import Bindings
 from extender.core.claims import SlotOf
+from extender.core.coming import Coming
 from extender.core.effects import Evict
 from extender.core.expected import uncreated
 from extender.core.jobs import Jobs
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.owners import Owners
 from extender.core.phase import Phase
 from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
@@ -44,7 +44,7 @@ class Lifecycle:
         bindings: Bindings,
         refusals: Refusals,
         jobs: Jobs,
-        owners: Owners,
+        coming: Coming,
     ) -> None:
         self._state = state
         self._steering = steering
@@ -52,7 +52,7 @@ class Lifecycle:
         self._bindings = bindings
         self._refusals = refusals
         self._jobs = jobs
-        self._owners = owners
+        self._coming = coming
         self._ours = frozenset(state.schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
@@ -60,7 +60,7 @@ class Lifecycle:
         state, members, release = self._state, workload.members, workload.release
         if state.synced:
             self._jobs.settle(workload, now)
-            self._owners.settle(workload, now)
+            self._coming.settle(workload, now)
             if (
                 release.name
                 or release.complete
@@ -81,7 +81,7 @@ class Lifecycle:
         if index(state, workload):
             self._set_timer(workload, now)
         else:
-            self._owners.leave(workload.key)
+            self._coming.leave(workload.key)
 
     def _judge(self, workload: Workload, now: float) -> None:
         """Something of it is bound, held or on its way, or was."""
@@ -179,6 +179,7 @@ class Lifecycle:
         state, members, release = self._state, workload.members, workload.release
         at = [workload.telling.when(state.limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
         at += workload.job.deadlines(state.limits.node_loss_s, now) if workload.job is not None else ()
+        at += self._coming.deadlines(workload, now)
         if members.placed:
             awaited = awaits_uptake(workload)
             if not awaited:
@@ -235,6 +236,7 @@ class Lifecycle:
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
             turned(self._state, workload, Turn.STARTED, now)
+            self._state.preemptions.came(workload.priority)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         workload.release.become_whole()

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+from policies.quota.history import NO_HISTORY, Sampling
+
+
+class Preempts(StrEnum):
+    """Whether anybody is evicted for a workload, or it is only said who would be."""
+
+    OFF = "off"
+    DRY_RUN = "dry-run"
+    ON = "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,9 @@ class Limits:
     elsewhere. ``excess_units``: what the gangs of one namespace may cost a pass beyond what plain gangs do; the rest of
     them are left for the next pass, so that they hold up nobody else. ``default_queue``: the LocalQueue of a workload
     that names none, where its namespace has one of that name. ``require_queue``: a workload without a queue waits.
-    ``fair_sharing``: between queues the least dominant resource share comes first.
+    ``fair_sharing``: between queues the least dominant resource share comes first. ``past_usage``: how the past usage
+    of LocalQueues is counted. ``preemption``: whether others are evicted for a workload that lacks room;
+    ``preemption_s``: for so long may they take to go.
     """
 
     coalesce_s: float = 0.005
@@ -50,3 +63,6 @@ class Limits:
     default_queue: str = ""
     require_queue: bool = False
     fair_sharing: bool = False
+    past_usage: Sampling = NO_HISTORY
+    preemption: Preempts = Preempts.OFF
+    preemption_s: float = 300.0

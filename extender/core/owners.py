@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.expected import expect
 from extender.core.member import MemberState
 from extender.core.state import State
 from extender.core.steering import Leading
@@ -54,13 +53,7 @@ class Owners:
         ref = ref._replace(min_member=size, problem=ref.problem or owner.problem or None)
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
-    def settle(self, workload: Workload, now: float) -> None:
-        """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
-        if workload.job is None:
-            expect(self._state, workload, self._to_come(workload))
-            self._move_up(workload, now)
-
-    def _move_up(self, workload: Workload, now: float) -> None:
+    def move_up(self, workload: Workload, now: float) -> None:
         """Whoever waits gets the room that is kept for a later one, which comes only when he runs."""
         slots, members = workload.members.slots, workload.members
         for slot in list(slots.lacking) if slots.planned else ():
@@ -90,7 +83,8 @@ class Owners:
             self._state.nudge(workload)
         return found
 
-    def _to_come(self, workload: Workload) -> PodSets | None:
+    def to_come(self, workload: Workload) -> PodSets | None:
+        """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
         key, first = self._owner_of.get(workload.key), workload.members.first
         owner = self.known.get(key) if key is not None else None
         if owner is None or owner.podset is None or first is None:
@@ -110,8 +104,11 @@ class Owners:
 
 
 def fills_up(workload: Workload) -> bool:
-    """Whether it runs, and its owner makes others of it then."""
-    return workload.job is None and workload.podsets is not None and workload.release.complete
+    """Whether others come of it that room was kept for: it runs, and its owner makes them then, or its PodGroup was
+    taken up."""
+    if workload.job is not None or workload.podsets is None:
+        return False
+    return workload.release.complete or (workload.group is not None and not workload.group.pending)
 
 
 def _kept_later(workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:

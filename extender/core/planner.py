@@ -57,7 +57,7 @@ class Planner:
 
     def __init__(self, state: State, policies: Policies) -> None:
         self._state = state
-        self._policies = policies
+        self.policies = policies
         self._holders = Holders(state)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
@@ -66,12 +66,12 @@ class Planner:
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
-        view, as_of = self._view(workload), self._as_of(workload)
+        view, as_of = self.view(workload), self._as_of(workload)
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
-        found = yield from search(pods, shape.needed, view, shape.caps, beside, self._policies)
+        found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
         if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
             pods = tuple(least)
-            found = yield from search(pods, len(pods), view, shape.caps, beside, self._policies)
+            found = yield from search(pods, len(pods), view, shape.caps, beside, self.policies)
         why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload))
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
@@ -88,7 +88,7 @@ class Planner:
         some = [pod for pod in pods if pod.uid in why.nodes]
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
         if self._breaks(plan, view, accepted=shape.related):
-            raise PolicyError(self._policies.topology, _BROKEN)
+            raise PolicyError(self.policies.topology, _BROKEN)
         return plan if self._as_of(workload) == as_of or self.holds(workload, plan) else Changed()
 
     def seat(self, pod: Pod) -> Steps[str | None]:
@@ -98,7 +98,7 @@ class Planner:
         yield 1 + len(self._state.singles.kept) // 4
         if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
             return pod.nominated_node
-        found = yield from placing([pod], 1, view, policies=self._policies)
+        found = yield from placing([pod], 1, view, policies=self.policies)
         return found.nodes[pod.uid] if isinstance(found, Placed) else None
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
@@ -112,11 +112,11 @@ class Planner:
         if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
         plan = Plan(demand.pods, wanted)
-        return None if self._breaks(plan, self._view(workload), beside) else plan
+        return None if self._breaks(plan, self.view(workload), beside) else plan
 
     def holds(self, workload: Workload, plan: Plan) -> bool:
         """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
-        return not self._breaks(plan, self._view(workload))
+        return not self._breaks(plan, self.view(workload))
 
     @staticmethod
     def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
@@ -135,14 +135,15 @@ class Planner:
         found = rounds([(pod, nodes[pod.uid]) for pod in some], view)
         yield _IN_ROUNDS * len(some)
         if found is None:
-            raise PolicyError(self._policies.topology, _BROKEN)
+            raise PolicyError(self.policies.topology, _BROKEN)
         later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}
         return tuple(some[number] for those in found for number in those), later
 
-    def _view(self, workload: Workload) -> Snapshot:
-        """What there is for it: what is free and not kept for pods of no gang, and the room that it keeps. Those that
-        kube-scheduler has nominated are in its way as if they were there."""
-        slots = (SlotOf(workload.key, slot) for slot in workload.reserved)
+    def view(self, workload: Workload) -> Snapshot:
+        """What there is for it: what is free and not kept for pods of no gang, and the room that is kept for it. Those
+        that kube-scheduler has nominated are in its way as if they were there."""
+        slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
+        slots += self._state.preemptions.rooms(workload.key)
         ahead = self._state.singles.ahead_of(workload)
         view = self._without_those_behind(self._state.claims.without(slots, ahead.values()))
         if not (nominated := self._state.singles.nominated_before(workload)):

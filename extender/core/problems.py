@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from extender.core.limits import Preempts
 from extender.core.member import Stage
 from extender.core.reasons import Reason
 from extender.core.shape import Role
@@ -54,14 +55,14 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
     return Reason("OtherScheduler", text, quiet=quiet)
 
 
-def worded(workload: Workload, why: Reason) -> Reason:
+def worded(workload: Workload, why: Reason, state: State) -> Reason:
     """Why it waits for room, with what is known beside that."""
     retries = workload.retries
     if why.code == "NoRoom" and retries.nodes and retries.words:
         text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
         return Reason("Refused", text)
-    if why.code == "NoRoom" and workload.priority > 0:
-        text = f"{why.message}; its priority is {workload.priority}, but Muster does not preempt running pods"
+    if why.code == "NoRoom" and workload.priority > 0 and state.limits.preemption is Preempts.OFF:
+        text = f"{why.message}; its priority is {workload.priority}, but preemption is off"
         return Reason("NoRoom", text)
     return why
 
@@ -133,7 +134,8 @@ def _not_in_queue(workload: Workload, state: State) -> Reason | None:
     """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
     why = state.quotas.route(workload).why
     started = workload.release.complete or workload.members.started
-    if workload.release.partial_since is not None or (started and why is not None and why.code == "QueueStopped"):
+    broken = workload.release.partial_since is not None and not workload.seated
+    if broken or (started and why is not None and why.code == "QueueStopped"):
         return None
     return why
 

@@ -1,18 +1,19 @@
 """Who is next among the workloads of queues: in each queue by the queue policy, between queues by who need not borrow,
-or by fair shares. It is worked out anew after each admission, as far as that could have changed it.
+or by an order of shares. It is worked out anew after each admission, as far as that could have changed it.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from extender.core.local_turns import LocalTurns
 from extender.core.quotas import Quotas
 from extender.core.workload import Workload
 from policies.api import SortKey
 from policies.quota.flavors import Assignment, Fit
-from policies.quota.shares import Head, fairest
+from policies.quota.shares import Head, Rank, fairest
 
 Assign = Callable[[Workload], Assignment | None]
 """What a workload would get by quota alone; None where that is of no use."""
@@ -20,59 +21,66 @@ Assign = Callable[[Workload], Assignment | None]
 
 @dataclass(slots=True)
 class _Queue:
-    """``line``: a heap. As of ``version``: ``level``: from how far away its first one borrows; ``head``: what that one
-    would use, None where its quota is not there."""
+    """``line``: those of it that wait. As of ``version``: ``level``: from how far away its first one borrows; ``head``:
+    what that one would use, None where its quota is not there."""
 
     name: str
-    line: list[tuple[SortKey, int, Workload]] = field(default_factory=list)
+    line: LocalTurns
     version: int = -1
     level: int = 0
     head: Head | None = None
 
 
 class QueueLines:
-    """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``."""
+    """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``. ``rank_of``: the order of shares
+    between queues, asked for when all have come; None where there is none."""
 
-    def __init__(self, quotas: Quotas, assign: Assign, *, fair: bool) -> None:
+    def __init__(self, quotas: Quotas, assign: Assign, rank_of: Callable[[], Rank] | None = None) -> None:
         self._quotas = quotas
         self._assign = assign
-        self._fair = fair
+        self._rank_of = rank_of
+        self._rank: Rank | None = None
         self._queues: dict[str, _Queue] = {}
+        self._renewed: dict[str, _Queue] = {}
+        """Those whose first one may be another."""
         self._next: list[tuple[int, SortKey, int, str]] = []
         self._came = 0
 
     def come(self, queue: str, order: SortKey, workload: Workload) -> None:
         """It waits for its turn in that ClusterQueue."""
         self._came += 1
-        known = self._queues.setdefault(queue, _Queue(queue))
-        heapq.heappush(known.line, (order, self._came, workload))
-        if known.line[0][-1] is workload:
-            known.version = -1
-            self._put(known, 0)
+        if (known := self._queues.get(queue)) is None:
+            by_past = self._quotas.queues.picture.queues[queue].by_past_usage
+            turns = LocalTurns(self._quotas.past.value if by_past else None)
+            known = self._queues[queue] = _Queue(queue, turns)
+        local = workload.key.namespace, self._quotas.local_of(workload.key)
+        known.line.push(local, (order, self._came, workload))
+        self._renewed[queue] = known
 
     def first(self) -> SortKey | None:
         """The order of the one whose turn it is; None if nobody is left."""
         queue = self._best()
-        return None if queue is None else queue.line[0][0]
+        return None if queue is None else queue.line.first[0]
 
     def pop(self) -> Workload:
         """Its turn has come."""
         queue = self._best()
         if queue is None:
             raise LookupError("nobody waits in a queue")
-        _, _, workload = heapq.heappop(queue.line)
-        queue.version = -1
-        self._put(queue, 0)
-        return workload
+        self._renewed[queue.name] = queue
+        return queue.line.pop()
 
     def drain(self, queue: str) -> Iterator[Workload]:
         """All others of that queue, in their order: it is not their turn."""
-        line = self._queues[queue].line if queue in self._queues else []
-        while line:
-            yield heapq.heappop(line)[-1]
+        if queue in self._queues:
+            yield from self._queues[queue].line.drain()
 
     def _best(self) -> _Queue | None:
-        return self._fairest() if self._fair else self._nearest()
+        for queue in self._renewed.values():
+            queue.version = -1
+            self._put(queue, 0)
+        self._renewed.clear()
+        return self._nearest() if self._rank_of is None else self._fairest(self._rank_of)
 
     def _nearest(self) -> _Queue | None:
         """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
@@ -80,7 +88,7 @@ class QueueLines:
         while self._next:
             level, order, _, name = self._next[0]
             queue = self._queues[name]
-            if not queue.line or queue.line[0][0] != order:
+            if not queue.line or queue.line.first[0] != order:
                 heapq.heappop(self._next)
                 continue
             self._look(queue)
@@ -90,7 +98,7 @@ class QueueLines:
             self._put(queue, queue.level)
         return None
 
-    def _fairest(self) -> _Queue | None:
+    def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
         """Those whose quota is not there are told so first: they are in nobody's way."""
         some = [one for one in self._queues.values() if one.line]
         for one in some:
@@ -98,15 +106,18 @@ class QueueLines:
             if one.head is None:
                 return one
         heads = {one.name: one.head for one in some if one.head is not None}
-        found = fairest(self._quotas.queues.picture.tree, heads) if heads else None
+        if not heads:
+            return None
+        self._rank = self._rank or rank_of()
+        found = fairest(self._quotas.queues.picture.tree, heads, self._rank)
         return None if found is None else self._queues[found.queue]
 
     def _look(self, queue: _Queue) -> None:
-        if queue.version == self._quotas.usage_version:
+        if queue.version == self._quotas.uses.version:
             return
-        workload = queue.line[0][-1]
+        workload = queue.line.first[-1]
         found = self._assign(workload)
-        queue.version, queue.level, queue.head = self._quotas.usage_version, 0, None
+        queue.version, queue.level, queue.head = self._quotas.uses.version, 0, None
         if found is not None and found.fit is Fit.FITS:
             queue.level, uid = found.level, str(workload.key)
             queue.head = Head(queue.name, found.usage, workload.priority, workload.created, uid, found.level)
@@ -114,4 +125,4 @@ class QueueLines:
     def _put(self, queue: _Queue, level: int) -> None:
         if queue.line:
             self._came += 1
-            heapq.heappush(self._next, (level, queue.line[0][0], self._came, queue.name))
+            heapq.heappush(self._next, (level, queue.line.first[0], self._came, queue.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from extender.core.queues import ObjectKey, key_of
 from extender.core.state import State
@@ -15,6 +16,11 @@ from policies.quota.shares import share_of
 from policies.quota.tree import UNLIMITED, QuotaNode
 from policies.words import many
 
+_NO_HALF_LIFE = (
+    "it orders by past usage (UsageBasedAdmissionFairSharing), which does not count: the setting "
+    "admission_fair_sharing.usage_half_life_time_s is 0"
+)
+
 
 def reports(state: State, policy: QueuePolicy) -> Mapping[ObjectKey, QueueReport]:
     """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
@@ -22,7 +28,7 @@ def reports(state: State, policy: QueuePolicy) -> Mapping[ObjectKey, QueueReport
     found: dict[ObjectKey, QueueReport] = {}
     by_local: dict[tuple[str, str], list[Workload]] = {}
     for name, queue in picture.queues.items():
-        some = [one for key in quotas.members.get(name, ()) if (one := state.workloads.get(key)) is not None]
+        some = [one for key in quotas.members.of(name) if (one := state.workloads.get(key)) is not None]
         for one in some:
             by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
         problems = (*picture.problems.get(name, ()), *_stopped(queue.stop))
@@ -32,12 +38,13 @@ def reports(state: State, policy: QueuePolicy) -> Mapping[ObjectKey, QueueReport
     for (namespace, name), local in picture.locals.items():
         some, why = by_local.get((namespace, name), []), quotas.queues.route(namespace, name).why
         problems = () if why is None else (why.message,)
-        found[key_of(local)] = _report(state, policy, some, None, problems, _said(state, local))
+        report = _report(state, policy, some, None, problems, _said(state, local))
+        found[key_of(local)] = replace(report, past=quotas.past.stored((namespace, name)))
     for name, cohort in picture.cohorts.items():
         node = picture.tree.cohorts[name]
-        below = [key for queue in _below(node) for key in quotas.members.get(queue, ())]
+        below = [key for queue in _below(node) for key in quotas.members.of(queue)]
         some = [one for key in below if (one := state.workloads.get(key)) is not None]
-        problems = quotas.queues.seen[key_of(cohort)].problems
+        problems = quotas.queues.picture.said[key_of(cohort)].problems
         found[key_of(cohort)] = _report(state, policy, some, node, problems, _said(state, cohort))
     return found
 
@@ -54,7 +61,7 @@ def _report(
     reserving = admitted = 0
     pending: list[Workload] = []
     for workload in some:
-        if uses := state.quotas.uses.get(workload.key):
+        if uses := state.quotas.uses.of(workload.key):
             reserving += 1
             admitted += workload.release.complete or workload.whole
             for use in uses.values():
@@ -66,16 +73,17 @@ def _report(
     if node is not None and state.limits.fair_sharing:
         found = share_of(node)
         share = UNLIMITED if found.endless else int(found.value)
-    keys = tuple(workload.key for workload in sorted(pending, key=lambda one: _place(policy, one)))
+    keys = tuple(workload.key for workload in sorted(pending, key=lambda one: _place(state, policy, one)))
     return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 
 
-def _place(policy: QueuePolicy, workload: Workload) -> tuple[bool, SortKey, GroupKey]:
+def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[float, bool, SortKey, GroupKey]:
     """Those of whom the policy cannot say it come last."""
+    past = state.quotas.past_of(workload.key)
     try:
-        return False, policy.order(workload), workload.key
+        return past, False, policy.order(workload), workload.key
     except PolicyError:
-        return True, (), workload.key
+        return past, True, (), workload.key
 
 
 def _below(node: QuotaNode) -> Iterable[str]:
@@ -89,11 +97,12 @@ def _stopped(stop: Stop) -> tuple[str, ...]:
 
 
 def _said(state: State, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
-    return state.quotas.queues.seen[key_of(thing)].warnings
+    return state.quotas.queues.picture.said[key_of(thing)].warnings
 
 
 def _running_on(state: State, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
     """What was said of the queue, and whether gangs run on in it although it is drained: only jobs can be stopped."""
     running = sum(one.job is None and one.key in state.quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
     text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
-    return (*_said(state, queue), *((text,) if running else ()))
+    forgotten = queue.by_past_usage and not state.limits.past_usage.half_life_s
+    return (*_said(state, queue), *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))

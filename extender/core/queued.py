@@ -9,13 +9,16 @@ from extender.core.planner import Changed, Plan, Planner
 from extender.core.queue_lines import QueueLines
 from extender.core.quota_plans import QuotaPlans, Refused
 from extender.core.reasons import Reason
+from extender.core.requested import requested
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import EVERYBODY, Lack, Shortfalls
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.api import PolicyError, QueuePolicy
+from policies.api import PolicyError, SortKey
+from policies.chosen import Policies
 from policies.model import GroupKey
 from policies.model.queues import Strategy
+from policies.order import FairSharing
 from policies.quota.flavors import Assignment
 from policies.steps import Steps
 
@@ -32,9 +35,10 @@ class HeldUp:
 class Queued:
     """Workloads that belong to no ClusterQueue are planned as if there were none."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands, policy: QueuePolicy) -> None:
+    def __init__(self, state: State, planner: Planner, demands: Demands, policies: Policies) -> None:
         self._state = state
-        self._policy = policy
+        self._policy = policies.queue
+        self._between = FairSharing() if state.limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = QuotaPlans(state, planner, demands)
         self._first: dict[str, HeldUp] = {}
@@ -45,7 +49,14 @@ class Queued:
         """Whether somebody may get quota who did not."""
         quotas = self._state.quotas
         waits = bool(self._state.waiting.keys)
-        return quotas.queues.stale or (waits and bool(quotas.freed or self._first.keys() & quotas.moved_on.keys()))
+        return quotas.queues.stale or (
+            waits
+            and bool(
+                quotas.uses.freed
+                or self._first.keys() & quotas.members.moved_on.keys()
+                or quotas.past.reorders(self._first)
+            )
+        )
 
     def review(self, shortfalls: Shortfalls) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
@@ -53,11 +64,14 @@ class Queued:
         if quotas.queues.stale:
             quotas.redraw()
             self._redrawn(shortfalls)
-        roots = set(quotas.take_freed())
-        for name in [*quotas.members] if roots else ():
-            if quotas.root_of(name) in roots and (shortfalls.reopen(name) or name in self._first):
+        for root in quotas.uses.take_freed():
+            for name in quotas.queues.picture.tree.below(root):
+                if shortfalls.reopen(name) or name in self._first:
+                    self._look_again(name)
+        quotas.members.take_moved_on()
+        for name in quotas.past.take_reordered():
+            if name in self._first:
                 self._look_again(name)
-        quotas.take_moved_on()
         for name, held_up in list(self._first.items()):
             if held_up.first not in state.waiting.keys or held_up.first in state.waiting.stale:
                 self._look_again(name)
@@ -72,7 +86,10 @@ class Queued:
             known = shortfalls.get(demand.shape, queue.name)
             return None if known is not None else self._plans.level(workload, demand, queue)
 
-        return QueueLines(self._state.quotas, assign, fair=self._state.limits.fair_sharing)
+        between, quotas = self._between, self._state.quotas
+        if between is None:
+            return QueueLines(quotas, assign)
+        return QueueLines(quotas, assign, lambda: between.rank(quotas.queues.picture.tree, requested(self._state)))
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Reason | None:
         """Why it cannot be admitted, as far as is known."""
@@ -91,10 +108,14 @@ class Queued:
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls
     ) -> Steps[Plan | Refused | Changed]:
-        """A plan that can be committed now. What is half released has its quota."""
+        """A plan that can be committed now. What is half released is completed whatever quota is left; its members
+        beyond that wait for quota as ever."""
         queue = self._state.quotas.queue_of(workload.key)
-        if queue is not None and workload.release.partial_since is None:
+        broken = workload.release.partial_since is not None and not workload.seated
+        if queue is not None and not broken:
             return (yield from self._plans.plan(workload, demand, shape, queue, shortfalls))
+        if queue is not None or (broken and self._state.quotas.route(workload).why is not None):
+            demand, shape = yield from self._plans.least(workload, demand, shape)
         found = yield from self._planner.plan(workload, demand, shape)
         return Refused(Lack.ROOM, found, EVERYBODY) if isinstance(found, Reason) else found
 
@@ -121,9 +142,12 @@ class Queued:
         if known is None or first is None or first is workload or known.first not in self._state.waiting.keys:
             return None
         try:
-            return known.reason if self._policy.order(first) < self._policy.order(workload) else None
+            return known.reason if self._place(first) < self._place(workload) else None
         except PolicyError:
             return None
+
+    def _place(self, workload: Workload) -> tuple[float, SortKey]:
+        return self._state.quotas.past_of(workload.key), self._policy.order(workload)
 
     def _redrawn(self, shortfalls: Shortfalls) -> None:
         """Queue objects have changed: whatever was found may be wrong."""
@@ -140,5 +164,5 @@ class Queued:
     def _look_again(self, queue: str) -> None:
         """At all who wait in it."""
         self._first.pop(queue, None)
-        for key in self._state.quotas.members.get(queue, ()):
+        for key in self._state.quotas.members.of(queue):
             self._state.waiting.look_again(key)

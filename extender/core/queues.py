@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.events import NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
 from extender.core.reasons import Reason
 from policies.model import Labels
 from policies.model.constraints import selects
-from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, ResourceFlavor, Stop
+from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, ResourceFlavor, Stop, TopologyObject
 from policies.quota.tree import QuotaTree
 
 ObjectKey = tuple[str, str, str]
@@ -30,8 +30,8 @@ class Route:
 
 @dataclass(slots=True)
 class Picture:
-    """All objects as one decision sees them: it is made anew when some of them have changed. ``problems``: why a
-    ClusterQueue admits nothing, by its name. ``usable``: ClusterQueues without problems."""
+    """All objects as one decision sees them: it is made anew when some of them have changed. ``said``: each with what
+    was said of it, also while it is gone already. ``problems``: why a ClusterQueue admits nothing, by its name."""
 
     queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class Picture:
     cohorts: Mapping[str, Cohort] = field(default_factory=dict)
     tree: QuotaTree = field(default_factory=lambda: QuotaTree(()))
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    said: Mapping[ObjectKey, QueueSeen] = field(default_factory=dict)
 
 
 def key_of(thing: QueueObject) -> ObjectKey:
@@ -86,9 +87,9 @@ class Queues:
         problems = {
             name: found
             for name, one in queues.items()
-            if (found := (*self._said(one), *_unknown_flavors(one, flavors), *self._above(one, tree)))
+            if (found := (*self.seen[key_of(one)].problems, *self._of_flavors(one, flavors), *self._above(one, tree)))
         }
-        self.picture = Picture(queues, flavors, locals_, cohorts, tree, problems)
+        self.picture = Picture(queues, flavors, locals_, cohorts, tree, problems, dict(self.seen))
         self._routes.clear()
         self.stale = False
 
@@ -113,7 +114,8 @@ class Queues:
             text = f"LocalQueue {name} points to ClusterQueue {local.queue or 'of no name'}, which does not exist"
             return Route("", Reason("QueueMissing", text))
         where = f"ClusterQueue {queue.name}"
-        for what, said in ((f"LocalQueue {name}", self._said(local)), (where, self.picture.problems.get(queue.name))):
+        said_of_local = self.picture.said[key_of(local)].problems
+        for what, said in ((f"LocalQueue {name}", said_of_local), (where, self.picture.problems.get(queue.name))):
             if said:
                 return Route(queue.name, Reason("QueueInactive", f"{what} cannot be used: {said[0]}"))
         for what, stop in ((f"LocalQueue {name}", local.stop), (where, queue.stop)):
@@ -125,8 +127,17 @@ class Queues:
             return Route(queue.name, Reason("QueueInactive", text))
         return Route(queue.name)
 
-    def _said(self, thing: QueueObject) -> tuple[str, ...]:
-        return self.seen[key_of(thing)].problems
+    def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
+        """What is wrong with the flavors that it names: there is none, or no Topology of the name that it says."""
+        for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
+            if (flavor := flavors.get(name)) is None:
+                yield f"there is no ResourceFlavor {name}"
+            elif flavor.topology:
+                topology = self.seen.get((TopologyObject.__name__, "", flavor.topology))
+                if topology is None:
+                    yield f"there is no Topology {flavor.topology}, which ResourceFlavor {name} names"
+                else:
+                    yield from (f"Topology {flavor.topology}: {text}" for text in topology.problems)
 
     def _above(self, queue: ClusterQueue, tree: QuotaTree) -> tuple[str, ...]:
         """What is wrong with the cohorts that it is in."""
@@ -135,8 +146,3 @@ class Queues:
         above = [node.name for node in tree.queues[queue.name].path()][1:]
         events = [(name, self.seen.get((Cohort.__name__, "", name))) for name in above]
         return tuple(f"Cohort {name}: {text}" for name, event in events if event for text in event.problems)
-
-
-def _unknown_flavors(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> tuple[str, ...]:
-    named = [name for group in queue.groups for name, _ in group.flavors]
-    return tuple(f"there is no ResourceFlavor {name}" for name in dict.fromkeys(named) if name not in flavors)

@@ -63,7 +63,7 @@ class QuotaPlans:
         if text := uncovered(queue, asked.podsets(demand.pods)):
             return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name)
         choices = Choices(picture.tree, picture.flavors, queue, self._closed(workload, queue, asked))
-        must = left_short(workload, demand.pods, ()) or demand.pods[: shape.needed]
+        must = _must(workload, demand.pods, shape)
         pods, lack, found = demand.pods, Lack.QUOTA, choices.first(asked.podsets(demand.pods))
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
@@ -80,6 +80,11 @@ class QuotaPlans:
         text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
         return Refused(lack, reason, queue.name)
+
+    def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
+        """Of what it asks for, no more than has to start together."""
+        asked, shape = yield from self._demands.flavored(workload, _must(workload, demand.pods, shape), shape)
+        return Demand(demand.version, None, asked, shape), shape
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone."""
@@ -159,6 +164,11 @@ class _Asked:
             for name, much in pod.requests:
                 some[name] = some.get(name, 0) + much
         return [PodSetRequest(one.name, 1, total[one.name], one.selection) for one in self.parts if one.name in total]
+
+
+def _must(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
+    """Those that have to start together."""
+    return left_short(workload, pods, ()) or pods[: shape.needed]
 
 
 def _fewer(

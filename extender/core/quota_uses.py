@@ -1,15 +1,16 @@
-"""What is counted as used of a quota, for whom: pods and slots with room, and pods that nobody has seen yet."""
+"""Who uses how much of which quota, and where quota was given back."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.core.claims import Owner
 from extender.core.flavoring import PartKey
-from extender.core.workload import Workload
-from policies.model import Requests
-from policies.model.queues import ClusterQueue, Usage
+from extender.core.queue_members import QueueMembers
+from extender.core.queues import Queues
+from policies.model import GroupKey
+from policies.model.queues import FlavorResource, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,39 +25,80 @@ class Use:
     unseen: bool = False
 
 
-class Unseen(str):
-    """The pods of a podset that have no node yet, of a job that runs by no plan of ours."""
+class QuotaUses:
+    """``version`` grows with every change. ``freed``: roots of the trees in which quota was given back since that was
+    taken."""
 
-    __slots__ = ()
+    def __init__(self, queues: Queues, members: QueueMembers) -> None:
+        self.version = 0
+        self.freed: dict[str, None] = {}
+        self._queues = queues
+        self._members = members
+        self._of: dict[GroupKey, dict[Owner, Use]] = {}
+        self._known: dict[tuple[str, FlavorResource], dict[GroupKey, int]] = {}
+        self._known_at = 0
 
+    def __iter__(self) -> Iterator[GroupKey]:
+        """The workloads that use any."""
+        return iter(self._of)
 
-def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
-    job = workload.job
-    if job is None or job.plan is not None or job.seen.suspended or job.seen.finished:
-        return {}
-    found: dict[Owner, Use] = {}
-    for podset in job.seen.podsets.podsets:
-        there = sum(use.part == podset.name and not use.unseen for use in uses)
-        done = sum(slot[0] == podset.prefix for slot in job.seen.done)
-        missing = podset.size - there - done
-        flavors = (job.seen.flavors or {}).get(podset.name) or _first_of(queue)
-        requests = tuple((name, amount * missing) for name, amount in podset.template.requests)
-        if missing > 0:
-            usage = amounts_of(requests, flavors)
-            found[Unseen(podset.name)] = Use(queue.name, podset.name, flavors, usage, unseen=True)
-    return found
+    def __contains__(self, key: GroupKey) -> bool:
+        """Whether the workload uses any."""
+        return key in self._of
 
+    def of(self, key: GroupKey) -> Mapping[Owner, Use]:
+        """What each of its pods and slots uses."""
+        return self._of.get(key, {})
 
-def amounts_of(requests: Requests, flavors: Mapping[str, str]) -> Usage:
-    return {(flavors[name], name): amount for name, amount in requests if amount and name in flavors}
+    def put(self, key: GroupKey, owner: Owner, use: Use) -> None:
+        """That is what it uses from now on."""
+        self.end(key, owner)
+        self._of.setdefault(key, {})[owner] = use
+        tree = self._queues.picture.tree
+        if use.queue in tree.queues:
+            tree.use(use.queue, use.usage)
+        self.version += 1
 
+    def end(self, key: GroupKey, owner: Owner) -> None:
+        """It uses nothing any more."""
+        uses, tree = self._of.get(key), self._queues.picture.tree
+        if uses is None or (use := uses.pop(owner, None)) is None:
+            return
+        if not uses:
+            del self._of[key]
+        if use.queue in tree.queues:
+            tree.free(use.queue, use.usage)
+            self.freed[tree.root_of(use.queue)] = None
+        self.version += 1
 
-def _first_of(queue: ClusterQueue) -> dict[str, str]:
-    """Of a pod whose node nobody knows."""
-    return {
-        resource: name
-        for group in queue.groups
-        for name, quotas in reversed(group.flavors)
-        for resource in group.limited()
-        if resource in quotas
-    }
+    def end_all(self, key: GroupKey) -> None:
+        """Nothing of the workload uses any."""
+        for owner in [*self.of(key)]:
+            self.end(key, owner)
+
+    def begin_anew(self) -> dict[GroupKey, dict[Owner, Use]]:
+        """The tree is another one: nothing is counted in it. Returns what was."""
+        former, self._of = self._of, {}
+        self.freed.update((root, None) for root in self._queues.picture.tree.roots)
+        self.version += 1
+        return former
+
+    def users(self, what: FlavorResource, queue: str) -> Mapping[GroupKey, int]:
+        """Who uses how much of that flavor and resource, of that queue and those that lend to it."""
+        if self._known_at != self.version:
+            self._known_at = self.version
+            self._known.clear()
+        tree = self._queues.picture.tree
+        root = tree.root_of(queue)
+        if (found := self._known.get((root, what))) is None:
+            found = self._known[root, what] = {}
+            for name in tree.below(root):
+                for key in self._members.of(name):
+                    if amount := sum(use.usage.get(what, 0) for use in self.of(key).values()):
+                        found[key] = amount
+        return found
+
+    def take_freed(self) -> list[str]:
+        """Roots of the trees in which quota was given back since the last time."""
+        freed, self.freed = [*self.freed], {}
+        return freed

@@ -79,7 +79,7 @@ def _short(
 
 def _users(quotas: Quotas, queue: ClusterQueue, what: tuple[str, str]) -> str:
     """Those who use most of it: when they end it comes free."""
-    users = sorted(quotas.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
+    users = sorted(quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
     named = [f"{key} ({_number(what[1], much)})" for key, much in users]
     return f"; it is used by {listed(named, _NAMED)}" if named else ""
 

@@ -65,10 +65,9 @@ def differences(workload: Workload) -> Iterator[str]:
 
 
 def _wrong_roles(workload: Workload, stages: dict[SlotKey, Stage]) -> Iterator[str]:
-    roles = {
-        pod.identity: pod.group.role for member in workload.members
-        if (pod := member.pod).group is not None and _counts(workload, pod)
-    }  # fmt: skip
+    there = [member.pod for member in workload.members if _counts(workload, member.pod)]
+    coming = workload.members.slots.templates.values()
+    roles = {pod.identity: pod.group.role for pod in (*coming, *there) if pod.group is not None}
     for role, stage in product({*roles.values()} - {""}, list(Stage)[1:]):
         counted = workload.members.slots.of_role(stage, role)
         fresh = sum(reached >= stage for slot, reached in stages.items() if roles.get(slot) == role)

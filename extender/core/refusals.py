@@ -103,7 +103,7 @@ class Refusals:
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
-            explain(self._state, workload, worded(workload, workload.telling.reason), now)
+            explain(self._state, workload, worded(workload, workload.telling.reason, self._state), now)
 
     def plan_failed(self, workload: Workload, now: float) -> None:
         """kube-scheduler has not taken the placement up. If its plugins refuse the pods, their nodes have refused."""

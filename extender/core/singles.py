@@ -43,9 +43,12 @@ class Singles:
 
     def may_preempt(self, pod: Pod, node: str, victims: Iterable[str]) -> bool:
         """Whether it fits there beside what is promised once these are gone: they would go for nothing where ``filter``
-        keeps it out. Where nothing is promised to others, room is kube-scheduler's business.
+        keeps it out, or where they give way to somebody else. Where nothing is promised to others, room is
+        kube-scheduler's business.
         """
         claims, leaving = self._state.claims, dict.fromkeys((pod.uid, *victims))
+        if any(map(self._state.preemptions.awaits, leaving)):
+            return False
         if claims.promised_nodes.get(node, {}).keys() <= leaving.keys():
             return True
         room = claims.room(node)

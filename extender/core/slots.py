@@ -142,6 +142,7 @@ class Slots:
             if slot not in self._stages:
                 self._vacant[slot] = None
                 self.stand(slot, _NOBODY, Stage.THERE)
+                self.cast(self.templates[slot])
 
     def finish(self, done: Collection[SlotKey]) -> bool:
         """These are done, if they are expected, and no others. Returns whether that is new."""

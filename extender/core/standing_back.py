@@ -21,6 +21,13 @@ def until_created(state: State, workload: Workload, now: float) -> Reason | None
     return state.creation.reason
 
 
+def until_gone(state: State, workload: Workload) -> Reason | None:
+    """It gives way to another one, and some of it has yet to go."""
+    if (preemptor := state.preemptions.leaving.get(workload.key)) is None:
+        return None
+    return Reason("Preempted", f"it gives way to {preemptor}, and its pods have yet to go", warning=False)
+
+
 def until_started(state: State, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:
     """The topology spread of one that is being started counts its pods, or the other way round. What is half-released
     waits for nobody."""

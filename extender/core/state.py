@@ -15,6 +15,7 @@ from extender.core.kept_out import KeptOut
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
+from extender.core.preemptions import Preemptions
 from extender.core.quotas import Quotas
 from extender.core.refusing import Refusing
 from extender.core.starting import Starting
@@ -48,6 +49,7 @@ class State:
     """Workloads that something has happened to since they were settled."""
     waiting: Waiting = field(init=False)
     quotas: Quotas = field(init=False)
+    preemptions: Preemptions = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     news: News = field(default_factory=News)
     """What has changed around them."""
@@ -68,7 +70,9 @@ class State:
     def __post_init__(self) -> None:
         self.waiting = Waiting(self.limits.waiting)
         self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads)
+        self.preemptions = Preemptions(self.claims)
         self.claims.follow(self.quotas.moved)
+        self.claims.follow(self.preemptions.moved)
 
     def workload_of(self, pod: Pod) -> Workload | None:
         return None if pod.group_key is None else self.workloads.get(pod.group_key)
@@ -104,8 +108,6 @@ class State:
 
     def blame(self, policy: str) -> None:
         self.policy_errors[policy] += 1
-
-    # The facts.
 
     def add(self, key: GroupKey) -> Workload:
         """A workload of that name is seen for the first time."""
@@ -173,14 +175,13 @@ class State:
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
         self._forget_refusals(node)
+        self.preemptions.changed(node)
         self.crowd_out((node,))
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
         workload.nudge()
         self.touch(workload)
-
-    # The promises.
 
     def assume(self, workload: Workload, member: Member, node: str) -> None:
         """Promise the member a node."""
@@ -235,6 +236,7 @@ class State:
         if claim is not None:
             self.news.will_free(claim.node, self.left(claim.node))
             self.claims.release(owner)
+            self.preemptions.changed(claim.node)
             if claim.promised:
                 self.kept_out.reopen(claim.node)
             self._forget_refusals(claim.node, claim)
@@ -289,5 +291,7 @@ class State:
             if (claim is None or claim.node != pod.node) and (workload := self.workload_of(pod)) is not None:
                 self.use_kept(workload, pod.node)
             self.news.taken |= claim is None
+            if claim is None and pod.group_key is None:
+                self.preemptions.came(pod.priority)
             self.claims.confirm(pod)
             self.crowd_out((pod.node,))

@@ -9,6 +9,9 @@ from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Dialect
 
+_TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
+"""Of other projects' PodGroups the status is theirs to write."""
+
 
 def explain(state: State, workload: Workload, reason: Reason, now: float) -> None:
     """Make this its one current reason. It is reported once it has lasted."""
@@ -31,15 +34,16 @@ def report(state: State, workload: Workload, now: float) -> None:
     about = (telling.surplus is not None and members.unplaced()) or workload.live
     first = min(about, key=lambda pod: pod.rank, default=None)
     member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
+    if first is None and workload.group is not None:
+        owner = workload.group.job
     if workload.job is not None:
         # People look at the job, and an Event costs the API server half of what a Binding does.
         member, owner = None, workload.job.seen.owner
     said = telling.reason.code, telling.reason.message, telling.reason.warning
     counts = len(members.live), len(members.bound)
-    if (group := workload.group) is not None and (group.dialect is Dialect.COSCHEDULING or group.job is not None):
-        report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect)
+    if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
+        report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
     else:
-        # Of other projects' PodGroups the status is theirs to write.
         report = Report(workload.key, None, member, *said, *counts, owner)
     state.out.append(report)
 

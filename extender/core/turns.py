@@ -9,7 +9,8 @@ class Turn(StrEnum):
     """PLANNED: every member has a node. RELEASED: its Bindings go out. STARTED: it is whole for the first time.
 
     FORGOTTEN: its placement was taken back, for a ``Cause``. BROKEN: a release broke off with part of it bound.
-    DELAYED: a policy failed when it was its turn.
+    DELAYED: a policy failed when it was its turn. PREEMPTING: others are evicted for it. WOULD_PREEMPT: they would be,
+    were it no dry run. UNRESERVED: the room that was kept for it meanwhile is so no more.
     """
 
     PLANNED = "planned"
@@ -18,6 +19,9 @@ class Turn(StrEnum):
     FORGOTTEN = "forgotten"
     BROKEN = "broken"
     DELAYED = "delayed"
+    PREEMPTING = "preempts"
+    WOULD_PREEMPT = "would-preempt"
+    UNRESERVED = "unreserved"
 
 
 class Cause(StrEnum):
@@ -43,6 +47,7 @@ class Cause(StrEnum):
     """A nomination or an ungating could not be written."""
     JOB_SUSPENDED = "job-suspended"
     BINDINGS_REFUSED = "bindings-refused"
+    PREEMPTED = "preempted"
 
 
 DEADLINES = (Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)

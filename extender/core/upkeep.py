@@ -97,6 +97,8 @@ class Upkeep:
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
         if lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
+            if record.seen.delay:
+                return record.seen.delay
             total = len(workload.members.slots.templates)
             return (
                 f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "

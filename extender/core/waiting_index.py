@@ -9,8 +9,9 @@ from extender.core.workload import Workload
 def index(state: State, workload: Workload) -> bool:
     """An empty one is let go. Returns whether it stays."""
     key, slots, stays = workload.key, workload.members.slots, True
-    if not len(workload.members) and workload.job is None:
+    if not len(workload.members) and workload.job is None and workload.podsets is None:
         state.forget(workload)
+        state.preemptions.forget(key)
         stays = False
     else:
         state.quotas.see(workload)

@@ -185,11 +185,11 @@ class Kube:
         namespace: str,
         name: str,
         uid: str,
-        annotations: Mapping[str, str],
+        annotations: Mapping[str, str | None],
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        """Write annotations on a pod. Another UID: 409 or 422."""
+        """Write annotations on a pod; None takes one off. Another UID: 409 or 422."""
         await self._patch_pod(_pod(namespace, name), uid, {"metadata": {"annotations": annotations}}, timeout_s)
 
     async def get_pod_node(
@@ -223,11 +223,10 @@ class Kube:
         """Create an ``events.k8s.io/v1`` Event."""
         await self.call("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body=event)
 
-    async def patch_podgroup_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
-        """Merge into the status of a ``scheduling.x-k8s.io/v1alpha1`` PodGroup; lists are replaced as a whole."""
-        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups/{name}/status"
+    async def patch_podgroup_status(self, path: str, uid: str, status: Mapping[str, Any]) -> None:
+        """Merge into the status of the PodGroup at that path; lists are replaced as a whole."""
         body = {"metadata": {"uid": uid}, "status": status}
-        await self._patch(path, body, "application/merge-patch+json")
+        await self._patch(f"{path}/status", body, "application/merge-patch+json")
 
     async def patch_volcano_phase(
         self,

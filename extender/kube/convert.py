@@ -34,6 +34,7 @@ from extender.kube.objects import (
 from extender.kube.plain import is_name, plain, quoted
 from extender.kube.queues.naming import queue_of
 from extender.kube.requests import amounts_of, requests_of
+from extender.kube.reserved import reservation_of
 from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.topology import topology_of
 from extender.kube.unread_keys import hint_of
@@ -54,6 +55,7 @@ _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 MOST_NAMES = 64
 """Of resources, volume claims and scheduling gates that a pod may have: of each, what is beyond is not kept."""
 _LONGEST_REFUSAL = 4096
+_STAY = ("DaemonSet", "Node")
 
 TOO_MANY_NAMES = f"it has more than {MOST_NAMES} kinds of resources, volume claims or scheduling gates"
 
@@ -104,6 +106,8 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "group": group._replace(problem=problem) if problem and group is not None else group,
         "queue": queue,
         "stamp": stamp_of(meta.annotations or {}),
+        "stays": maker is not None and maker.kind in _STAY,
+        "reservation": reservation_of(meta.annotations),
         "hint": hint_of(meta),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),
     }
@@ -122,6 +126,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         "requests": requests[:MOST_NAMES],
         "scheduler": plain(spec.scheduler_name or ""),
         "priority": spec.priority or 0,
+        "preempts": spec.preemption_policy != "Never",
         "gates": tuple(plain(gate.name or "") for gate in gates[:MOST_NAMES]),
         "selection": selection or Selection(),
         "constraints": UNCONSTRAINED if constraints is None else constraints,

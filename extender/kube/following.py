@@ -16,6 +16,7 @@ from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeCla
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
+from extender.kube.podgroups.volcano_job import volcano_jobs_of
 from extender.kube.queues.following import QueueFollower
 from extender.kube.reflector import Reflector
 from extender.kube.resources import CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
@@ -73,6 +74,7 @@ class JobFollower:
         self._sight = sight
         self._pause = pause
         self._changed = asyncio.Event()
+        volcano_jobs = volcano_jobs_of(reader)
         read: dict[Served, Resource[Any, Event]] = {
             **{
                 (kind.version, kind.plural): jobs_of(kind, reader)
@@ -80,6 +82,7 @@ class JobFollower:
                 if kind.shown_in is None
             },
             **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
+            volcano_jobs.kind: volcano_jobs,
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
         self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}

@@ -1,5 +1,5 @@
 """Starts, suspends and cleans jobs at the API server, or lets one make its pods: a GET, a comparison, and one
-conditional PATCH."""
+conditional PATCH. What room is kept for a workload is written on its job, or on a pod of it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import assert_never
 
 import msgspec
 
-from extender.core.effects import CleanJob, Enqueue, JobEffect, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob
 from extender.kube.carry import Carrier
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.convert import UnreadableError
-from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from extender.kube.kinds.change import clean, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.podgroups.enqueue import enqueue
 from extender.kube.reports import Reporter
+from extender.kube.reserved import PREEMPTING, reservation_text
 from extender.runtime.requests import OK, Response
 from policies.model import Job
 
@@ -34,15 +35,19 @@ class JobWriter:
         self._reader = reader
         self._reporter = reporter
 
-    async def write(self, effect: JobEffect | Enqueue, timeout_s: float) -> Response:
+    async def write(self, effect: JobEffect | Reserve | Enqueue, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
         if isinstance(effect, Enqueue):
-            await enqueue(self._kube, effect, self._reader.schedulers, timeout_s)
+            await enqueue(self._kube, effect, timeout_s)
             return OK
-        return await self._write(effect, timeout_s)
+        if effect.job is None:
+            if (pod := effect.pod) is not None:
+                said = {PREEMPTING: None if effect.reservation is None else reservation_text(effect.reservation)}
+                await self._kube.annotate(pod.namespace, pod.name, pod.uid, said, timeout_s=timeout_s)
+            return OK
+        return await self._write(effect.job, effect, timeout_s)
 
-    async def _write(self, effect: JobEffect, timeout_s: float) -> Response:
-        job = effect.job
+    async def _write(self, job: Job, effect: JobEffect | Reserve, timeout_s: float) -> Response:
         kind = self._reader.registry.kind_of(job.owner.version, job.owner.kind)
         if kind is None:
             return Response(404, f"{job.owner.kind} is no kind of job")
@@ -72,7 +77,7 @@ class JobWriter:
         return OK
 
 
-def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect) -> str:
+def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> str:
     """Change the object. Returns why it must stay as it is, or nothing."""
     match effect:
         case StartJob(job, plan):
@@ -84,6 +89,8 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect) -> str:
         case SuspendJob():
             if not now.finished:
                 suspend(kind, obj)
+        case Reserve():
+            reserve(obj, effect.reservation)
         case CleanJob():
             if not now.stopped and not now.finished:
                 return "the job has not stopped"

@@ -27,6 +27,10 @@ RAY_HOST = "ray.io/replica-host-index"
 """Where a replica of a group of workers has several hosts. Of one host the index of the replica says nothing: Ray's
 autoscaler takes any of them away, and the others keep theirs."""
 RAY_HEAD = "headgroup"
+VOLCANO_TASK = "volcano.sh/task-spec"
+VOLCANO_INDEX = "volcano.sh/task-index"
+VOLCANO_JOB = "volcano.sh/job-name"
+"""On pods of a Volcano Job. Older versions give them no index but in their name."""
 ROLE = "muster.dev/role"
 """Says it where no controller does. The pods of a job that is planned whole are told apart by its podsets."""
 
@@ -35,7 +39,8 @@ KAI_SUBGROUP = "kai.scheduler/subgroup-name"
 
 NUMBERS = (
     COMPLETION_INDEX, POD_INDEX, KUEUE_INDEX, JOBSET_JOB, LWS_GROUP, LWS_WORKER, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE,
-    RAY_GROUP, RAY_REPLICA, RAY_HOST, ROLE, KAI_SUBGROUP, PODSET, INDEX_LABEL, COMPONENT,
+    RAY_GROUP, RAY_REPLICA, RAY_HOST, VOLCANO_TASK, VOLCANO_INDEX, VOLCANO_JOB, ROLE, KAI_SUBGROUP, PODSET,
+    INDEX_LABEL, COMPONENT,
 )  # fmt: skip
 """Every label or annotation that is read here."""
 
@@ -58,6 +63,8 @@ def index_of(meta: Meta) -> int | None:
     if _mpi_role(meta) == "worker" and (number := _ORDINAL.search(meta.name or "")) is not None:
         # Its label counts from 1 if the launcher is a worker as well.
         return int(number[0])
+    if meta.said(VOLCANO_TASK):
+        return _volcano_index(meta)
     return next((found for key in _INDEXES if (found := _number(meta, key)) is not None), None)
 
 
@@ -78,6 +85,8 @@ def _series_of(meta: Meta) -> str:
         return series_of_role(role)
     if group := next(iter(meta.said(RAY_GROUP)), ""):
         return series_of_ray(group[:_ROLE_MAX], _number(meta, RAY_REPLICA) if meta.said(RAY_HOST) else None)
+    if (task := next(iter(meta.said(VOLCANO_TASK)), "")) and _volcano_index(meta) is not None:
+        return series_of_role(task[:_ROLE_MAX])
     if (said := meta.said(ROLE) or meta.said(KAI_SUBGROUP)) and not meta.said(WORKLOAD):
         return series_of_role(said[0][:_ROLE_MAX])
     return ""
@@ -107,6 +116,12 @@ def series_in_component(number: int, series: str) -> str:
 def _mpi_role(meta: Meta) -> str:
     role = next(iter(meta.said(JOB_ROLE)), "").lower()
     return role if role in ("launcher", "worker") and not meta.said(REPLICA_TYPE) else ""
+
+
+def _volcano_index(meta: Meta) -> int | None:
+    """Its number among the pods of its task."""
+    ordinal = _ORDINAL.search(meta.name or "") if meta.said(VOLCANO_JOB) else None
+    return int(ordinal[0]) if ordinal is not None else _number(meta, VOLCANO_INDEX)
 
 
 def _number(meta: Meta, key: str) -> int | None:

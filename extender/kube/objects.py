@@ -179,6 +179,7 @@ class PodSpec(Struct, rename="camel"):
     scheduler_name: str | None = None
     node_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     active_deadline_seconds: int | None = None
     scheduling_gates: list[Named] | None = None
     scheduling_group: SchedulingGroup | None = None

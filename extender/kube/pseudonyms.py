@@ -14,7 +14,7 @@ import msgspec
 from extender.core.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET
+from extender.kube.kinds.keys import INDEX_LABEL, PODSET, QUEUES
 from extender.kube.numbering import KAI_SUBGROUP
 from extender.kube.reduction import READ
 from extender.kube.snapshot import ClusterFile
@@ -41,6 +41,11 @@ _KINDS = {
     "networkTopology.highestTierName": "key", "subGroups.name": "role", "subGroups.parent": "role",
     "topologyConstraint.requiredTopologyLevel": "key", "topologyConstraint.preferredTopologyLevel": "key",
     "matchExpressions.key": "key", "matchExpressions.values": "value", "matchFields.values": "node",
+    "queues.metadata.name": "queue", "spec.cohort": "cohort", "spec.cohortName": "cohort", "spec.parentName": "cohort",
+    "spec.clusterQueue": "queue", "flavors.name": "flavor", "resources.name": "key",
+    "resourceGroups.coveredResources": "key", "spec.topologyName": "topology", "levels.nodeLabel": "key",
+    "nodeTaints.key": "key", "nodeTaints.value": "value", "spec.admissionChecks": "check",
+    "namespaces.metadata.name": "namespace",
 }  # fmt: skip
 """The end of a text's path -> what it names."""
 _GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups", "koordinatorPodGroups"
@@ -53,13 +58,13 @@ _KINDS |= {
     ]
 }  # fmt: skip
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
-_LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels")
+_LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels", ".nodeLabels")
 _MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
     (GANG_UID, RELEASE), "uid"
 )
 _MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET), "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", TEMPLATE_HASH: "template"}
-_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group")
+_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys(QUEUES, "queue")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods and groups whose value names something."""
 
@@ -105,7 +110,8 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    return {root: _part(tree[root], root, say) for root in ("nodes", *_GROUPS, "claims", "volumes", "owners", "pods")}
+    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "pods", "queues", "namespaces"
+    return {root: _part(tree[root], root, say) for root in roots}
 
 
 def _part(tree: Any, path: str, say: Say) -> Any:

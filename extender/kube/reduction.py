@@ -10,7 +10,7 @@ from msgspec import Struct
 from extender.core.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.dialects import owner
-from extender.kube.kinds.keys import INDEX_LABEL
+from extender.kube.kinds.keys import INDEX_LABEL, QUEUES
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
     ClaimObject,
@@ -22,9 +22,12 @@ from extender.kube.objects import (
     Volume,
     VolumeObject,
 )
+from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
-READ = frozenset((*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE))
+READ = frozenset(
+    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, PREEMPTING)
+)
 """Every annotation or label of a pod, a PodGroup or an owner that a decision reads. No other one is written, but for
 labels that some pod selects others by."""
 _BOUND = "bound"

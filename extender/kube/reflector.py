@@ -166,10 +166,12 @@ class Reflector(Generic[ValueT, EventT]):
     def _see(self, uid: str, value: ValueT) -> None:
         """Most changes are heartbeats and statuses that no decision uses: they end here."""
         last = self._known.get(uid)
+        if last == value and self._resource.renewed:
+            self._known[uid] = value
         if last != value:
+            self._known[uid] = value
             if last is not None and self._resource.known_as(last) != self._resource.known_as(value):
                 self._dispatch(self._resource.gone(last))
-            self._known[uid] = value
             self._dispatch(self._resource.seen(value))
 
     def _lose(self, uid: str) -> None:

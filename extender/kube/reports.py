@@ -12,8 +12,7 @@ from typing import Any
 from extender.core.effects import Evict, Hint, Report, SuspendJob
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.podgroups.enqueue import INQUEUE
-from extender.kube.podgroups.volcano import PODGROUPS
+from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS
 from policies.model import Dialect, GroupKey
 
 CONDITION = "Scheduled"
@@ -27,7 +26,11 @@ _PHASES = {
 }
 _VOLCANOS_PHASES = {"Running": "Running", "Ended": "Completed"}
 """In Volcano's words. A gang with any other reason is Inqueue: while one is Pending its pods are not replaced."""
-_PODGROUPS = {Dialect.COSCHEDULING: "scheduling.x-k8s.io/v1alpha1", Dialect.VOLCANO: PODGROUPS}
+_PODGROUPS = {
+    Dialect.COSCHEDULING: "scheduling.x-k8s.io/v1alpha1",
+    Dialect.KAI: "scheduling.run.ai/v2alpha2",
+    Dialect.VOLCANO: PODGROUPS,
+}
 _STARTED = ("Running", "Ended")
 _WAITS = "Pending"
 """``status.phase``, in the words of the coscheduling plugin; gangs with any other reason are pending."""
@@ -68,7 +71,7 @@ class Reporter:
         try:
             for one in regarding:
                 await self._post(one, report.code, report.message, warning=report.warning)
-            if report.group_uid is not None:
+            if report.group_uid is not None and not report.pending:
                 await self._unless_gone(self._write(report, report.group_uid, told.since))
         except ApiError:
             self._told.pop(report.key, None)
@@ -78,7 +81,9 @@ class Reporter:
         if report.dialect is Dialect.VOLCANO:
             phase = _VOLCANOS_PHASES.get(report.code, INQUEUE)
             return await self._kube.patch_volcano_phase(*report.key, {"uid": uid}, phase)
-        return await self._kube.patch_podgroup_status(*report.key, uid, _status(report, since))
+        status = _unschedulable(report, since) if report.dialect is Dialect.KAI else _status(report, since)
+        path = f"/apis/{_PODGROUPS[report.dialect]}/namespaces/{report.key.namespace}/podgroups/{report.key.name}"
+        return await self._kube.patch_podgroup_status(path, uid, status)
 
     async def tell_evicted(self, pod: Evict) -> None:
         """Say on the pod itself why it was evicted. Raises ApiError."""
@@ -168,6 +173,24 @@ def _status(report: Report, since: str) -> dict[str, Any]:
     }
     phase = _PHASES.get(report.code, _WAITS)
     return {"phase": phase, "members": report.members, "scheduled": report.bound, "conditions": [condition]}
+
+
+def _unschedulable(report: Report, since: str) -> dict[str, Any]:
+    """In KAI-Scheduler's words, whose scheduler writes neither phase nor counts: why no pod of it has a node yet
+    (markPodGroupUnschedulable in its pkg/scheduler/cache/status_updater)."""
+    if report.bound or report.code in _STARTED:
+        return {"schedulingConditions": None}
+    condition = {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "status": "True",
+        "transitionID": "1",
+        "lastTransitionTime": since,
+        "reason": "Unschedulable",
+        "message": report.message,
+        "reasons": [{"reason": report.code, "message": report.message}],
+    }
+    return {"schedulingConditions": [condition]}
 
 
 def _event_name(name: str) -> str:

@@ -44,7 +44,8 @@ class Resource(Generic[ValueT, EventT]):
     ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
     writes to these objects, and only to the version that it has seen last. ``title``: where another one has the same
-    plural. ``labels``: the API server sends only objects with these.
+    plural. ``labels``: the API server sends only objects with these. ``renewed``: an equal object is kept instead of
+    the one before, because it says more than what makes two of them equal.
     """
 
     path: str
@@ -57,6 +58,7 @@ class Resource(Generic[ValueT, EventT]):
     patched: bool = False
     title: str = ""
     labels: str = ""
+    renewed: bool = False
 
     @property
     def name(self) -> str:

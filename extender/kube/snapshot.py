@@ -1,4 +1,4 @@
-"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, volumes and their claims.
+"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, volumes and their claims, and queue objects.
 
 The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
 secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from extender.core.events import ClaimSeen, VolumeSeen
+from extender.core.events import ClaimSeen, NamespaceSeen, QueueSeen, VolumeSeen
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import selected_keys
@@ -22,12 +22,22 @@ from extender.kube.convert import UnreadableError, claim_from, node_from, pod_fr
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import UNDECODABLE, ClaimObject, GroupObject, Meta, NodeObject, PodObject, VolumeObject
+from extender.kube.objects import (
+    UNDECODABLE,
+    AnyObject,
+    ClaimObject,
+    GroupObject,
+    Meta,
+    NodeObject,
+    PodObject,
+    VolumeObject,
+)
 from extender.kube.plain import quoted
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
+from extender.kube.queues.snapshot import Document, queue_events, take_queues
 from extender.kube.reduction import (
     GangOwnerObject,
     reduced_claim,
@@ -77,6 +87,8 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     owners: list[GangOwnerObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
+    queues: list[Document] = field(default_factory=list)
+    namespaces: list[AnyObject] = field(default_factory=list)
 
     @property
     def groups(self) -> int:
@@ -95,12 +107,14 @@ class ClusterFacts:
     owners: list[GangOwner]
     claims: list[ClaimSeen]
     volumes: list[VolumeSeen]
+    queues: list[QueueSeen | NamespaceSeen]
     unreadable: list[str]
 
 
 async def take(kube: Kube, taken: str) -> ClusterFile:
     """Read the cluster. Raises SnapshotError when the API server says no."""
     try:
+        queues, namespaces = await take_queues(kube)
         return reduced(
             taken=taken,
             nodes=await _list(kube, NODES.path, NodeObject),
@@ -114,7 +128,11 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
             owners=[owner for kind in OWNER_KINDS for owner in await _owners(kube, kind)],
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
+            queues=queues,
+            namespaces=namespaces,
         )
+    except UNDECODABLE as error:
+        raise SnapshotError(f"a queue object or namespace: {error}") from None
     except ApiError as error:
         raise SnapshotError(f"the cluster cannot be read: {error}") from None
 
@@ -126,6 +144,8 @@ def reduced(
     owners: Iterable[GangOwnerObject] = (),
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
+    queues: Iterable[Document] = (),
+    namespaces: Iterable[AnyObject] = (),
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
@@ -145,6 +165,8 @@ def reduced(
         owners=[reduced_owner(one, keys) for one in owners],
         claims=[reduced_claim(one) for one in claims],
         volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
+        queues=list(queues),
+        namespaces=list(namespaces),
     )
 
 
@@ -179,7 +201,8 @@ def decode(content: bytes, schedulers: Sequence[str] = ("muster",)) -> ClusterFa
     owners = readable(lambda one: _owner_from(one, reader), file.owners, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
-    return ClusterFacts(nodes, pods, groups, owners, claims, volumes, unreadable)
+    queues = list(queue_events(file.queues, file.namespaces, unreadable))
+    return ClusterFacts(nodes, pods, groups, owners, claims, volumes, queues, unreadable)
 
 
 async def _owners(kube: Kube, kind: OwnerKind) -> list[GangOwnerObject]:

@@ -14,6 +14,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Reserve,
     StartJob,
     SuspendJob,
     Ungate,
@@ -64,7 +65,7 @@ class KubeApi:
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
                 return await self._evict(asked, timeout_s)
-            case StartJob() | SuspendJob() | CleanJob() | Enqueue():
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():
                 await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))

@@ -22,6 +22,7 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
+_PREEMPTIONS = {Turn.PREEMPTING: "begun", Turn.WOULD_PREEMPT: "dry-run", Turn.UNRESERVED: "failed"}
 REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "slow")
 
 
@@ -65,6 +66,9 @@ class Metrics(Observer):
         self._deadlines = self._counter(
             "gang_deadlines", "Of those, placements whose time ran out: held binds, or plans not taken up.", "deadline"
         )
+        self._preemptions = self._counter(
+            "preemptions", "Workloads that others gave way to, by what came of it.", "outcome"
+        )
         self._gang_waits = self._histogram(
             "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
             buckets=_WAITS, label="size",
@@ -81,6 +85,7 @@ class Metrics(Observer):
             (self._refusals, REFUSALS),
             (self._replans, Cause),
             (self._deadlines, map(_deadline, DEADLINES)),
+            (self._preemptions, _PREEMPTIONS.values()),
             (self._gang_waits, (*(name for _, name in _SIZES), _LARGEST)),
         ):
             _known_beforehand(family, known)
@@ -121,6 +126,8 @@ class Metrics(Observer):
                 self._gang_waits.labels(size_of(turn.size)).observe(turn.after_s)
             case Turn.BROKEN:
                 self._broken.inc()
+            case Turn.PREEMPTING | Turn.WOULD_PREEMPT | Turn.UNRESERVED:
+                self._preemptions.labels(_PREEMPTIONS[turn.turn]).inc()
             case Turn.FORGOTTEN if turn.cause is not None:
                 self._replans.labels(turn.cause).inc()
                 if turn.cause in DEADLINES:

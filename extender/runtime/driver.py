@@ -31,6 +31,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Reserve,
     StartJob,
     SuspendJob,
     Turned,
@@ -170,7 +171,7 @@ class Driver:
                     self._write(effect)
 
     def _write(
-        self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect | Enqueue
+        self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect | Reserve | Enqueue
     ) -> None:
         match effect:
             case PostBinding():
@@ -186,10 +187,8 @@ class Driver:
                 self._persist(effect, "confirmation", effect.group)
             case Evict():
                 self._persist(effect, "eviction", "eviction")
-            case StartJob() | SuspendJob() | CleanJob():
-                self._jobs.write(effect)
-            case Enqueue():
-                self._jobs.enqueue(effect)
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
+                self._jobs.ask(effect)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
             case _:

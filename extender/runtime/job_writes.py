@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from extender.core.effects import Enqueue, JobEffect
-from extender.core.events import Enqueued, Event, JobWritten, Outcome
+from extender.core.effects import Enqueue, JobEffect, Reserve
+from extender.core.events import Enqueued, Event, JobWritten, Outcome, Reserved
 from extender.runtime.budget import Lane
 from extender.runtime.observer import Observer
 from extender.runtime.writes import Procedure, Writes
@@ -37,6 +37,16 @@ class JobWrites:
         self._following: dict[str, JobEffect | None] = {}
         """Jobs that are being written to, by UID -> the write that is to follow."""
 
+    def ask(self, effect: JobEffect | Enqueue | Reserve) -> None:
+        """Have it written."""
+        match effect:
+            case Enqueue():
+                self.enqueue(effect)
+            case Reserve():
+                self.reserve(effect)
+            case _:
+                self.write(effect)
+
     def write(self, effect: JobEffect) -> None:
         """Now, or as soon as the last write to that job has ended."""
         uid = effect.job.uid
@@ -65,3 +75,12 @@ class JobWrites:
             self._feed(Enqueued(effect.key, detail))
 
         self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)
+
+    def reserve(self, effect: Reserve) -> None:
+        """What is written on one workload goes out in order."""
+
+        def ended(detail: str) -> None:
+            self._noted("reservation")(detail)
+            self._feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail))
+
+        self._start(Lane.OTHER, effect.key, self._writes.reserve(effect), ended)

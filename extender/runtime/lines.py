@@ -28,6 +28,10 @@ def _in_words(turn: Turned) -> str:
     match turn.turn:
         case Turn.FORGOTTEN:
             return f"was forgotten ({turn.cause}): {turn.detail}"
+        case Turn.PREEMPTING | Turn.WOULD_PREEMPT:
+            return f"{turn.turn}: {turn.detail}"
+        case Turn.UNRESERVED:
+            return f"has no room kept any more: {turn.detail}"
         case Turn.DELAYED:
             return f"was not planned: {turn.detail}"
         case Turn.BROKEN:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.core.effects import Confirm, Enqueue, Evict, Hint, JobEffect, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import (
+    Confirm,
+    Enqueue,
+    Evict,
+    Hint,
+    JobEffect,
+    Nominate,
+    PostBinding,
+    Report,
+    Reserve,
+    Ungate,
+    Wake,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +28,9 @@ class LookAtPod:
     name: str
 
 
-Asked = PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Report | Hint | JobEffect | Enqueue | LookAtPod
+Asked = (
+    PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Report | Hint | JobEffect | Reserve | Enqueue | LookAtPod
+)
 """A write is asked for by the effect that calls for it: one attempt of it. ``Nominate.renew`` is split before."""
 
 

@@ -11,7 +11,19 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from extender.core.effects import Confirm, Enqueue, Evict, Hint, JobEffect, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.effects import (
+    Confirm,
+    Enqueue,
+    Evict,
+    Hint,
+    JobEffect,
+    Nominate,
+    PostBinding,
+    Report,
+    Reserve,
+    Ungate,
+    Wake,
+)
 from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
@@ -88,6 +100,20 @@ class Writes:
             if not (answer.passing or answer.status == 409) or self._now() >= deadline:
                 return Outcome.UNKNOWN if doubtful else Outcome.REFUSED, answer.detail
             self._retried("enqueue" if isinstance(effect, Enqueue) else "job")
+            yield self._pause(answer, attempt, deadline)
+        raise AssertionError
+
+    def reserve(self, effect: Reserve) -> Procedure[str]:
+        """Write down for whom room is kept, or take that off. Empty when done, else the error: also if the workload is
+        gone."""
+        deadline = self._now() + PATIENCE_S
+        for attempt in count():
+            answer = yield Request(effect, ATTEMPT_S)
+            if answer.done:
+                return ""
+            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+                return answer.detail or "no answer"
+            self._retried("reservation")
             yield self._pause(answer, attempt, deadline)
         raise AssertionError
 

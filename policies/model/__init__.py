@@ -19,8 +19,9 @@ from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement,
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.owner import GangOwner
 from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
+from policies.model.reservation import Reservation, Victim
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import Job, Order, PlannedNodes, PodSet, PodSets
+from policies.model.workload import GroupJob, Job, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -32,6 +33,7 @@ __all__ = [
     "Controller",
     "Dialect",
     "GangOwner",
+    "GroupJob",
     "GroupKey",
     "GroupRef",
     "HostPort",
@@ -49,6 +51,7 @@ __all__ = [
     "Preferred",
     "Requests",
     "Requirement",
+    "Reservation",
     "Selection",
     "Selector",
     "SlotKey",
@@ -59,4 +62,5 @@ __all__ = [
     "Terms",
     "Toleration",
     "Topology",
+    "Victim",
 ]

@@ -69,7 +69,8 @@ class PodGroup:
     ``dialect``: whose kind it is; pods of other dialects do not mean it. ``minima``: of its roles that have one.
     ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
     that. ``problem`` says what in it cannot be read. ``job``: what makes its pods only when a scheduler has written on
-    the PodGroup that it takes it up; ``pending`` until then.
+    the PodGroup that it takes it up; ``pending`` until then, ``starting`` until its gang has started. ``queue``: the
+    LocalQueue that it names for its pods, or empty.
     """
 
     key: GroupKey
@@ -85,6 +86,8 @@ class PodGroup:
     of_roles: tuple[tuple[str, Topology], ...] = ()
     job: Controller | None = None
     pending: bool = False
+    starting: bool = False
+    queue: str = ""
 
     def asked_of(self, role: str) -> Topology:
         """What it asks of the topology for the members of that role."""

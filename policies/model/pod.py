@@ -8,6 +8,7 @@ from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
 from policies.model.controller import Controller
 from policies.model.group import GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
+from policies.model.reservation import Reservation
 from policies.model.topology import SILENT, Topology
 
 GANG_GATE = "muster.dev/gang"
@@ -49,6 +50,8 @@ class Pod:
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
     lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names, or empty.
+    ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
+    ``reservation``: the room that its gang is to have when others are gone.
     """
 
     uid: str
@@ -82,6 +85,9 @@ class Pod:
     removed_by_cost: bool = False
     wave: int = 0
     queue: str = ""
+    preempts: bool = True
+    stays: bool = False
+    reservation: Reservation | None = None
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)

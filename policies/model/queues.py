@@ -29,16 +29,28 @@ class ResourceFlavor:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+    """The Topology object that it names, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyObject:
+    """A Topology of ``kueue.x-k8s.io``: the labels of nodes that are levels, the farthest first."""
+
+    name: str
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
     """``nominal`` is the owner's own. ``borrowing``: so much more it may use of what others in its cohort do not;
-    ``lending``: so much of the nominal others may use. None: no limit."""
+    ``lending``: so much of the nominal others may use. None: no limit. ``deserved``: what ``proportion`` counts its
+    share of, where that does not follow from weights."""
 
     nominal: int
     borrowing: int | None = None
     lending: int | None = None
+    deserved: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +104,40 @@ class Stop(StrEnum):
     DRAIN = "HoldAndDrain"
 
 
+class Evicts(StrEnum):
+    """Whom a workload may evict to get quota."""
+
+    NEVER = "Never"
+    LOWER = "LowerPriority"
+    LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Whom the workloads of a queue may evict. ``within``: of their own queue. ``reclaim``: of queues of their cohort
+    that borrow, to get what they have lent. ``borrow``: also to borrow themselves, ``LowerPriority`` and no higher than
+    ``threshold`` where there is one."""
+
+    within: Evicts = Evicts.NEVER
+    reclaim: Evicts = Evicts.NEVER
+    borrow: Evicts = Evicts.NEVER
+    threshold: int | None = None
+
+
+class FairStrategy(StrEnum):
+    """With fair sharing: when a workload may be evicted that another queue has borrowed for. The share of the queue
+    that evicts, with what it wants, is compared with that of the other one, without what is evicted or with it."""
+
+    FINAL = "LessThanOrEqualToFinalShare"
+    INITIAL = "LessThanInitialShare"
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
     """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
-    LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first."""
+    LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
+    ``reclaimable``: others of its cohort may take back what it has borrowed."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -106,17 +148,29 @@ class ClusterQueue:
     namespaces: Selector = None
     stop: Stop = Stop.NONE
     by_past_usage: bool = False
+    preemption: Preemption = Preemption()
+    reclaimable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PastUse:
+    """What a LocalQueue has ``consumed``, by resource, as of ``at``: seconds since the epoch."""
+
+    consumed: Mapping[str, float]
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage."""
+    """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage. ``past``: what its
+    status says of that. Muster writes it, so it does not tell two LocalQueues apart."""
 
     namespace: str
     name: str
     queue: str
     weight: Fraction = Fraction(1)
     stop: Stop = Stop.NONE
+    past: PastUse | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +183,7 @@ class Cohort:
     weight: Fraction = Fraction(1)
 
 
-QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor
+QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | TopologyObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +191,8 @@ class QueueReport:
     """How a ClusterQueue, Cohort or LocalQueue stands. ``pending``: who waits in it, in order. ``reserving``: how many
     workloads have quota of it, ``admitted`` how many of these have started. ``used`` and ``borrowed``: amounts by
     flavor and resource. ``share``: its weighted share, in thousandths; None without fair sharing. ``problems``: why it
-    admits nothing; ``warnings``: what its author may not have meant."""
+    admits nothing; ``warnings``: what its author may not have meant. ``past``: what a LocalQueue has used where that
+    counts."""
 
     pending: tuple[GroupKey, ...] = ()
     reserving: int = 0
@@ -147,3 +202,4 @@ class QueueReport:
     share: int | None = None
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    past: PastUse | None = None

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from policies.model.controller import Controller
 from policies.model.group import GroupKey
 from policies.model.pod import Pod, SlotKey
+from policies.model.reservation import Reservation
 
 PlannedNodes = Mapping[str, tuple[str, ...]]
 """The plan of a job: the name of each podset -> the node of each of its slots, by index."""
@@ -147,6 +148,25 @@ class PodSets:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupJob:
+    """What makes the pods of a PodGroup when that was taken up (``PodGroup.job``).
+
+    ``podsets.key``: the PodGroup. Without podsets it cannot be planned before its pods exist.
+    """
+
+    controller: Controller
+    podsets: PodSets
+
+    @property
+    def key(self) -> GroupKey:
+        return self.podsets.key
+
+    @property
+    def uid(self) -> str:
+        return self.controller.uid
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job of any kind, as its object shows it.
 
@@ -159,7 +179,8 @@ class Job:
     ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
     those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
-    ``hint``: which of its labels its author has misspelt.
+    ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
+    ``reservation``: the room that it is to have when others are gone.
     """
 
     podsets: PodSets
@@ -179,6 +200,8 @@ class Job:
     queue: str = ""
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
     hint: str | None = None
+    delay: str = ""
+    reservation: Reservation | None = None
 
     @property
     def key(self) -> GroupKey:

@@ -4,12 +4,15 @@ flavors, and what keeps the others. This is the entry for conformance tests, too
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, PodSetRequest, no_place_needed
-from policies.quota.shares import Head, by_age, fairest
+from policies.quota.history import History
+from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
 
 
@@ -24,19 +27,19 @@ class Admitted:
 @dataclass(frozen=True, slots=True)
 class Incoming:
     """A workload that waits. ``queue``: the name of its ClusterQueue. ``since``: when it came into it, in seconds.
-    ``past``: what its LocalQueue has used, where that counts."""
+    ``local``: its LocalQueue, where the past usage of that counts."""
 
     uid: str
     queue: str
     podsets: Sequence[PodSetRequest]
     priority: int = 0
     since: float = 0.0
-    past: float = 0.0
+    local: str = ""
 
     @property
-    def place(self) -> tuple[float, int, float, str]:
-        """Where it stands in its queue."""
-        return self.past, -self.priority, self.since, self.uid
+    def place(self) -> tuple[int, float, str]:
+        """Where it stands among those of its LocalQueue."""
+        return -self.priority, self.since, self.uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is. ``places``: why a podset cannot be placed on the nodes of a flavor, or nothing."""
+    """What there is. ``places``: why a podset cannot be placed on the nodes of a flavor, or nothing. ``fair``: between
+    queues by fair sharing. ``order``: by another order (``policies.order``). ``histories``: what LocalQueues have used,
+    for ClusterQueues that order by that; each admission counts at once."""
 
     queues: Sequence[ClusterQueue]
     cohorts: Sequence[Cohort] = ()
@@ -57,6 +62,8 @@ class World:
     admitted: Iterable[Admitted] = ()
     places: Places = no_place_needed
     fair: bool = False
+    order: QueueOrder | None = None
+    histories: Mapping[str, History] = field(default_factory=dict)
 
 
 def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
@@ -67,13 +74,17 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
     flavors = Flavors(tree, world.flavors, world.places)
-    lines = _Lines(world.queues, tree, incoming)
+    line = list(incoming)
+    lines = _Lines(world.queues, tree, line, deepcopy(dict(world.histories)))
+    rank = by_borrowing(tree) if world.fair else None
+    if world.order is not None:
+        rank = world.order.rank(tree, _requested(tree, line))
     admitted: list[Decision] = []
-    while (found := _next(world, tree, flavors, lines)) is not None:
+    while (found := _next(rank, tree, flavors, lines)) is not None:
         workload, assignment = found
         if assignment.fit is Fit.FITS:
             tree.use(workload.queue, assignment.usage)
-            lines.admitted(workload)
+            lines.admitted(workload, assignment.usage)
             admitted.append(Decision(workload, assignment))
         else:
             lines.refused(workload, assignment)
@@ -81,10 +92,17 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
 
 
 class _Lines:
-    """The queues, each in its order."""
+    """The queues, each in its order. ``histories``: those of LocalQueues, which are changed here."""
 
-    def __init__(self, queues: Iterable[ClusterQueue], tree: QuotaTree, incoming: Iterable[Incoming]) -> None:
+    def __init__(
+        self,
+        queues: Iterable[ClusterQueue],
+        tree: QuotaTree,
+        incoming: Iterable[Incoming],
+        histories: Mapping[str, History],
+    ) -> None:
         self._queues = {one.name: one for one in queues}
+        self._histories = histories
         self._lines: dict[str, list[Incoming]] = {}
         self._refused: list[Decision] = []
         for one in sorted(incoming, key=lambda one: one.place):
@@ -95,16 +113,27 @@ class _Lines:
                 self._refused.append(Decision(one, Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)))
 
     def heads(self) -> Iterator[tuple[ClusterQueue, Incoming]]:
-        return ((self._queues[name], line[0]) for name, line in self._lines.items() if line)
+        for name, line in self._lines.items():
+            if line:
+                queue = self._queues[name]
+                yield queue, min(line, key=self._by_past) if queue.by_past_usage else line[0]
 
-    def admitted(self, workload: Incoming) -> None:
-        self._lines[workload.queue].pop(0)
+    def admitted(self, workload: Incoming, usage: Usage) -> None:
+        self._lines[workload.queue].remove(workload)
+        if (history := self._histories.get(workload.local)) is not None:
+            total: Counter[str] = Counter()
+            for (_, resource), amount in usage.items():
+                total[resource] += amount
+            history.started(workload.uid, total)
 
     def refused(self, workload: Incoming, assignment: Assignment) -> None:
         """With StrictFIFO all behind it wait for it."""
-        line = self._lines[workload.queue]
-        self._refused.append(Decision(line.pop(0), assignment))
-        if self._queues[workload.queue].strategy is Strategy.STRICT:
+        line, queue = self._lines[workload.queue], self._queues[workload.queue]
+        line.remove(workload)
+        self._refused.append(Decision(workload, assignment))
+        if queue.by_past_usage:
+            line.sort(key=self._by_past)
+        if queue.strategy is Strategy.STRICT:
             text = f"{workload.uid} is before it in queue {workload.queue}, which is {Strategy.STRICT}"
             held = Assignment(Fit.NO_CANDIDATES, lack=Lack.QUOTA, text=text)
             self._refused += [Decision(one, held) for one in line]
@@ -113,8 +142,24 @@ class _Lines:
     def waiting(self) -> list[Decision]:
         return self._refused
 
+    def _by_past(self, one: Incoming) -> tuple[float, tuple[int, float, str]]:
+        """The LocalQueue that has used least comes first."""
+        history = self._histories.get(one.local)
+        return 0.0 if history is None else history.value, one.place
 
-def _next(world: World, tree: QuotaTree, flavors: Flavors, lines: _Lines) -> tuple[Incoming, Assignment] | None:
+
+def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
+    total = {name: Counter[str]() for name in tree.queues}
+    for name, node in tree.queues.items():
+        for (_, resource), amount in node.used.items():
+            total[name][resource] += amount
+    for one in incoming:
+        for podset in one.podsets if one.queue in total else ():
+            total[one.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
+    return total
+
+
+def _next(rank: Rank | None, tree: QuotaTree, flavors: Flavors, lines: _Lines) -> tuple[Incoming, Assignment] | None:
     """The workload whose turn it is, with what it would get."""
     found: dict[str, tuple[Incoming, Assignment]] = {}
     heads: dict[str, Head] = {}
@@ -126,5 +171,5 @@ def _next(world: World, tree: QuotaTree, flavors: Flavors, lines: _Lines) -> tup
         heads[queue.name] = Head(queue.name, assignment.usage, one.priority, one.since, one.uid, assignment.level)
     if not heads:
         return None
-    chosen = fairest(tree, heads) if world.fair else by_age(heads)[0]
+    chosen = by_age(heads)[0] if rank is None else fairest(tree, heads, rank)
     return None if chosen is None else found[chosen.queue]

@@ -1,4 +1,4 @@
-"""Whose turn it is among queues that lend each other quota: by borrowing, priority and age, or by fair shares.
+"""Whose turn it is among queues that lend each other quota: by borrowing, priority and age, or by shares.
 
 A node's share is the largest part that it borrows of what its cohort can lend of any resource, by its weight (dominant
 resource share; Ghodsi et al., NSDI 2011; as Kueue's fair sharing counts it).
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Protocol
 
 from policies.model.queues import Usage
 from policies.quota.tree import QuotaNode, QuotaTree
@@ -74,37 +75,50 @@ def by_age(heads: Mapping[str, Head]) -> list[Head]:
     return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
 
 
-def fairest(tree: QuotaTree, heads: Mapping[str, Head]) -> Head | None:
-    """The one whose turn it is: asked anew after each admission. ``heads``: by queue.
+Rank = Callable[[QuotaNode, Head], tuple[Any, ...]]
+"""How a node of the tree stands among those beside it, with the workload that stands for it: the lowest comes first."""
 
-    Queues in no cohort go first: they compete with nobody. In a cohort each child is stood for by the best of its own:
-    who does not borrow what it asks for, then the lowest share with it, then priority and age.
+Requested = Mapping[str, Mapping[str, int]]
+"""By queue and resource: what its workloads use, and what those ask for that wait in it."""
+
+
+class QueueOrder(Protocol):
+    """An order between queues. ``rank`` is asked for once per admission pass."""
+
+    def rank(self, tree: QuotaTree, requested: Requested) -> Rank: ...
+
+
+def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank | None = None) -> Head | None:
+    """The one whose turn it is: asked anew after each admission. ``heads``: by queue. ``rank``: fair sharing, if it is
+    not another order.
+
+    Queues in no cohort go first: they compete with nobody. In a cohort each child is stood for by the best of its own.
     """
+    rank = rank or by_borrowing(tree)
     competing: dict[str, QuotaNode] = {}
     for name in sorted(heads):
         node = tree.queues[name]
         if node.parent is None:
             return heads[name]
         competing.setdefault(node.root.name, node.root)
-    found = [head for root in competing.values() if (head := _winner(root, heads, _key(tree))) is not None]
+    found = [head for root in competing.values() if (head := _winner(root, heads, rank)) is not None]
     return min(found, key=lambda head: (-head.priority, head.since, head.uid), default=None)
 
 
-Key = tuple[bool, tuple[bool, Fraction], int, float, str]
+def by_borrowing(tree: QuotaTree) -> Rank:
+    """Fair sharing: who does not borrow what it asks for, then the lowest share with it, then priority and age."""
 
-
-def _key(tree: QuotaTree) -> Callable[[QuotaNode, Head], Key]:
-    def key(node: QuotaNode, head: Head) -> Key:
+    def rank(node: QuotaNode, head: Head) -> tuple[bool, tuple[bool, Fraction], int, float, str]:
         tree.use(head.queue, head.usage)
         borrows, share = any(node.borrows(what) for what in head.usage), share_of(node).rank
         tree.free(head.queue, head.usage)
         return borrows, share, -head.priority, head.since, head.uid
 
-    return key
+    return rank
 
 
-def _winner(node: QuotaNode, heads: Mapping[str, Head], key: Callable[[QuotaNode, Head], Key]) -> Head | None:
+def _winner(node: QuotaNode, heads: Mapping[str, Head], rank: Rank) -> Head | None:
     if not node.is_cohort:
         return heads.get(node.name)
-    found = [(child, head) for child in node.children if (head := _winner(child, heads, key)) is not None]
-    return min(found, key=lambda one: key(*one), default=(None, None))[1]
+    found = [(child, head) for child in node.children if (head := _winner(child, heads, rank)) is not None]
+    return min(found, key=lambda one: rank(*one), default=(None, None))[1]

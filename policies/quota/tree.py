@@ -6,8 +6,8 @@ The rules are those of Kueue's ClusterQueues and Cohorts (``pkg/cache/scheduler/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
@@ -119,6 +119,19 @@ class QuotaTree:
         for node in (*self.queues.values(), *self.cohorts.values()):
             if node.parent is None:
                 _sum_up(node)
+        self.roots: dict[str, list[str]] = {}
+        """The queues of each tree in which quota is lent."""
+        for name in self.queues:
+            self.roots.setdefault(self.root_of(name), []).append(name)
+
+    def root_of(self, queue: str) -> str:
+        """What tells apart the trees in which quota is lent; empty for a queue that is not there."""
+        node = self.queues.get(queue)
+        return "" if node is None else f"{node.root.height}/{node.root.name}"
+
+    def below(self, root: str) -> Sequence[str]:
+        """The queues of a tree: they lend each other."""
+        return self.roots.get(root, ())
 
     def use(self, queue: str, usage: Usage) -> None:
         """A workload of that queue uses so much from now on."""
@@ -128,6 +141,12 @@ class QuotaTree:
     def free(self, queue: str, usage: Usage) -> None:
         for what, amount in usage.items():
             self.queues[queue].change(what, -amount)
+
+    def fork(self, queue: str) -> QuotaTree:
+        """The hierarchy that the queue is in, as it is now. What is used in one of them does not count in the other."""
+        found = QuotaTree(())
+        found._copy(self.queues[queue].root, None)
+        return found
 
     def lacks(self, queue: str, usage: Usage) -> dict[FlavorResource, int]:
         """Of what it wants to use, how much is not there, borrowed or not."""
@@ -147,6 +166,12 @@ class QuotaTree:
                 return at.height, at.parent is not None
             rest -= at.local_left(what)
         return node.root.height, False
+
+    def _copy(self, node: QuotaNode, parent: QuotaNode | None) -> QuotaNode:
+        twin = replace(node, parent=parent, children=[], used=Counter(node.used))
+        (self.cohorts if node.is_cohort else self.queues)[node.name] = twin
+        twin.children += [self._copy(child, twin) for child in node.children]
+        return twin
 
     def _hang(self, node: QuotaNode, cohort: str) -> None:
         if not cohort:

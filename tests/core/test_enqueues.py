@@ -1,4 +1,4 @@
-"""PodGroups whose job makes no pods until a scheduler has taken them up: asked for once, and again if that failed."""
+"""PodGroups whose job makes no pods until a scheduler has taken them up: planned first, then taken up."""
 
 from __future__ import annotations
 
@@ -7,16 +7,40 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Enqueue, Report
-from extender.core.events import Enqueued, GroupGone
-from policies.model import Controller, Dialect, GroupKey, GroupRef, Pod, PodGroup
+from extender.core.events import Enqueued, GroupGone, GroupJobGone, GroupJobSeen
+from policies.model import GANG_GATE, Controller, Dialect, GroupJob, GroupKey, GroupRef, Pod, PodGroup, PodSet, PodSets
 from tests.builders import cluster, requests
 from tests.core.script import Script
 
 KEY = GroupKey("default", "train-uid")
 JOB = Controller("batch.volcano.sh/v1alpha1", "Job", "train", "uid")
 WAITS = PodGroup(KEY, "group-uid", 2, dialect=Dialect.VOLCANO, job=JOB, pending=True)
-TAKEN_UP = replace(WAITS, pending=False)
-ASKED = Enqueue(KEY, "group-uid", JOB)
+TAKEN_UP = replace(WAITS, pending=False, starting=True)
+ASKED = Enqueue(KEY, "group-uid")
+REF = GroupRef(KEY.name, Dialect.VOLCANO, role="worker")
+
+
+def made(count: int = 2, *, minimum: int | None = None, **facts: object) -> GroupJob:
+    """A job of one task, each pod of which asks for a whole node."""
+    template = Pod("", "default", "train", requests(8), owner=JOB.uid, controller=JOB, series="1-worker", group=REF)
+    podset = PodSet(replace(template, **facts), count, count if minimum is None else minimum)  # type: ignore[arg-type]
+    return GroupJob(JOB, PodSets(KEY, (podset,)))
+
+
+UNREADABLE = GroupJob(JOB, PodSets(KEY, ()))
+
+
+def pods_of(job: GroupJob, life: str = "") -> list[Pod]:
+    """As its controller makes them, and the policy gates them."""
+    (podset,) = job.podsets.podsets
+    return [replace(pod, uid=f"u{pod.index}{life}", gates=(GANG_GATE,)) for pod in podset.pods()]
+
+
+def scripted(*facts: PodGroup, nodes: str = "a: 2x8", job: GroupJob | None = None, synced: bool = True) -> Script:
+    script = Script(*cluster(nodes), *facts, synced=synced)
+    script.feed(GroupJobSeen(job or made()))
+    script.advance(0.1)
+    return script
 
 
 def asked(script: Script) -> int:
@@ -27,20 +51,188 @@ def asked(script: Script) -> int:
     return len(found)
 
 
-def test_it_is_asked_for_when_it_is_seen_and_not_again_while_it_stays_as_it_is() -> None:
-    script = Script(*cluster("a: 2x8"))
-    script.see(WAITS)
+def free(script: Script) -> int:
+    """How many nodes nobody is promised or uses."""
+    return sum(script.core.state.claims.fits(name, requests(8)) for name in script.core.state.claims.nodes)
+
+
+def taken_up(script: Script) -> None:
+    """What was asked for is done, and shown."""
     assert asked(script) == 1
     script.feed(Enqueued(KEY))
+    script.see(TAKEN_UP)
+
+
+def test_it_is_planned_before_its_pods_exist_and_taken_up_once() -> None:
+    script = scripted(WAITS)
+    assert asked(script) == 1
+    assert free(script) == 0
+    script.feed(Enqueued(KEY))
     script.see(WAITS)
-    script.advance(10_000)
+    script.advance(20)
     assert asked(script) == 0
+
+
+def test_its_pods_take_the_nodes_of_their_slots_and_start_together() -> None:
+    script = scripted(WAITS, nodes="a: 3x8")
+    taken_up(script)
+    planned = dict(script.gang(KEY.name).members.slots.planned)
+    pods = pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    assert [script.core.state.pods[pod.uid].node for pod in pods] == [planned[pod.identity] for pod in pods]
+    assert script.reason(KEY.name) == "Running"
+    assert script.gang(KEY.name).podsets is None, "from now on it is a gang like any other"
+    script.advance(300)
+    assert free(script) == 1
+
+
+def test_without_room_its_pods_do_not_come_and_its_job_says_why() -> None:
+    script = scripted(WAITS, nodes="a: 1x8")
+    script.advance(60)
+    (told,) = [effect for effect in script.effects if isinstance(effect, Report)]
+    assert (told.code, told.group_uid, told.owner, told.pending) == ("NoRoom", "group-uid", JOB, True)
+    assert asked(script) == 0
+    script.see(*cluster("b: 2x8"))
+    script.advance(1)
+    assert asked(script) == 1
+
+
+def test_its_room_is_nobody_elses_while_its_pods_are_made() -> None:
+    script = scripted(WAITS)
+    taken_up(script)
+    other = Pod("other", "default", "other", requests(8))
+    assert not set(script.filter(other)) & {"a-0", "a-1"}
+
+
+def test_those_that_do_not_come_in_time_have_no_room_and_are_planned_when_they_come() -> None:
+    script = scripted(WAITS)
+    taken_up(script)
+    script.advance(60)
+    assert free(script) == 2
+    assert KEY not in script.core.state.workloads
+    pods = pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    assert script.reason(KEY.name) == "Running"
+
+
+def test_its_room_is_kept_until_the_watch_shows_that_it_was_taken_up() -> None:
+    script = scripted(WAITS)
+    script.feed(Enqueued(KEY))
+    script.advance(100)
+    assert free(script) == 0
+    assert (script.core.next_wake() or script.now + 1) > script.now
+    script.see(TAKEN_UP)
+    pods = pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    assert script.reason(KEY.name) == "Running"
+
+
+def test_the_queue_that_its_podgroup_names_is_its_own() -> None:
+    script = scripted(replace(WAITS, queue="team"))
+    assert script.gang(KEY.name).queue == "team"
+
+
+def test_fewer_start_if_they_are_enough() -> None:
+    job = made(3, minimum=2)
+    script = scripted(WAITS, job=job)
+    taken_up(script)
+    pods = pods_of(job)
+    script.see(*pods)
+    script.run(pods[:2])
+    assert script.reason(KEY.name) == "Running"
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[2:])
+    assert script.core.state.pods["u2"].node == "b-0"
+
+
+def test_of_several_tasks_each_gets_what_it_needs() -> None:
+    (worker,) = made(4, minimum=1).podsets.podsets
+    master = replace(worker.template, series="0-master", group=REF._replace(role="master"))
+    job = GroupJob(JOB, PodSets(KEY, (worker, PodSet(master, 1, 1))))
+    minima = (("master", 1), ("worker", 1))
+    script = scripted(replace(WAITS, minima=minima), job=job, nodes="a: 2x8")
+    assert asked(script) == 1
+    assert sorted(slot[0] for slot in script.gang(KEY.name).members.slots.planned) == ["uid0-master", "uid1-worker"]
+
+
+def test_a_node_that_is_lost_before_the_pods_come_is_planned_around() -> None:
+    script = scripted(WAITS, nodes="a: 2x8")
+    taken_up(script)
+    script.see(*cluster("b: 2x8"))
+    script.drop("a-0")
+    script.advance(1)
+    pods = pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    assert "a-0" not in script.bound(pods)
+    assert len(script.bound(pods)) == 2
+
+
+@pytest.mark.parametrize("there", [0, 1])
+def test_after_a_restart_one_that_was_taken_up_is_planned_before_all_others(there: int) -> None:
+    job = made()
+    group = replace(TAKEN_UP, created=9.0)
+    old = [
+        Pod(f"o{at}", "default", f"o{at}", requests(8), group=GroupRef("old", Dialect.ANNOTATION, 2)) for at in (0, 1)
+    ]
+    script = Script(*cluster("a: 2x8"), group, *pods_of(job)[:there], *old, synced=False)
+    script.feed(GroupJobSeen(job))
+    script.feed_synced()
+    script.advance(1)
+    assert asked(script) == 0
+    pods = pods_of(job)
+    script.see(*pods)
+    script.run(pods)
+    assert (script.reason(KEY.name), script.reason("old")) == ("Running", "NoRoom")
+
+
+@pytest.mark.parametrize("how", ["its PodGroup", "its job"])
+def test_it_is_forgotten_with_its_objects(how: str) -> None:
+    script = scripted(WAITS)
+    if how == "its PodGroup":
+        script.feed(GroupGone(KEY, "group-uid", Dialect.VOLCANO))
+    else:
+        script.feed(GroupJobGone(KEY, JOB.uid))
+    script.advance(1)
+    assert free(script) == 2
+    assert KEY not in script.core.state.workloads
+
+
+def test_a_restarted_job_is_planned_anew_when_its_podgroup_is() -> None:
+    script = scripted(WAITS, nodes="a: 4x8")
+    taken_up(script)
+    pods = pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    script.feed(GroupGone(KEY, "group-uid", Dialect.VOLCANO))
+    for pod in pods:
+        script.gone(script.pods[pod.uid])
+    script.see(replace(WAITS, uid="second"))
+    script.advance(1)
+    assert Enqueue(KEY, "second") in script.effects
+    script.effects.clear()
+    script.feed(Enqueued(KEY))
+    script.see(replace(TAKEN_UP, uid="second"))
+    again = pods_of(made(), life="-2")
+    script.see(*again)
+    script.run(again)
+    assert script.reason(KEY.name) == "Running"
+
+
+@pytest.mark.parametrize("nodes", ["a: 2x8", "a: 1x8"])
+def test_one_that_cannot_be_planned_before_its_pods_is_taken_up_at_once(nodes: str) -> None:
+    script = scripted(WAITS, nodes=nodes, job=UNREADABLE)
+    assert asked(script) == 1
 
 
 def test_those_from_before_the_start_are_asked_for_when_muster_acts() -> None:
-    script = Script(WAITS, synced=False)
+    script = scripted(WAITS, synced=False)
     assert asked(script) == 0
     script.feed_synced()
+    script.advance(1)
     assert asked(script) == 1
 
 
@@ -48,34 +240,37 @@ def test_those_from_before_the_start_are_asked_for_when_muster_acts() -> None:
     "group", [TAKEN_UP, replace(WAITS, deleting=True), replace(WAITS, job=None, dialect=Dialect.COSCHEDULING)]
 )
 def test_nothing_else_is_asked_for(group: PodGroup) -> None:
-    script = Script(*cluster("a: 2x8"))
-    script.see(group)
+    script = scripted(group)
     assert asked(script) == 0
+    assert free(script) == 2
 
 
-def test_what_failed_is_asked_for_again_ever_more_seldom() -> None:
-    script = Script(*cluster("a: 2x8"))
-    script.see(WAITS)
+def test_one_whose_job_is_another_schedulers_is_left_to_it() -> None:
+    script = Script(*cluster("a: 2x8"), WAITS)
+    script.advance(10)
+    assert asked(script) == 0
+    assert KEY not in script.core.state.workloads
+
+
+@pytest.mark.parametrize("job", [made(), UNREADABLE], ids=["planned", "not planned"])
+def test_what_failed_is_asked_for_again_ever_more_seldom(job: GroupJob) -> None:
+    script = scripted(WAITS, job=job)
     pauses = []
     for _ in range(12):
         asked(script)
         script.feed(Enqueued(KEY, "the right is missing"))
+        assert free(script) == 2, "it keeps no room meanwhile"
         began = script.now
         while not asked(script):
             script.advance(1)
-        pauses.append(round(script.now - began))
+        pauses.append(int(script.now - began) // 5 * 5)
     assert pauses[:3] == [5, 10, 20]
     assert pauses[-2:] == [900, 900]
-    script.feed(Enqueued(KEY))
-    script.feed(Enqueued(KEY, "the right is missing"))
-    script.advance(6)
-    assert asked(script) == 1, "what has failed before that went well is forgotten"
 
 
 @pytest.mark.parametrize("how", ["taken up", "gone"])
 def test_what_failed_is_not_asked_for_when_it_waits_no_more(how: str) -> None:
-    script = Script(*cluster("a: 2x8"))
-    script.see(WAITS)
+    script = scripted(WAITS)
     script.feed(Enqueued(KEY, "no answer"))
     asked(script)
     if how == "gone":
@@ -87,12 +282,13 @@ def test_what_failed_is_not_asked_for_when_it_waits_no_more(how: str) -> None:
     assert script.core.next_wake() is None
 
 
-def test_its_reports_are_for_a_podgroup_of_volcano_only_where_a_job_of_volcano_made_it() -> None:
+def test_its_reports_are_for_a_podgroup_of_volcano_only_where_a_job_of_volcano_made_it_and_for_one_of_kai() -> None:
     for group, uid, dialect in [
         (TAKEN_UP, "group-uid", Dialect.VOLCANO),
         (replace(TAKEN_UP, job=None), None, Dialect.COSCHEDULING),
+        (replace(TAKEN_UP, job=None, dialect=Dialect.KAI), "group-uid", Dialect.KAI),
     ]:
-        ref = GroupRef(KEY.name, Dialect.VOLCANO)
+        ref = GroupRef(KEY.name, group.dialect)
         pods = [Pod(f"u{at}", "default", f"p{at}", requests(8), group=ref) for at in range(2)]
         script = Script(*cluster("a: 2x8"), group, *pods)
         script.run(pods)

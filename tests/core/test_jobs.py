@@ -167,6 +167,16 @@ def test_it_is_suspended_when_its_pods_do_not_come() -> None:
     assert not script.bindings
 
 
+def test_why_its_controller_makes_no_pods_is_said_where_it_is_known() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(3))
+    train.create(only=1)
+    script.bind_all(list(script.pods.values()), expires_s=600)
+    train.show(delay="its controller makes its pods anew after a pause")
+    train.wait(45)
+    assert train.stops == ["its controller makes its pods anew after a pause"]
+
+
 def test_suspended_by_others_it_waits_for_its_pods_to_go_and_starts_again() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))

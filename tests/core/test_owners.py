@@ -305,6 +305,23 @@ def test_room_that_is_no_more_is_not_kept(order: Order) -> None:
     assert script.bound(pods[1:]) == ["b-0"]
 
 
+def test_room_that_others_take_while_one_is_being_bound_is_not_kept() -> None:
+    """A worker that comes then is not led to the node that was kept for it: it would be pinned there for ever."""
+    pods = [owned(number, size=3, series="000000005") for number in range(3)]
+    script = scripted(owner(3, order=Order.LEADER_FIRST, minimum=None), pods[0], nodes="a: 3x8")
+    script.run(pods[:1])
+    script.see(pods[1])
+    script.bind(pods[1])
+    (kept,) = {"a-0", "a-1", "a-2"} - {*script.bound(pods[:1]), script.planned(pods[1])}
+    script.see(Pod("uid-foreign", "default", "foreign", requests(8), scheduler="other", node=kept))
+    script.see(pods[2])
+    assert script.planned(pods[2]) == ""
+    script.post_all()
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[2:])
+    assert script.bound(pods[2:]) == ["b-0"]
+
+
 def test_after_a_restart_the_room_of_those_that_come_later_is_kept_before_anybody_else_is_planned() -> None:
     pods = [owned(number) for number in range(3)]
     script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from extender.core.events import JobSeen, NamespaceSeen, QueueGone, QueueSeen
+from extender.config import catalogue
+from extender.core.events import JobSeen, NamespaceSeen, Outcome, QueueGone, QueueSeen
 from extender.core.limits import Limits
+from extender.core.phase import Phase
 from extender.core.reasons import Reason
-from policies.model import Pod, Requirement, Taint, Toleration
-from policies.model.queues import ClusterQueue, Cohort, LocalQueue, Quota, ResourceFlavor, Stop, Strategy
+from policies.model import Node, Pod, Requirement, Taint, Toleration
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Quota,
+    ResourceFlavor,
+    Stop,
+    Strategy,
+    TopologyObject,
+)
 from tests.builders import GPU, cluster, gang, key, node
 from tests.core.jobs import Controlled, job
 from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
@@ -157,6 +169,23 @@ def test_a_queue_with_a_problem_says_it() -> None:
     assert "spec.admissionChecks is not implemented" in reason(script, "first").message
 
 
+def test_a_flavor_whose_topology_is_missing_or_unusable_admits_nothing_until_it_is_there() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, replace(flavor("gpus"), topology="racks"), cluster_queue("team", {"gpus": 32}))
+    come(script, in_queue("first", 2))
+    assert "there is no Topology racks, which ResourceFlavor gpus names" in reason(script, "first").message
+    racks = TopologyObject("racks", ("example.com/rack",))
+    script.feed(QueueSeen(racks, problems=("it is odd",)))
+    script.advance(0.5)
+    assert "Topology racks: it is odd" in reason(script, "first").message
+    script.feed(QueueSeen(racks))
+    script.advance(0.5)
+    assert planned(script, "first") == 2
+    script.feed(QueueGone(racks))
+    come(script, in_queue("second", 2))
+    assert reason(script, "second").code == "QueueInactive"
+
+
 def test_the_labels_of_a_namespace_decide_who_may_use_a_queue() -> None:
     script = Script(*cluster("a: 4x8"))
     chosen = (Requirement("team", "In", ("ml",)),)
@@ -214,6 +243,39 @@ def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
     come(script, in_queue("second", 2))
     assert set(script.core.state.workloads[key("first")].placement.values()) == {"a-0", "a-1"}
     assert reason(script, "second").code == "NoRoom"
+
+
+def sorted_nodes(slow: str, fast: str) -> list[Node]:
+    """Nodes of the flavors slow and fast."""
+    return [
+        replace(one, labels={**one.labels, FLAVOR: name})
+        for name, outline in (("slow", slow), ("fast", fast))
+        for one in cluster(outline)
+    ]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gang_whose_start_broke_off_is_completed_on_nodes_of_its_flavor(*, restarts: bool) -> None:
+    nodes = sorted_nodes(slow="a: 2x8", fast="b: 2x8")
+    queues = sort("fast"), sort("slow"), cluster_queue("team", {"fast": 0, "slow": 64})
+    script = Script(*nodes)
+    show(script, *queues)
+    come(script, pods := in_queue("train", 2))
+    script.bind_all(pods)
+    script.post(bound := script.pods[next(iter(script.bindings))])
+    lost = next(pod for pod in pods if pod.uid != bound.uid)
+    nodes = [replace(one, unschedulable=one.name == script.planned(lost)) for one in nodes]
+    script.see(*nodes)
+    script.post(lost, Outcome.REFUSED)
+    if restarts:
+        script = Script(*nodes, *script.pods.values(), now=script.now, synced=False)
+        show(script, *queues)
+        script.feed_synced()
+    script.advance(5)
+    assert script.gang("train").phase is Phase.PARTIAL
+    assert (script.planned(lost), script.reason("train")) == ("", "NoRoom")
+    script.see(*sorted_nodes(slow="a: 3x8", fast="b: 2x8")[2:])
+    assert script.planned(lost) == "a-2"
 
 
 def test_what_is_lent_may_be_borrowed_up_to_the_limit() -> None:
@@ -274,6 +336,41 @@ def test_an_elastic_gang_starts_with_as_many_as_there_is_quota_for() -> None:
     come(script, in_queue("elastic", 6, min_member=2))
     assert planned(script, "elastic") == 3
     assert used(script, "team") == 40
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_start_that_broke_off_is_completed_and_takes_no_quota_beyond_that(*, there: bool) -> None:
+    """Although its queue has no quota left, or is gone."""
+    pods = in_queue("elastic", 3, min_member=2)
+    before = Script(*cluster("a: 8x8"))
+    show(before, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    come(before, pods)
+    assert planned(before, "elastic") == 2
+    first, second = (pod for pod in pods if pod.uid in before.core.state.workloads[key("elastic")].placement)
+    before.bind_all([first, second])
+    before.post(before.pods[next(iter(before.bindings))])
+    before.gone(before.pods[next(iter(before.bindings))])
+    script = Script(*cluster("a: 8x8"), *before.pods.values(), now=before.now)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    if not there:
+        script.feed(QueueGone(script.core.state.quotas.queues.seen["LocalQueue", "default", "team"].object))
+    extra = [replace(pod, uid=f"new-{at}", name=f"new-{at}", index=5 + at) for at, pod in enumerate((first, first))]
+    come(script, extra)
+    assert script.gang("elastic").release.partial_since is not None
+    assert planned(script, "elastic") == 1, "no more than it needs to be whole"
+    assert used(script, "team") == (16 if there else 0)
+
+
+def test_a_gang_that_comes_with_the_news_that_its_queue_is_gone_waits_for_that_reason() -> None:
+    """Before a pass has drawn the picture anew."""
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 40}))
+    script.advance(0.5)
+    script.feed(QueueGone(script.core.state.quotas.queues.picture.locals["default", "team"]))
+    script.see(*in_queue("late", 2))
+    assert planned(script, "late") == 0
+    script.advance(0.5)
+    assert reason(script, "late").code == "QueueMissing"
 
 
 def test_an_event_about_a_namespace_or_queue_that_nobody_knows_does_no_harm() -> None:
@@ -417,3 +514,30 @@ def test_with_fair_sharing_the_queue_that_borrows_least_of_its_cohort_comes_firs
     script.feed_synced()
     script.advance(0.5)
     assert [planned(script, name) for name in "abcd"] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("priority-then-age", "abc"), ("proportion", "abd"), ("drf", "abd")],
+)
+def test_with_shares_by_weight_a_queue_of_twice_the_weight_gets_twice_as_much(policy: str, expected: str) -> None:
+    script = Script(*cluster("a: 3x8"), synced=False, policies=catalogue.policies(policy, "best-fit", {"packing": 1}))
+    heavy = cluster_queue("one", {"gpus": 0}, cohort="all", weight=Fraction(2))
+    others = [cluster_queue(name, {"gpus": much}, cohort="all") for name, much in (("two", 0), ("pool", 24))]
+    show(script, flavor("gpus"), heavy, *others)
+    for at, name in enumerate("abcdef"):
+        script.see(*in_queue(name, 1, "one" if at < 3 else "two", created=float(at)))
+    script.feed_synced()
+    script.advance(0.5)
+    assert "".join(name for name in "abcdef" if planned(script, name)) == expected
+
+
+def test_by_drf_what_a_queue_uses_of_its_own_counts() -> None:
+    script = Script(*cluster("a: 3x8"), synced=False, policies=catalogue.policies("drf", "best-fit", {"packing": 1}))
+    queues = [cluster_queue(name, {"gpus": much}, cohort="all") for name, much in (("owner", 24), ("guest", 0))]
+    show(script, flavor("gpus"), *queues)
+    for at, name in enumerate("abcd"):
+        script.see(*in_queue(name, 1, "guest" if name == "d" else "owner", created=float(at)))
+    script.feed_synced()
+    script.advance(0.5)
+    assert [planned(script, name) for name in "abcd"] == [1, 1, 0, 1]

@@ -114,7 +114,7 @@ def test_pods_of_a_stateful_set_come_one_after_the_other_and_the_reason_says_so(
 
 def test_a_gang_of_high_priority_is_told_that_nobody_is_preempted() -> None:
     script = Script(*cluster("a: 2x8"), *busy("a-0", 8), *gang("big", 2, priority=1000))
-    assert script.message("big").endswith("; its priority is 1000, but Muster does not preempt running pods")
+    assert script.message("big").endswith("; its priority is 1000, but preemption is off")
     script = Script(*cluster("a: 2x8"), *busy("a-0", 8), *gang("big", 2))
     assert "preempt" not in script.message("big")
 

@@ -57,7 +57,7 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
     assert not len(known)
 
 
-NO_QUEUES = QueueLines(State().quotas, lambda _: None, fair=False)
+NO_QUEUES = QueueLines(State().quotas, lambda _: None)
 
 
 class Numbers:

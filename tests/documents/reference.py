@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from extender.config.settings import Settings
 from extender.core.advisory import Mode
+from extender.core.limits import Preempts
 from extender.core.removal import COST
 from extender.core.stamps import (
     DOMAIN,
@@ -49,6 +50,7 @@ from extender.kube.kinds.keys import (
     WORKLOAD,
 )
 from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
+from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from extender.kube.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
@@ -131,6 +133,8 @@ WRITTEN_ON_JOBS = {
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
     FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
     "Tolerations of its flavors are added to those of its pod templates.",
+    PREEMPTING: "On the job while others give way to it, or on one pod of a gang: what room is kept for it, who gives "
+    "way, and until when.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
     PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset. Also for the pods "
@@ -210,7 +214,7 @@ def _value(field: FieldInfo) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    if annotation in (Mode, SteeringMode):
+    if annotation in (Mode, SteeringMode, Preempts):
         return ", ".join(f"`{one.value}`" for one in annotation)
     if get_origin(annotation) in (UnionType, Union):
         return " or ".join(_kind(one) for one in get_args(annotation) if one is not NoneType)

@@ -141,9 +141,16 @@ def paused(cluster: Cluster, process: str) -> Iterator[None]:
     running = cluster.process(process)
     running.signal(signal.SIGSTOP)
     try:
+        # The owner of the processes delivers the signal, and that may be after the next request to the API server.
+        until(lambda: _state(running.pid), lambda state: state == "T")
         yield
     finally:
         running.signal(signal.SIGCONT)
+
+
+def _state(pid: int) -> str:
+    """As ``ps`` shows it: "T" is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def cpu_s(cluster: Cluster, process: str = "kube-apiserver") -> float:

@@ -15,8 +15,14 @@ PODGROUPS = {
 def install_podgroups(api: Api) -> None:
     """Returns when all of them are served."""
     for group, version in PODGROUPS.items():
-        api.create(CRDS, crd(group, version, "PodGroup"))
-        until_established(api, f"podgroups.{group}")
+        install_kind(api, f"{group}/{version}", "PodGroup", status=group == "scheduling.run.ai")
+
+
+def install_kind(api: Api, version: str, kind: str, *, status: bool = False) -> None:
+    """Returns when it is served. ``version``: with its group; ``status``: with the status subresource."""
+    group, _, name = version.partition("/")
+    api.create(CRDS, crd(group, name, kind, status=status))
+    until_established(api, f"{kind.lower()}s.{group}")
 
 
 def crd(group: str, version: str, kind: str, *, status: bool = False) -> Object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -96,6 +96,12 @@ class Team:
 
     def cliques(self, pods: Sequence[Object]) -> set[str]:
         return {self._cliques[pod["spec"]["nodeName"]] for pod in pods}
+
+    def until_status(self, group: str, holds: Callable[[Object], bool]) -> Object:
+        """Wait until the status of that PodGroup of KAI-Scheduler is so."""
+        path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{self.name}/podgroups/{group}"
+        found = self._api.wait_for(path, lambda one: holds(one.get("status", {})), PATIENCE_S)
+        return dict(found["status"])
 
     def open_gate(self, gate: str) -> None:
         for pod in self._api.list(self.pods_path):
@@ -211,10 +217,13 @@ def test_a_podgroup_of_kai_with_each_subgroup_in_a_rack_of_its_own(team: Team) -
     assert team.until_told("sample1", "MembersMissing") == "4 of 5 members exist"
     team.create(pods[4])
     assert "members fit at once" in team.until_told("sample1", "NoRoom")
+    (waits,) = team.until_status("sample1", lambda status: "NoRoom" in str(status))["schedulingConditions"]
+    assert (waits["type"], waits["status"]) == ("UnschedulableOnNodePool", "True")
     team.nodes("b", 1, rack="r2", pods=1)
     bound = team.until_bound(5)
     of = {sub: team.cliques([one for one in bound if one["metadata"]["name"][4] == sub]) for sub in "ab"}
     assert of == {"a": {"a"}, "b": {"b"}}
+    team.until_status("sample1", lambda status: "schedulingConditions" not in status)
 
 
 def test_a_podgroup_of_koordinator(team: Team) -> None:

@@ -180,8 +180,12 @@ def test_a_kueue_that_manages_the_same_kinds_is_found_by_its_webhooks(cluster: C
     }
     hook = {"name": "vjob.kb.io", "admissionReviewVersions": ["v1"], "sideEffects": "None"} | service | rules | nobody
     cluster.api.create(webhooks, {"metadata": {"name": name}, "webhooks": [hook]})
-    assert [one["code"] for one in doctor()] == ["KueueManagesJobs"], "its settings are nowhere to be read"
+    (orphan,) = doctor()
+    assert (orphan["code"], orphan["subject"]) == ("KueueOrphan", name)
     cluster.kubectl("create", "namespace", "kueue-system")
+    somewhere = {"metadata": {"name": "kueue-webhook-service"}, "spec": {"type": "ExternalName", "externalName": "a.b"}}
+    cluster.api.create("/api/v1/namespaces/kueue-system/services", somewhere)
+    assert [one["code"] for one in doctor()] == ["KueueManagesJobs"], "its settings are nowhere to be read"
     kind = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
     for frameworks, found in ((["batch/job", "pod"], True), (["pod"], False)):
         data = {"controller_manager_config.yaml": yaml.safe_dump(kind | {"integrations": {"frameworks": frameworks}})}

@@ -354,7 +354,7 @@ def test_the_policies_judge_nobody_else(cluster: Cluster, pods: Pods) -> None:
 
 def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Cluster) -> None:
     shipped = [one["metadata"]["name"] for one in documents() if one["kind"] == "ValidatingAdmissionPolicy"]
-    assert len(shipped) == 8
+    assert len(shipped) == 9
     for name in shipped:
         checked = cluster.api.wait_for(f"{POLICIES}/{name}", lambda policy: "typeChecking" in policy.get("status", {}))
         assert "expressionWarnings" not in checked["status"]["typeChecking"], checked["status"]

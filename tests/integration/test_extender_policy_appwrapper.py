@@ -17,9 +17,10 @@ from extender.core.effects import StartJob
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from tests.integration.extender import MERGE, Extender
+from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import Team
+from tests.kube.kinds.appwrappers import MIXED
 from tests.kube.kinds.jobs import plan_for, read
-from tests.kube.kinds.test_appwrapper import MIXED
 
 
 @pytest.fixture(scope="module")
@@ -95,29 +96,17 @@ CHANGES: list[tuple[str, Object]] = [
 ]
 
 
-def at(obj: Object, path: str) -> Any:
-    inside: Any = obj["spec"]
-    for part in filter(None, path.split(".")):
-        inside = inside[int(part)] if part.isdigit() else inside[part]
-    return inside
-
-
 def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender) -> None:
     before = created(team)
-    spoilt = []
-    for path, change in CHANGES:
-        spoilt.append(start_of(before))
-        at(spoilt[-1], path).update(deepcopy(change))
     more, fewer, turned, renamed = (start_of(before) for _ in range(4))
     more["spec"]["components"].append({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}})
     fewer["spec"]["components"].pop()
     turned["spec"]["components"].reverse()
     renamed["metadata"]["labels"]["app"] = "other"
-    for after in (*spoilt, more, fewer, turned, renamed):
-        extender.refused("PATCH", path_of(team), merge_patch(before, after), MERGE)
-    assert team.api.get(path_of(team)) == before
+    changed = [spoilt(start_of(before), path, change) for path, change in CHANGES]
+    check_refused(team, extender, path_of(team), [*changed, more, fewer, turned, renamed])
 
 
 def test_one_that_does_not_ask_for_muster_is_left_alone(team: Team, extender: Extender) -> None:
     before = created(team, labels={})
-    extender.refused("PATCH", path_of(team), merge_patch(before, start_of(before)), MERGE)
+    check_refused(team, extender, path_of(team), [start_of(before)])

@@ -13,7 +13,7 @@ from devcluster.api import Object
 from devcluster.crds import CRDS
 from devcluster.muster import install
 from extender.core.effects import Enqueue, Report
-from policies.model import Controller, Dialect, GroupKey
+from policies.model import Dialect, GroupKey
 from tests.integration.extender import MERGE, Extender
 from tests.integration.team import Team
 from tests.integration.test_volcano_jobs import VOLCANO_JOB
@@ -39,8 +39,6 @@ class Group:
         made = JobController(cluster.api).create(self.team.name, yaml.safe_load(VOLCANO_JOB))
         self.path = f"/apis/{GROUPS}/namespaces/{self.team.name}/podgroups/{made['metadata']['name']}"
         self.key, self.uid = GroupKey(self.team.name, made["metadata"]["name"]), made["metadata"]["uid"]
-        owner = made["metadata"]["ownerReferences"][0]
-        self.job = Controller(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
 
     def now(self) -> Object:
         return self._api.get(self.path)
@@ -62,7 +60,7 @@ def group(cluster: Cluster) -> Group:
 
 def test_it_is_taken_up_and_its_phase_follows_its_gang(extender: Extender, group: Group) -> None:
     spec = group.now()["spec"]
-    extender.write(Enqueue(group.key, group.uid, group.job))
+    extender.write(Enqueue(group.key, group.uid))
     assert group.phase() == "Inqueue"
     for code, phase in (("Running", "Running"), ("NoRoom", "Inqueue"), ("Ended", "Completed")):
         extender.write(Report(group.key, group.uid, None, code, "told", warning=False, dialect=Dialect.VOLCANO))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
-from tests.integration.extender import MERGE, Extender
+from tests.integration.extender import Extender
+from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
 from tests.kube.kinds.test_trainer import jobset
@@ -82,13 +82,6 @@ def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) 
     assert "annotations" not in after["metadata"]
 
 
-def at(obj: Object, path: str) -> Any:
-    inside: Any = obj["spec"]
-    for part in path.split("."):
-        inside = inside[int(part)] if part.isdigit() else inside.setdefault(part, {})
-    return inside
-
-
 OURS = "runtimePatches.1.trainingRuntimeSpec.template"
 PODS = f"{OURS}.spec.replicatedJobs.0.template.spec.template"
 # All else of the spec is immutable by its CRD.
@@ -107,19 +100,14 @@ CHANGES: list[tuple[str, Object]] = [
 
 def test_nothing_else_of_it_can_be_changed(team: Team, extender: Extender) -> None:
     before = created(team)
-    spoilt = []
-    for path, change in CHANGES:
-        spoilt.append(start_of(before))
-        at(spoilt[-1], path).update(deepcopy(change))
-    spoilt += [start_of(before) for _ in range(3)]
-    spoilt[-3]["spec"]["runtimePatches"].append({"manager": "kueue.x-k8s.io/third"})
-    del spoilt[-2]["spec"]["runtimePatches"][0]
-    spoilt[-1]["metadata"]["labels"]["app"] = "other"
-    for after in spoilt:
-        extender.refused("PATCH", path_of(team), merge_patch(before, after), MERGE)
-    assert team.api.get(path_of(team)) == before
+    more, fewer, renamed = (start_of(before) for _ in range(3))
+    more["spec"]["runtimePatches"].append({"manager": "kueue.x-k8s.io/third"})
+    del fewer["spec"]["runtimePatches"][0]
+    renamed["metadata"]["labels"]["app"] = "other"
+    changed = [spoilt(start_of(before), path, change) for path, change in CHANGES]
+    check_refused(team, extender, path_of(team), [*changed, more, fewer, renamed])
 
 
 def test_one_that_does_not_ask_for_muster_is_left_alone(team: Team, extender: Extender) -> None:
     before = created(team, labels={})
-    extender.refused("PATCH", path_of(team), merge_patch(before, start_of(before)), MERGE)
+    check_refused(team, extender, path_of(team), [start_of(before)])

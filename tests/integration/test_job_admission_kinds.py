@@ -290,6 +290,9 @@ def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
     assert not team.create(inner)["spec"]["suspend"]
 
 
+NAMED = "kueue.x-k8s.io/queue-name"
+
+
 def train_job(team: Team, **given: Any) -> Object:
     spec: Object = {"runtimeRef": {"name": "torch"}} | given.pop("spec", {})
     obj = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": spec}
@@ -301,13 +304,13 @@ def trains(team: Team) -> str:
 
 
 def held(one: Object) -> str:
-    """What the entry of Muster's shows to its JobSet; empty without one."""
+    """Whether the entry of Muster's shows to its JobSet that it is held, and its queue; empty without one."""
     ours = [patch for patch in one["spec"].get("runtimePatches", ()) if patch["manager"] == "muster.dev/muster"]
     if not ours:
         return ""
     (entry,) = ours
     said: dict[str, str] = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
-    assert said[WORKLOAD] == ""
+    assert (said[WORKLOAD], said["muster.dev/queue-name"]) == ("", one["metadata"]["labels"][NAMED])
     return said["muster.dev/hold"]
 
 
@@ -322,7 +325,7 @@ def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_
     assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})) == "true"
     assert suspended(team.api.patch(path, suspension("TrainJob", to=False)))
     assert held(team.api.patch(path, {"spec": {"runtimePatches": patches}})) == "true", "it was taken off by an apply"
-    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": None}}})) == "false"
+    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": None, NAMED: "other"}}})) == "false"
     started = team.api.patch(path, suspension("TrainJob", to=False, plan="{}"))
     assert not suspended(started)
     running = team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})

@@ -26,7 +26,8 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Job, PlannedNodes, Pod
 from tests.integration.team import Team
-from tests.kube.kinds.test_appwrapper import MIXED, SAMPLE, WRAPPED_JOBSET
+from tests.integration.training import TRAINING
+from tests.kube.kinds.appwrappers import MIXED, SAMPLE, WRAPPED_JOBSET
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
@@ -44,6 +45,7 @@ MANIFESTS = {
     "Job of 12 nodes": LARGE,
     "JobSet": WORKERS,
     "PyTorchJob": PYTORCH,
+    **TRAINING,
     "RayCluster": RAY_CLUSTER,
     "RayCluster of 2 hosts": RAY_CLUSTER.replace("- replicas: 1", "- replicas: 3\n    numOfHosts: 2"),
     "RayCluster that scales": RAY_CLUSTER.replace("rayVersion", "enableInTreeAutoscaling: true\n  rayVersion"),

@@ -18,10 +18,11 @@ from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.objects import PodObject
-from policies.model import Job, Pod
+from policies.model import CLIQUE, Job, Pod
 from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry
-from tests.kube.kinds.test_appwrapper import MIXED
+from tests.integration.training import TRAINING
+from tests.kube.kinds.appwrappers import MIXED
 from tests.kube.kinds.test_job import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
@@ -38,6 +39,7 @@ MANIFESTS = {
     "Job": PI,
     "JobSet": WORKERS,
     "PyTorchJob": PYTORCH,
+    **TRAINING,
     "MPIJob": MPI_PI,
     "RayCluster": RAY_CLUSTER,
     "RayJob": RAY_JOB,
@@ -56,7 +58,8 @@ def cluster() -> Iterator[Cluster]:
         for name in (*CONTROLLERS, "mpi-operator"):
             start_controller(running, name)
         install_runtime(running)
-        running.add_nodes(9)
+        for clique in ("a", "b"):
+            running.add_nodes(9, prefix=clique, labels={CLIQUE: clique})
         yield running
 
 
@@ -155,8 +158,9 @@ class Managed:
 
     def lose_node(self, pod: Pod) -> None:
         """Its node is deleted, and the pods that are told to go from there: what collects those takes a minute."""
-        assert pod.node
-        self._cluster.api.delete(f"/api/v1/nodes/{pod.node}")
+        node = f"/api/v1/nodes/{pod.node}"
+        clique = self._api.get(node)["metadata"]["labels"].get(CLIQUE)
+        self._api.delete(node)
 
         def told(pods: list[Object]) -> bool:
             there = [one for one in pods if one["spec"].get("nodeName") == pod.node]
@@ -165,7 +169,21 @@ class Managed:
         for one in self._api.wait_for(self._team.pods, told, PATIENCE_S):
             if one["spec"].get("nodeName") == pod.node:
                 self._api.delete(f"{self._team.pods}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
-        self._cluster.add_nodes(1, prefix=f"spare-{next(_spares)}")
+        self._cluster.add_nodes(1, prefix=f"spare-{next(_spares)}", labels={CLIQUE: clique} if clique else None)
+
+    def check_nodes(self, pods: list[Pod]) -> None:
+        """Each pod runs where the plan on its job says, and all in one clique, if nodes have any."""
+        job, nodes = self.now(), {one["metadata"]["name"]: one for one in self._api.list("/api/v1/nodes")}
+        assert job.plan is not None
+        assert len({nodes[pod.node or ""]["metadata"]["labels"].get(CLIQUE) for pod in pods}) == 1
+        for pod in pods:
+            planned = job.plan[pod.series]
+            indexed = next(podset.indexed for podset in job.podsets.podsets if podset.name == pod.series)
+            if indexed:
+                assert pod.index is not None
+                assert pod.node == planned[pod.index]
+            else:
+                assert pod.node in planned
 
     def delete(self) -> None:
         self._api.delete(self._path, {"propagationPolicy": "Background"})
@@ -198,17 +216,19 @@ def test_all_of_its_pods_run_or_none(cluster: Cluster, name: str) -> None:
     close(cluster, closed=False)
     total = sum(podset.count for podset in managed.now().podsets.podsets)
     first = managed.until_running(total)
-    check_nodes(managed.now(), first)
+    managed.check_nodes(first)
     managed.suspend()
     second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     managed.suspend(hold="true")
     managed.until(managed.is_clean)
     assert managed.as_written() == written
     managed.delete()
 
 
-@pytest.mark.parametrize("name", ["JobSet", "PyTorchJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"])
+@pytest.mark.parametrize(
+    "name", ["JobSet", "PyTorchJob", *TRAINING, "MPIJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"]
+)
 def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> None:
     managed = Managed(cluster, MANIFESTS[name])
     total = sum(podset.count for podset in managed.now().podsets.podsets)
@@ -216,14 +236,14 @@ def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> 
     managed.lose_node(first[0])
     second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
     assert first[0].node not in {pod.node for pod in second}
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     managed.delete()
 
 
 def test_workers_that_the_autoscaler_of_ray_adds_are_planned_and_its_cluster_shrinks(cluster: Cluster) -> None:
     managed = Managed(cluster, RAY_CLUSTER.replace("  rayVersion", "  enableInTreeAutoscaling: true\n  rayVersion"))
     first = managed.until_running(2)
-    check_nodes(managed.now(), first)
+    managed.check_nodes(first)
     managed.scale(4)
     grown = managed.until_running(5)
     assert {pod.uid for pod in first} < {pod.uid for pod in grown}
@@ -261,7 +281,7 @@ def test_a_component_that_fails_runs_again_by_the_same_plan_and_its_appwrapper_e
     managed.fail(next(pod for pod in first if pod.index == 0))
     second = managed.until_running(5, but=frozenset(pod.uid for pod in first))
     assert managed.now().plan == plan
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     for pod in second:
         managed.succeed(pod)
     managed.until(lambda obj: obj["status"]["phase"] == "Succeeded")
@@ -278,21 +298,8 @@ def test_what_has_finished_is_not_waited_for_when_the_rest_starts_again(cluster:
     managed.until(lambda obj: obj["status"].get("succeeded") == 1)
     managed.suspend()
     second = managed.until_running(total - 1, but=frozenset(pod.uid for pod in first))
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     for pod in second:
         managed.succeed(pod)
     managed.until(lambda obj: any(one["type"] == "Complete" for one in obj["status"].get("conditions", ())))
     managed.delete()
-
-
-def check_nodes(job: Job, pods: list[Pod]) -> None:
-    """Each pod runs where the plan on its job says."""
-    assert job.plan is not None
-    for pod in pods:
-        nodes = job.plan[pod.series]
-        indexed = next(podset.indexed for podset in job.podsets.podsets if podset.name == pod.series)
-        if indexed:
-            assert pod.index is not None
-            assert pod.node == nodes[pod.index]
-        else:
-            assert pod.node in nodes

@@ -14,7 +14,7 @@ from devcluster.muster import RunningMuster, install_gate, install_job_admission
 from extender.cli.main import main
 from policies.model import CLIQUE
 from tests.integration.own_kind import EXAMPLE, MANIFEST, SETTING, controller, install_kind, kind
-from tests.integration.test_kinds_with_muster import Managed, check_nodes
+from tests.integration.test_kinds_with_muster import Managed
 from tests.integration.test_owners_with_muster import open_only
 
 pytestmark = pytest.mark.xdist_group("own-kind")
@@ -54,11 +54,11 @@ def test_all_of_its_pods_run_in_one_clique_or_none(cluster: Cluster, muster: Run
     written = managed.as_written()
     open_only(cluster)
     first = managed.until_running(5)
-    check_nodes(managed.now(), first)
+    managed.check_nodes(first)
     assert len({pod.node[0] for pod in first if pod.node}) == 1
     managed.suspend()
     second = managed.until_running(5, but=frozenset(pod.uid for pod in first))
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     managed.suspend(hold="true")
     managed.until(managed.is_clean)
     assert managed.as_written() == written
@@ -73,7 +73,7 @@ def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, muster: Runnin
     cluster.api.delete(f"/api/v1/nodes/{lost}")
     second = managed.until_running(5, but=frozenset(pod.uid for pod in first))
     assert lost not in {pod.node for pod in second}
-    check_nodes(managed.now(), second)
+    managed.check_nodes(second)
     managed.delete()
 
 

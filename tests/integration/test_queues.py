@@ -10,6 +10,8 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from extender.kube.queues.workloads import name_of
+from policies.model import Controller
 from tests.integration.stage import RealStage
 from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
 from tests.scenarios.pods import bound, gated, pod
@@ -24,13 +26,14 @@ PLURAL = {
     "ClusterQueue": "clusterqueues",
     "LocalQueue": "localqueues",
     "Cohort": "cohorts",
+    "Topology": "topologies",
 }
 
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     install_crds_of(cluster, "queues")
-    running = start_muster(cluster)
+    running = start_muster(cluster, {"admission_fair_sharing": {"usage_half_life_time_s": 3600}})
     install_gate(cluster)
     install_job_admission(cluster)
     return running
@@ -86,6 +89,19 @@ class Queues:
         )
         return dict(found["status"])
 
+    def record(self, job: str, condition: str, status: str, **fields: object) -> Object:
+        """The status of its Workload, when it has that condition and these fields."""
+        controller = self.stage.api.get(f"{self.jobs}/{job}")["metadata"]
+        name = name_of(Controller("batch/v1", "Job", job, controller["uid"]))
+
+        def holds(one: Object | None) -> bool:
+            said = (one or {}).get("status", {})
+            conditions = {(two["type"], two["status"]) for two in said.get("conditions", ())}
+            return (condition, status) in conditions and all(said.get(key) == fields[key] for key in fields)
+
+        found = self.stage.api.wait_for(f"{GROUP}/namespaces/{self.home}/workloads/{name}", holds, 30.0)
+        return dict(found["status"])
+
     def remove(self) -> None:
         self.stage.api.delete(f"{self.jobs}", {"propagationPolicy": "Background"})
         for path in reversed(self._made):
@@ -120,9 +136,13 @@ def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
         assert [(one["name"], one["total"]) for one in flavor["resources"]] == [(GPU, "32")]
         (active,) = [one for one in status["conditions"] if one["type"] == "Active"]
         assert (active["status"], active["reason"]) == ("True", "Ready")
+    assert queues.record("first", "Admitted", "True")["admission"]["clusterQueue"] == "heavy-ml-cluster-queue"
+    queues.record("second", "QuotaReserved", "False", position=1)
     queues.end("first")
     queues.until_started("second", 4)
     queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: status["pendingWorkloads"] == 0)
+    queues.record("first", "Finished", "True")
+    queues.record("second", "Admitted", "True", position=None)
 
 
 def test_quota_that_is_free_is_no_room(stage: RealStage, queues: Queues) -> None:
@@ -169,6 +189,31 @@ def test_a_restart_keeps_what_is_used(stage: RealStage, queues: Queues) -> None:
     queues.until_started("second", 4)
 
 
+def test_the_local_queue_that_has_used_less_comes_first_after_a_restart_too(stage: RealStage, queues: Queues) -> None:
+    by_usage = "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}"
+    queues.apply(TUTORIAL.replace("cohort: ml-cohort", by_usage))
+    queues.apply(TUTORIAL.split("---\n")[2].replace("kueue-gang-queue", "idle"))
+    stage.add_nodes(4, labels=A100)
+    queues.job("runs", "kueue-gang-queue", 4)
+    queues.until_started("runs", 4)
+
+    def is_stored(status: Object) -> bool:
+        shared = status.get("fairSharing", {}).get("admissionFairSharingStatus", {})
+        return GPU in shared.get("consumedResources", {})
+
+    queues.status("LocalQueue", "kueue-gang-queue", is_stored)
+    queues.job("older", "kueue-gang-queue", 4)
+    queues.reason("older", "NoQuota")
+    stage.muster.restart_extender()
+    queues.job("younger", "idle", 4)
+    queues.reason("younger", "NoQuota")
+    queues.end("runs")
+    queues.until_started("younger", 4)
+    queues.reason("older", "NoQuota")
+    queues.end("younger")
+    queues.until_started("older", 4)
+
+
 def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) -> None:
     flavorless = "---\n".join(text for text in TUTORIAL.split("---\n") if "ResourceFlavor" not in text)
     queues.apply(flavorless)
@@ -181,6 +226,28 @@ def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) 
     assert "there is no limit" in warning["message"]
     queues.apply(TUTORIAL)
     queues.until_started("train", 4)
+
+
+def test_a_queue_whose_topology_is_missing_says_why(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL.replace("  nodeLabels:", "  topologyName: racks\n  nodeLabels:"))
+    stage.add_nodes(4, labels=A100)
+    queues.job("train", "kueue-gang-queue", 4)
+    assert "there is no Topology racks" in queues.reason("train", "QueueInactive")
+    queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: "racks" in str(status.get("conditions")))
+    queues.apply(RACKS)
+    queues.until_started("train", 4)
+
+
+RACKS = """\
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Topology
+metadata:
+  name: racks
+spec:
+  levels:
+    - nodeLabel: example.com/block
+    - nodeLabel: example.com/rack
+"""
 
 
 def test_what_names_a_queue_that_is_not_there_waits(stage: RealStage, queues: Queues) -> None:

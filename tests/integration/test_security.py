@@ -23,6 +23,7 @@ from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.certificates import Authority, KeyPair
 from devcluster.controllers import install_crds
+from devcluster.crds import CRDS, until_established
 from devcluster.muster import MANIFESTS, NAMESPACE, install, install_crds_of
 from devcluster.tls import client_context
 from extender.core.effects import PostBinding
@@ -31,7 +32,7 @@ from extender.kube.connection import ApiError as Refused
 from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
-from tests.integration.podgroups import install_podgroups
+from tests.integration.podgroups import install_kind, install_podgroups
 from tests.manifests_of_queues import TUTORIAL
 
 pytestmark = pytest.mark.xdist_group("security")
@@ -43,6 +44,7 @@ PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
 COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
 PATIENCE_S = 60.0
+MERGE_PATCH = "application/merge-patch+json"
 NEED_NO_RIGHT = {"connect", "close", "call", "clock"}
 """Of the client's methods; what ``call`` asks for is said by whoever uses it."""
 
@@ -70,6 +72,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
         for controller in ("jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper"):
             install_crds(running, controller)
         install_podgroups(running.api)
+        install_kind(running.api, JOBS, "Job")
         install_crds_of(running, "queues")
         running.kubectl("apply", "-f", "-", stdin=TUTORIAL)
         running.kubectl("apply", "-f", "-", stdin=COHORT)
@@ -184,11 +187,27 @@ def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
     deployment = [one for one in shipped(cluster) if one["kind"] == "Deployment"]
     deployment[0]["spec"]["replicas"] = 0
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(deployment))
+    cluster.api.create(CRDS, crd_of("admissionchecks"))
+    until_established(cluster.api, "admissionchecks.kueue.x-k8s.io")
+    hook = {"name": "vjob.kb.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore"}
+    service = {"clientConfig": {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service"}}}
+    kind = "ValidatingWebhookConfiguration"
+    made = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "kueue"}}
+    cluster.api.create(f"/apis/{made['apiVersion']}/{kind.lower()}s", made | {"webhooks": [hook | service]})
     settings = f"--config={MANIFESTS / 'examples' / 'own-kind' / 'muster.yaml'}"
     command = ["doctor", "--url=http://127.0.0.1:1", settings, "-o", "json"]
     done = run_as(cluster, "doctor", "doctor-role/roles.yaml", command)
     assert json.loads(done.stdout), done.stderr
     compare(cluster, "doctor")
+
+
+def crd_of(plural: str) -> dict[str, Any]:
+    """One of Kueue's that Muster does not bring."""
+    names = {"plural": plural, "kind": plural.title()}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1beta2", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "kueue.x-k8s.io", "names": names, "scope": "Cluster", "versions": [version]}
+    return {"metadata": {"name": f"{plural}.kueue.x-k8s.io"}, "spec": spec}
 
 
 def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
@@ -262,10 +281,25 @@ async def ask_for_everything(cluster: Cluster) -> None:
 
     async def take_up() -> None:
         """As a PodGroup of Volcano is taken up; there is none."""
-        for version, plural in ((JOBS, "jobs"), (PODGROUPS, "podgroups")):
-            with pytest.raises(Refused, match=r"not found|could not find"):
-                await kube.call("GET", f"/apis/{version}/namespaces/{TEAM}/{plural}/train")
+        with pytest.raises(Refused, match="not found"):
+            await kube.call("GET", f"/apis/{PODGROUPS}/namespaces/{TEAM}/podgroups/train")
         await kube.patch_volcano_phase(TEAM, "train", {}, "Inqueue")
+
+    async def tell_groups() -> None:
+        """As a reason is said on a PodGroup; of KAI-Scheduler there is none."""
+        await kube.patch_podgroup_status(f"{GROUPS}/mpi", group, {})
+        path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{TEAM}/podgroups/train"
+        with pytest.raises(Refused, match="not found"):
+            await kube.patch_podgroup_status(path, group, {})
+
+    async def record() -> None:
+        """As a Workload is written that is there since before a restart, and whose job was changed."""
+        within = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/workloads"
+        requests: list[tuple[str, str]] = [("POST", within), ("GET", f"{within}/job-train")]
+        requests += [("PATCH", f"{within}/job-train"), ("PATCH", f"{within}/job-train/status")]
+        for method, path in requests:
+            with pytest.raises(Refused):
+                await kube.call(method, path, body={} if method == "POST" else None, content_type=MERGE_PATCH)
 
     asks: dict[str, Callable[[], Awaitable[object]]] = {
         "post_binding": lambda: kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
@@ -278,12 +312,12 @@ async def ask_for_everything(cluster: Cluster) -> None:
         "create_event": lambda: kube.create_event(TEAM, {}),
         "patch_job": write_to_jobs,
         "patch_volcano_phase": take_up,
-        "patch_podgroup_status": lambda: kube.patch_podgroup_status(TEAM, "mpi", group, {}),
+        "patch_podgroup_status": tell_groups,
     }
     known = {name for name, _ in inspect.getmembers(Kube, inspect.iscoroutinefunction) if not name.startswith("_")}
     try:
         assert set(asks) == known - NEED_NO_RIGHT, "a new kind of request: ask for it here"
-        await asyncio.gather(*(ask() for ask in asks.values()), return_exceptions=True)
+        await asyncio.gather(record(), *(ask() for ask in asks.values()), return_exceptions=True)
     finally:
         await kube.close()
 

@@ -11,8 +11,9 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, start_muster
-from tests.integration.team import Team, is_gated
-from tests.integration.volcano import GROUPS, JobController, install_volcano
+from policies.model import CLIQUE
+from tests.integration.team import Team
+from tests.integration.volcano import GROUPS, JOBS, JobController, install_volcano
 
 pytestmark = pytest.mark.xdist_group("volcano-jobs")
 
@@ -67,8 +68,9 @@ class Submitted:
         manifest = yaml.safe_load(VOLCANO_JOB)
         manifest["metadata"]["name"] = name
         manifest["spec"] |= spec
-        self._team, self._api, self._name = team, team.api, name
+        self._team, self._api, self._name, self._controller = team, team.api, name, controller
         self.made = controller.create(team.name, manifest)
+        self.job = self._api.get(f"/apis/{JOBS}/namespaces/{team.name}/jobs/{name}")
         self._group = f"/apis/{GROUPS}/namespaces/{team.name}/podgroups/{self.made['metadata']['name']}"
 
     def group(self) -> Object:
@@ -86,8 +88,11 @@ class Submitted:
         pods: list[Object] = self._api.wait_for(self._team.pods, holds, PATIENCE_S, labelSelector=selected)
         return pods
 
-    def until_bound(self, count: int) -> None:
-        self.until_pods(lambda pods: len(bound(pods)) == count)
+    def restart(self) -> None:
+        self._controller.restart(self.job)
+
+    def until_bound(self, count: int) -> list[Object]:
+        return bound(self.until_pods(lambda pods: len(bound(pods)) == count))
 
     def until_noted(self, code: str) -> str:
         """Wait until an Event with that reason is about the Volcano Job; returns its words."""
@@ -118,16 +123,20 @@ def test_of_two_jobs_on_room_for_one_the_second_waits_as_a_whole_and_runs_after_
     cluster: Cluster, controller: JobController
 ) -> None:
     team = Team(cluster)
-    cluster.add_nodes(3, prefix="whole")
+    for clique, count in (("a", 2), ("b", 3)):
+        cluster.add_nodes(count, prefix=clique, labels={CLIQUE: clique})
     first = Submitted(team, controller, "first")
     assert "status" not in first.made or not first.made["status"]
-    first.until_bound(3)
+    pods = first.until_bound(3)
+    assert {pod["spec"]["nodeName"].partition("-")[0] for pod in pods} == {"b"}, "the clique that holds all of it"
     first.until_phase("Running")
+    for at in range(2):
+        cluster.api.patch(f"/api/v1/nodes/a-{at}", {"spec": {"unschedulable": True}})
     second = Submitted(team, controller, "second", queue="research")
     assert second.made["status"] == {"phase": "Pending"}
-    second.until_phase("Inqueue")
     assert second.until_noted("NoRoom").startswith("0 of 3 members fit")
-    assert all(is_gated(pod) for pod in second.until_pods(lambda pods: len(pods) == 3))
+    assert second.group()["status"]["phase"] == "Pending"
+    assert not second.until_pods(lambda _: True), "it is planned before its pods exist"
     first.delete_pods()
     second.until_bound(3)
     spec, running = second.made["spec"], second.until_phase("Running")
@@ -148,6 +157,30 @@ def test_a_job_starts_with_min_available_of_its_pods(cluster: Cluster, controlle
     job.until_phase("Running")
     cluster.api.patch("/api/v1/nodes/elastic-2", {"spec": {"unschedulable": False}})
     job.until_bound(3)
+    job.delete_pods()
+
+
+def test_a_job_that_its_controller_restarts_is_planned_anew(cluster: Cluster, controller: JobController) -> None:
+    team = Team(cluster)
+    for node in cluster.api.list("/api/v1/nodes"):
+        cluster.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"unschedulable": False}})
+    job = Submitted(team, controller, "restarted")
+    job.until_phase("Running")
+    job.restart()
+    job.until_phase("Running")
+    job.until_bound(3)
+    job.delete_pods()
+
+
+def test_one_that_cannot_be_planned_before_its_pods_is_planned_when_they_are_there(
+    cluster: Cluster, controller: JobController
+) -> None:
+    team = Team(cluster)
+    tasks = yaml.safe_load(VOLCANO_JOB)["spec"]["tasks"]
+    tasks[1]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+    job = Submitted(team, controller, "gated", tasks=tasks)
+    job.until_phase("Inqueue")
+    assert job.until_noted("Gated").startswith("2 of 3 members are gated by example.com/quota")
     job.delete_pods()
 
 

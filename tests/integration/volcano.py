@@ -1,9 +1,10 @@
 """Volcano Jobs, and a stand-in for Volcano's job controller, whose module is not to be had here.
 
 It does what the sources of volcano-sh/volcano say of a job that nothing happens to (pkg/controllers/job): initiateJob
-makes the PodGroup, with the minimum of each task or else its replicas; syncJob makes no pod while the PodGroup's phase
-is empty or Pending; createJobPod names the PodGroup and the task on the pod, and takes the scheduler of the job where
-the task names none. Policies, plugins, queues and restarts are left out.
+makes the PodGroup, with the labels of the job and the minimum of each task or else its replicas; syncJob makes no pod
+while the PodGroup's phase is empty or Pending; createJobPod names the PodGroup and the task on the pod, and takes the
+scheduler of the job where the task names none. Policies, plugins and queues are left out; a restart is done when the
+test asks for it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from devcluster.api import Api, Object
-from devcluster.crds import CRDS, until_established
 from devcluster.watch import Watch
-from tests.integration.podgroups import crd
+from tests.integration.podgroups import install_kind
 
 GROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 WAITS = (None, "", "Pending")
@@ -24,10 +24,8 @@ WAITS = (None, "", "Pending")
 
 def install_volcano(api: Api, *, subresource: bool = False) -> None:
     """Its CRDs, with whatever is in their objects. That of PodGroups has no status subresource in Volcano."""
-    for group, kind, status in ((GROUPS, "PodGroup", subresource), (JOBS, "Job", True)):
-        name, _, version = group.partition("/")
-        api.create(CRDS, crd(name, version, kind, status=status))
-        until_established(api, f"{kind.lower()}s.{name}")
+    install_kind(api, GROUPS, "PodGroup", status=subresource)
+    install_kind(api, JOBS, "Job", status=True)
 
 
 class JobController:
@@ -55,12 +53,20 @@ class JobController:
     def create(self, namespace: str, manifest: Object) -> Object:
         """As its author applies it; returns its PodGroup as it is made."""
         job = self._api.create(f"/apis/{JOBS}/namespaces/{namespace}/jobs", manifest)
+        return self._initiate(job)
+
+    def _initiate(self, job: Object) -> Object:
         self._jobs[job["metadata"]["uid"]] = job
+        namespace = job["metadata"]["namespace"]
         spec, tasks = job["spec"], job["spec"]["tasks"]
         group = {
             "apiVersion": GROUPS,
             "kind": "PodGroup",
-            "metadata": {"name": _group_of(job), "ownerReferences": [_made_by(job)]},
+            "metadata": {
+                "name": _group_of(job),
+                "labels": job["metadata"].get("labels"),
+                "ownerReferences": [_made_by(job)],
+            },
             "spec": {
                 "minMember": spec["minAvailable"],
                 "minTaskMember": {one["name"]: one.get("minAvailable", one["replicas"]) for one in tasks},
@@ -69,6 +75,15 @@ class JobController:
             "status": {"phase": "Pending"} if spec.get("queue") else {},
         }
         return self._api.create(f"/apis/{GROUPS}/namespaces/{namespace}/podgroups", group)
+
+    def restart(self, job: Object) -> Object:
+        """As RestartJob does: killJob deletes the pods and the PodGroup, and initiateJob makes a new one."""
+        namespace, selected = job["metadata"]["namespace"], f"volcano.sh/job-name={job['metadata']['name']}"
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        self._api.delete(path, {"gracePeriodSeconds": 0}, labelSelector=selected)
+        self._api.wait_for(path, lambda pods: not pods, 60.0, labelSelector=selected)
+        self._api.delete(f"/apis/{GROUPS}/namespaces/{namespace}/podgroups/{_group_of(job)}")
+        return self._initiate(job)
 
     def _run(self) -> None:
         try:

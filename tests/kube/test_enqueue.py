@@ -1,10 +1,9 @@
-"""Whose PodGroups of Volcano are taken up, and what is written on them."""
+"""How a PodGroup of Volcano is taken up, and what else is written on it."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,21 +12,14 @@ from extender.kube.kinds.read import Reader
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK as DONE
 from extender.runtime.requests import Asked, Response
-from policies.model import Controller, Dialect, GroupKey
+from policies.model import Dialect, GroupKey
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
 KEY = GroupKey("team", "train-j")
-JOB = Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j")
-TAKE_UP = Enqueue(KEY, "g", JOB)
-JOB_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs/train"
+TAKE_UP = Enqueue(KEY, "g")
 GROUP = "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/train-j"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
-OURS = {"schedulerName": "muster", "tasks": [{"name": "worker", "template": {"spec": {}}}]}
 METADATA = {"uid": "g", "resourceVersion": "7"}
-
-
-def job(spec: Any = OURS, uid: str = "j") -> Answer:
-    return Answer(body={"metadata": {"name": "train", "uid": uid}, "spec": spec})
 
 
 def group(phase: str | None = "Pending", uid: str = "g") -> Answer:
@@ -36,12 +28,12 @@ def group(phase: str | None = "Pending", uid: str = "g") -> Answer:
 
 
 def sent(effect: Asked = TAKE_UP, **answers: tuple[str, Answer]) -> tuple[Response, FakeApi]:
-    """``get_1=(path, answer)``: the method, with a number."""
+    """``get=(path, answer)``: by the method."""
 
     async def scenario() -> tuple[Response, FakeApi]:
         async with fake_api() as (api, kube):
             for method, (path, answer) in answers.items():
-                api.on(method.partition("_")[0].upper(), path, answer)
+                api.on(method.upper(), path, answer)
             writer = KubeApi(kube, Reader(("muster", "volcano-of-ours")))
             return await writer.send(effect, 5.0), api
 
@@ -50,7 +42,7 @@ def sent(effect: Asked = TAKE_UP, **answers: tuple[str, Answer]) -> tuple[Respon
 
 @pytest.mark.parametrize("phase", [None, "", "Pending"])
 def test_it_is_inqueue_in_the_version_that_was_looked_at(phase: str | None) -> None:
-    answer, api = sent(get_1=(JOB_PATH, job()), get_2=(GROUP, group(phase)), patch=(GROUP, OK))
+    answer, api = sent(get=(GROUP, group(phase)), patch=(GROUP, OK))
     assert answer == DONE
     *_, tried, written = api.asked
     assert (tried.path, written.path) == (f"{GROUP}/status", GROUP), "its CRD has no status subresource"
@@ -59,60 +51,27 @@ def test_it_is_inqueue_in_the_version_that_was_looked_at(phase: str | None) -> N
 
 
 def test_where_there_is_a_status_subresource_that_alone_is_written_to() -> None:
-    answer, api = sent(get_1=(JOB_PATH, job()), get_2=(GROUP, group()), patch=(f"{GROUP}/status", OK))
+    answer, api = sent(get=(GROUP, group()), patch=(f"{GROUP}/status", OK))
     assert answer == DONE
     assert [asked.path for asked in api.asked if asked.method == "PATCH"] == [f"{GROUP}/status"]
 
 
-def task(scheduler: str | None = None) -> dict[str, Any]:
-    return {"template": {"spec": {} if scheduler is None else {"schedulerName": scheduler}}}
-
-
 @pytest.mark.parametrize(
-    ("spec", "ours"),
-    [
-        ({"schedulerName": "volcano-of-ours", "tasks": [task()]}, True),
-        ({"schedulerName": "volcano", "tasks": [task("muster"), task("volcano-of-ours")]}, True),
-        ({"schedulerName": "volcano", "tasks": [task()]}, False),
-        ({"schedulerName": "muster", "tasks": [task(), task("volcano")]}, False),
-        ({"tasks": [task()]}, False),
-        ({"schedulerName": "muster", "tasks": []}, False),
-        ({"schedulerName": "muster"}, False),
-        ({"schedulerName": "muster", "tasks": [{}, {"template": None}]}, True),
-        (None, False),
-    ],
+    "seen", [refused(404, "NotFound"), group(uid="another"), group("Inqueue"), group("Running"), group("Unknown")]
 )
-def test_it_is_ours_if_all_its_pods_are_for_schedulers_of_ours(spec: Any, ours: bool) -> None:
-    answer, api = sent(get_1=(JOB_PATH, job(spec)), get_2=(GROUP, group()), patch=(GROUP, OK))
-    assert answer == DONE
-    assert bool(api.bodies("PATCH")) is ours
-
-
-@pytest.mark.parametrize(
-    ("found", "seen"),
-    [
-        (refused(404, "NotFound"), group()),
-        (job(uid="another"), group()),
-        (job(), refused(404, "NotFound")),
-        (job(), group(uid="another")),
-        (job(), group("Inqueue")),
-        (job(), group("Running")),
-        (job(), group("Unknown")),
-    ],
-)
-def test_nothing_is_written_on_another_one_or_on_one_that_is_taken_up(found: Answer, seen: Answer) -> None:
-    answer, api = sent(get_1=(JOB_PATH, found), get_2=(GROUP, seen), patch=(GROUP, OK))
+def test_nothing_is_written_on_another_one_or_on_one_that_is_taken_up(seen: Answer) -> None:
+    answer, api = sent(get=(GROUP, seen), patch=(GROUP, OK))
     assert (answer, api.bodies("PATCH")) == (DONE, [])
 
 
 def test_what_fails_is_told_to_whoever_tries_again() -> None:
-    conflict, _ = sent(get_1=(JOB_PATH, job()), get_2=(GROUP, group()), patch=(GROUP, refused(409, "Conflict")))
+    conflict, _ = sent(get=(GROUP, group()), patch=(GROUP, refused(409, "Conflict")))
     assert conflict.status == 409
-    forbidden, _ = sent(get=(JOB_PATH, refused(403, "Forbidden", "jobs.batch.volcano.sh is forbidden")))
-    assert (forbidden.status, "jobs.batch.volcano.sh is forbidden" in forbidden.detail) == (403, True)
-    unreadable, api = sent(get=(JOB_PATH, job({"tasks": "many"})))
+    forbidden, _ = sent(get=(GROUP, refused(403, "Forbidden", "podgroups.scheduling.volcano.sh is forbidden")))
+    assert (forbidden.status, "podgroups.scheduling.volcano.sh is forbidden" in forbidden.detail) == (403, True)
+    unreadable, api = sent(get=(GROUP, Answer(body={"spec": {"minMember": "many"}})))
     assert (unreadable.status, api.bodies("PATCH")) == (422, [])
-    assert "jobs/train cannot be read: Expected `array | null`, got `str`" in unreadable.detail
+    assert "podgroups/train-j cannot be read: Expected `int | null`, got `str`" in unreadable.detail
 
 
 @pytest.mark.parametrize(
@@ -127,6 +86,12 @@ def test_its_phase_follows_its_gang(code: str, phase: str) -> None:
     assert (event["regarding"]["apiVersion"], event["regarding"]["kind"], event["note"]) == (
         "scheduling.volcano.sh/v1beta1", "PodGroup", "3 of 8 fit"
     )  # fmt: skip
+
+
+def test_one_that_was_not_taken_up_is_not_taken_up_by_what_is_told_of_it() -> None:
+    report = Report(KEY, "g", None, "NoRoom", "none", warning=True, dialect=Dialect.VOLCANO, pending=True)
+    answer, api = sent(report, post=(EVENTS, OK), patch=(GROUP, OK))
+    assert (answer, len(api.bodies("POST")), api.bodies("PATCH")) == (DONE, 1, [])
 
 
 def test_a_podgroup_that_is_gone_needs_no_phase() -> None:

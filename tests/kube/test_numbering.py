@@ -14,6 +14,7 @@ ORDINAL = "apps.kubernetes.io/pod-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 ROLE, REPLICA = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 
+VOLCANO, VOLCANO_INDEX = "volcano.sh/task-spec", "volcano.sh/task-index"
 RAY = "ray.io/group"
 RAY_REPLICA, RAY_HOST = "ray.io/worker-group-replica-index", "ray.io/replica-host-index"
 
@@ -46,6 +47,8 @@ RAY_REPLICA, RAY_HOST = "ray.io/worker-group-replica-index", "ray.io/replica-hos
         ({"muster.dev/podset": "solver", "muster.dev/index-label": "a/rank", "a/rank": "x"}, None, "1-solver"),
         ({"muster.dev/podset": "r" * 10_000}, None, "1-" + "r" * 63),
         ({"muster.dev/role": "r" * 10_000}, None, "1-" + "r" * 63),
+        ({VOLCANO: "master", VOLCANO_INDEX: "2"}, 2, "0-master"),
+        ({VOLCANO: "worker"}, None, ""),
         ({INDEX: "first"}, None, ""),
         ({INDEX: "-1", JOBSET: "x"}, None, ""),
         ({INDEX: "9999999999"}, None, ""),
@@ -69,3 +72,10 @@ def test_series_sort_by_number_and_the_master_before_the_workers_before_the_laun
 def test_a_worker_of_an_mpijob_is_numbered_from_0_by_its_name_even_if_its_launcher_is_worker_0() -> None:
     meta = Meta(name="pi-worker-4", labels={JOB_ROLE: "worker", REPLICA: "5"})
     assert (index_of(meta), series_of(meta)) == (4, "1-worker")
+
+
+def test_a_pod_of_a_volcano_job_is_numbered_by_its_name() -> None:
+    of_job = {VOLCANO: "worker", "volcano.sh/job-name": "train"}
+    meta = Meta(name="train-worker-12", labels=of_job)
+    assert (index_of(meta), series_of(meta)) == (12, "1-worker")
+    assert index_of(Meta(name="train-worker-12", labels={VOLCANO: "worker"})) is None, "somebody else has made it"

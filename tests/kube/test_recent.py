@@ -62,6 +62,7 @@ WHOLE: dict[str, Any] = {
         "schedulerName": "muster",
         "nodeName": "n1",
         "priority": 3,
+        "preemptionPolicy": "Never",
         "activeDeadlineSeconds": 60,
         "schedulingGates": [{"name": "muster.dev/gang"}],
         "schedulingGroup": {"podGroupName": "them"},

@@ -17,7 +17,7 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK as DONE
 from extender.runtime.requests import Pause
 from extender.runtime.writes import Procedure, Writes
-from policies.model import Controller, GroupKey
+from policies.model import Controller, Dialect, GroupKey
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, FakeTime, fake_api, refused
 
 POD = "/api/v1/namespaces/team/pods/p"
@@ -368,6 +368,24 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
         ("Scheduled", "True", "Running"),
         ("Scheduled", "True", "Ended"),
     ]
+
+
+def test_of_a_group_of_kai_it_is_a_scheduling_condition_until_it_starts() -> None:
+    status = "/apis/scheduling.run.ai/v2alpha2/namespaces/team/podgroups/train/status"
+
+    def setup(api: FakeApi) -> None:
+        api.on("POST", EVENTS, OK)
+        api.on("PATCH", status, OK)
+
+    waits = replace(report(group_uid="g"), dialect=Dialect.KAI, bound=0)
+    broken = replace(waits, code="Partial", bound=3)
+    results, api = reported(setup, waits, broken, replace(broken, code="Running"))
+    assert results == [""] * 3
+    assert {event["regarding"]["apiVersion"] for event in api.bodies("POST")} == {"scheduling.run.ai/v2alpha2", "v1"}
+    (condition,), *later = [body["status"]["schedulingConditions"] for body in api.bodies("PATCH")]
+    assert (condition["type"], condition["status"]) == ("UnschedulableOnNodePool", "True")
+    assert condition["reasons"] == [{"reason": "NoRoom", "message": "3 of 8 fit"}]
+    assert later == [None, None]
 
 
 def test_the_owner_of_the_pods_is_told_with_one_event_more() -> None:

@@ -12,7 +12,7 @@ from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Enqueued, Event, Nominated, Outcome, Tick
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import OK, Failed, LookAtPod, Response, Send
-from policies.model import Controller, GroupKey
+from policies.model import GroupKey
 
 DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")
 
@@ -96,7 +96,7 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
 
 def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_logged_and_told() -> None:
     world, key = World(), GroupKey("team", "train")
-    effect = Enqueue(key, "g", Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j"))
+    effect = Enqueue(key, "g")
     world.ask(effect)
     world.answer(Response(429, "busy"))
     world.wake()
@@ -110,8 +110,7 @@ def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_l
 
 def test_many_podgroups_that_are_looked_at_hold_up_no_gang() -> None:
     world = World(at_once=1)
-    job = Controller("batch.volcano.sh/v1alpha1", "Job", "train", "j")
-    world.ask(*(Enqueue(GroupKey("team", f"train-{at}"), "g", job) for at in range(200)), nominate("n1"))
+    world.ask(*(Enqueue(GroupKey("team", f"train-{at}"), "g") for at in range(200)), nominate("n1"))
     looked_at = 0
     while isinstance(world.sent[0].asked, Enqueue):
         looked_at += 1

@@ -109,6 +109,11 @@ class Admissions:
         if unsure or any(amount < 0 for amounts in room.values() for amount in amounts.values()):
             admission.note("its room was promised to others while it was stopped")
 
+    def break_off(self, key: GroupKey) -> None:
+        """Its start broke off, and it was bound in part for as long as it may be."""
+        if (admission := self.of.get(key)) is not None:
+            admission.note("its start broke off")
+
     def pardon(self, until: float) -> None:
         """The extender stands still."""
         for admission in self.of.values():
@@ -305,8 +310,12 @@ class Admissions:
 
     @property
     def ending(self) -> bool:
-        """Whether some job is about to be over, or to make pods again."""
-        return any(one.is_ending(self._pods(key)) for key, one in self.of.items())
+        """Whether some job is about to be over, or to make pods again, or is over while pods of it wait."""
+        return any(one.is_ending(self._pods(key)) for book in (self.of, self.departed) for key, one in book.items())
+
+    def crowded(self, on_their_way: Mapping[str, str]) -> bool:
+        """Whether some job has pods beyond its plan, so that nobody can say which room is kept for others of it."""
+        return any(one.is_crowded(self._pods(key), on_their_way) for key, one in self.of.items())
 
     def _missing(self, key: GroupKey) -> int:
         return self.of[key].missing(self._pods(key))

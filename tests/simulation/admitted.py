@@ -148,6 +148,14 @@ class Admission:
         live = [pod for pod in self._own(pods) if pod.live]
         return bool(self.done and live) and not any(pod.node for pod in live)
 
+    def is_crowded(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> bool:
+        """There are more pods without an index than slots, some on their way and others not: nobody is told which of
+        them stand in the slots, and so whether room is kept for those that wait."""
+        live = [pod for pod in self._own(pods) if pod.live and pod.index is None]
+        many = Counter(pod.series for pod in live) - Counter(series for series, _, _ in self.slots())
+        pending = [(pod.series, pod.uid in on_their_way) for pod in live if not pod.node]
+        return any((series, True) in pending and (series, False) in pending for series in many)
+
     def refuses(
         self, pod: Pod, candidates: Sequence[str], pods: Iterable[Pod], on_their_way: Mapping[str, str]
     ) -> bool:

@@ -19,6 +19,7 @@ from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
+from tests.simulation.past import PastKeeper
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
@@ -83,6 +84,7 @@ class Run:
             queues=plan.queues.things,
         )
         self.referee.attach(self.world)
+        self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
         for kind in Kind:
             self.world.api.listeners[kind].append(self._changed)
@@ -145,8 +147,8 @@ class Run:
         """
         api, scheduler = self.world.api, self.world.scheduler
         if not self.plan.profile.sees_all(len(api.nodes)):
-            return api.version - self._reworded, 0
-        return api.version, scheduler.cycles if scheduler else 0
+            return api.version - self._past.written - self._reworded, 0
+        return api.version - self._past.written, scheduler.cycles if scheduler else 0
 
     def _run(self, until: float) -> None:
         clock = self.world.clock
@@ -155,6 +157,8 @@ class Run:
             if clock.now >= self._look_at:
                 self._look_at = clock.now + _GLANCE_S
                 self.referee.look()
+                if complaint := self._past.look():
+                    raise BrokenPromiseError(complaint)
             if clock.now > self._instant:
                 self._instant, self._begun = clock.now, self._steps
             elif self._steps - self._begun > _MOST_AT_ONCE:

@@ -118,13 +118,15 @@ class Fairness:
             case Turned(key, Turn.PLANNED):
                 return self._company.planned(key) or self._judge_order(key, now) or self._judge_waves(key)
             case _:
-                pass
+                return self._waves.judge(effect)
         return None
 
     @property
     def unsure(self) -> bool:
         """Whether there may be promises that nobody was told of: then nobody can say what room is left."""
-        return (self._untold is not None and self._untold.any) or self._company.in_rounds or self._waves.any
+        untold = self._untold is not None and self._untold.any
+        crowded = self._claims.admissions.crowded(self._claims.on_their_way)
+        return untold or crowded or self._company.in_rounds or self._waves.any
 
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""

@@ -8,9 +8,10 @@ from random import Random
 from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindingPosted
-from extender.core.limits import Limits
+from extender.core.limits import Limits, Preempts
 from extender.core.steering_mode import SteeringMode
 from extender.simulation.chance import Chance
+from policies.chosen import OURS
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
 from tests.builders import node, requests
@@ -22,11 +23,13 @@ from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners
+from tests.simulation.preemption_plan import has_preemption, ranked, with_preemption
 from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
+from tests.simulation.uptake_plan import has_uptake, hold_back
 
 FOREIGN_GATE = "example.com/quota"
 _TAINT = Taint("dedicated", "gang", "NoSchedule")
@@ -81,7 +84,12 @@ class Plan:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """What there are objects of."""
-        absent = {Kind.JOBS: not self.batch.jobs, Kind.OWNERS: not self.owners, Kind.QUEUES: not self.queues.things}
+        absent = {
+            Kind.GROUP_JOBS: not any(job.pending for _, job in self.jobs),
+            Kind.JOBS: not self.batch.jobs,
+            Kind.OWNERS: not self.owners,
+            Kind.QUEUES: not self.queues.things,
+        }
         return tuple(kind for kind in Kind if not absent.get(kind))
 
     @property
@@ -104,11 +112,14 @@ class Plan:
             limits.creation_s,
             pins,
             bool(self.queues.things),
+            limits.preemption is Preempts.ON,
         )
 
     def core(self) -> Engine:
         """A core for one life of the extender."""
-        return Engine(limits=self.limits, steering=self.steering, levels=PRESETS["nvidia"])
+        policies = replace(OURS, between=self.queues.between)
+        limits = replace(self.limits, past_usage=self.queues.past)
+        return Engine(limits=limits, policies=policies, steering=self.steering, levels=PRESETS["nvidia"])
 
     def bars(self, pod: Pod, on: str) -> bool:
         return pod.group is not None and (pod.group.name, on) in self.barred
@@ -160,6 +171,8 @@ def draw(seed: int) -> Plan:
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
     plan = _with_owners(plan, chance) if has_owners(seed) else plan
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
+    plan = replace(plan, jobs=hold_back(plan.jobs, chance)) if has_uptake(seed) else plan
+    plan = _with_preemption(plan, chance) if has_preemption(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
 
@@ -190,6 +203,12 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
     queues = draw_queues(nodes, chance, calm=plan.calm)
     return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
+
+
+def _with_preemption(plan: Plan, chance: Chance) -> Plan:
+    """The same seed, where some give way to others."""
+    jobs, batch = ranked(plan.jobs, plan.batch, chance)
+    return replace(plan, jobs=jobs, batch=batch, limits=with_preemption(plan.limits, chance))
 
 
 def _with_relations(plan: Plan, chance: Chance) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from random import Random
 
 from extender.simulation.chance import Chance
@@ -18,6 +19,9 @@ from policies.model.queues import (
     Stop,
     Strategy,
 )
+from policies.order import Drf, FairSharing, Proportion
+from policies.quota.history import NO_HISTORY, Sampling
+from policies.quota.shares import QueueOrder
 from tests.builders import GPU
 
 FLAVOR = "flavor"
@@ -26,10 +30,14 @@ FLAVOR = "flavor"
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """``things``: what there is from the beginning. ``changes``: when something is made, changed, or deleted."""
+    """``things``: what there is from the beginning. ``changes``: when something is made, changed, or deleted.
+    ``between``: the order between queues, by its policy; None for the one without shares. ``past``: how past usage is
+    counted."""
 
     things: tuple[QueueObject, ...] = ()
     changes: tuple[tuple[float, QueueObject, bool], ...] = ()
+    between: QueueOrder | None = None
+    past: Sampling = NO_HISTORY
 
     @property
     def exact(self) -> bool:
@@ -71,9 +79,24 @@ def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queue
     queues = [_queue(dice, f"team{number}", total) for number in range(3)]
     cohorts = [Cohort("all", groups=_groups(dice, total, Quota(0)))] if dice.random() < 0.3 else []
     locals_ = [LocalQueue("default", one.name, one.name) for one in queues]
+    queues, locals_, past = _by_past_usage(queues, locals_, chance.stream("past usage"))
     things: list[QueueObject] = [*flavors, *cohorts, *queues, *locals_]
     changes = [_change(dice, things, total) for _ in range(0 if calm else dice.choice((0, 0, 1, 3)))]
-    return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])))
+    between = chance.stream("order between queues").choice((None, FairSharing(), Drf(), Proportion()))
+    return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])), between, past)
+
+
+def _by_past_usage(
+    queues: list[ClusterQueue], locals_: list[LocalQueue], dice: Random
+) -> tuple[list[ClusterQueue], list[LocalQueue], Sampling]:
+    """In half of the seeds, where two LocalQueues share a ClusterQueue that orders by what they have used."""
+    if dice.random() < 0.5:
+        return queues, locals_, NO_HISTORY
+    shared = queues[0].name
+    locals_ = [replace(one, queue=shared) if one.name == queues[1].name else one for one in locals_]
+    locals_ = [replace(one, weight=Fraction(dice.choice(("1", "1", "3", "1/2", "0")))) for one in locals_]
+    sampling = Sampling(dice.choice((20.0, 200.0, 3600.0)), dice.choice((5.0, 30.0)))
+    return [replace(one, by_past_usage=True) for one in queues], locals_, sampling
 
 
 def _queue(dice: Random, name: str, total: dict[str, int]) -> ClusterQueue:

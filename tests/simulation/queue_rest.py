@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from policies.model import GroupKey, Pod
-from policies.model.queues import ResourceFlavor, Stop
+from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR
@@ -14,10 +14,11 @@ from tests.simulation.sight import Room
 
 
 def rooms_with_quota(
-    world: World, room: Room, key: GroupKey, name: str, pods: Sequence[Pod], needed: int
+    world: World, room: Room, key: GroupKey, name: str, pods: Sequence[Pod], needed: int, bound: Sequence[Pod] = ()
 ) -> Iterator[Room]:
     """``room`` of the nodes of each flavor that the queue of that name has quota of for these pods; all of it for a
-    workload that names none. ``needed``: so few of them may start, if they ask for the same: else their rank counts."""
+    workload that names none. ``needed``: so few of them may start, if they ask for the same: else their rank counts.
+    ``bound``: those of a gang that is half released, which is completed with their flavors."""
     api = world.api
     book = Book(api.queues.values())
     if not name or not book.there:
@@ -28,22 +29,24 @@ def rooms_with_quota(
     named = [flavor for group in (queue.groups if queue is not None else ()) for flavor, _ in group.flavors]
     if queue is None or queue.stop is not Stop.NONE or not known.issuperset(named):
         return
-    if is_strict(queue) and _others_wait(world, key, name):
+    if is_strict(queue) and _others_wait(world, book, key, queue):
         return
     jobs = {one: job.shown() for one, job in api.jobs.items()}
-    bound = [(pod, pod.node) for pod in api.pods.values() if pod.node]
-    used = used_by(bound, api.nodes, jobs, book, {})
+    there = [(pod, pod.node) for pod in api.pods.values() if pod.node]
+    used = used_by(there, api.nodes, jobs, book, {})
     # A slot of a job that runs keeps its node, and its quota, while it has no pod.
     if any(job.plan is not None and not job.ended for job in api.jobs.values()):
         return
     gpus = [dict(pod.requests).get(GPU, 0) for pod in pods]
     wanted = sum(gpus[:needed] if len(set(gpus)) == 1 else gpus)
-    for flavor in named:
+    held = {api.nodes[pod.node].labels.get(FLAVOR) for pod in bound if pod.node in api.nodes and not jobs.get(key)}
+    for flavor in (flavor for flavor in named if not held or flavor in held):
         if left_for(book, queue, flavor, used, wanted):
             yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}
 
 
-def _others_wait(world: World, key: GroupKey, name: str) -> bool:
-    pods = (pod for pod in world.api.pods.values() if pod.queue == name and pod.live and not pod.node)
-    jobs = (job for job in world.api.jobs.values() if job.queue == name and job.suspended and not job.ended)
+def _others_wait(world: World, book: Book, key: GroupKey, queue: ClusterQueue) -> bool:
+    pods = (pod for pod in world.api.pods.values() if pod.live and not pod.node and book.queue_of(pod.queue) is queue)
+    jobs = (job for job in world.api.jobs.values() if job.suspended and not job.ended)
+    jobs = (job for job in jobs if book.queue_of(job.queue) is queue)
     return any(pod.group_key != key for pod in pods) or any(job.key != key for job in jobs)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from extender.core.effects import Effect, PostBinding, StartJob, SuspendJob, Turned
+from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
 from extender.core.events import BindingPosted, Event, JobGone, JobSeen, Outcome, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
-from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, Strategy
+from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, ResourceFlavor, Strategy
 from tests.builders import GPU
 from tests.simulation.queue_plan import FLAVOR
 from tests.simulation.shown import Shown
@@ -31,6 +31,7 @@ class Book:
         self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
         self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
         self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
+        self.flavors = {one.name for one in known if isinstance(one, ResourceFlavor)}
 
     def queue_of(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue that a LocalQueue leads to."""
@@ -48,6 +49,21 @@ class Book:
             return _said(queue.name, mine, quota.nominal) if mine > quota.nominal else ""
         if quota.borrowing is not None and mine > quota.nominal + quota.borrowing:
             return _said(queue.name, mine, quota.nominal + quota.borrowing)
+        taken, there = self._shared(queue, flavor, used)
+        beyond = max(0, mine - _kept(quota))
+        return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
+
+    def left(self, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
+        """Whether so much could be used beside. As in Kueue, what others of its cohort use beyond all that is shared,
+        because quota was made smaller, is missing to each queue of it."""
+        if self.over(queue, flavor, used + Counter({(queue.name, flavor): wanted})):
+            return False
+        taken, there = self._shared(queue, flavor, used) if queue.cohort else (0, 0)
+        kept = max(0, _kept(_quota(queue, flavor)) - used[queue.name, flavor])
+        return taken <= there or kept - (taken - there) >= wanted
+
+    def _shared(self, queue: ClusterQueue, flavor: str, used: Used) -> tuple[int, int]:
+        """Of what its cohort shares: what is taken, and what there is."""
         own = self._cohorts.get(queue.cohort)
         there = 0 if own is None else _quota(own, flavor).nominal
         taken = 0
@@ -55,8 +71,7 @@ class Book:
             kept = _kept(_quota(one, flavor))
             there += _quota(one, flavor).nominal - kept
             taken += max(0, used[one.name, flavor] - kept)
-        beyond = max(0, mine - _kept(quota))
-        return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
+        return taken, there
 
 
 class QuotaJudge:
@@ -68,8 +83,9 @@ class QuotaJudge:
         self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
         self._jobs: dict[GroupKey, Job] = {}
         self._starts: dict[GroupKey, StartJob] = {}
-        self._broken: set[GroupKey] = set()
-        """Gangs that are half released: they are completed, whatever quota there is by then."""
+        self._broken: dict[GroupKey, tuple[str, ...]] = {}
+        """Gangs that are half released, with the pods that were bound by then: they are completed with the flavors of
+        these, whatever quota there is by now."""
         self._ours: dict[str, str] = {}
         """Pods that were bound when everything was read, or that are being bound since, and where."""
 
@@ -99,30 +115,56 @@ class QuotaJudge:
                 pass
 
     def judge(self, effect: Effect, now: float) -> str | None:
-        """Whether it uses more than there is, by what was known when its plan may have been made."""
+        """Whether it uses more than there is of a flavor, by what was known when its plan may have been made."""
         match effect:
             case StartJob(job):
                 self._starts[job.key] = effect
-                return self._judge(job.queue, f"{job.key} is to be started", now)
+                nodes = {node for names in effect.plan.values() for node in names}
+                return self._judge(job.queue, f"{job.key} is to be started", nodes, now)
             case Turned(key, Turn.BROKEN):
-                self._broken.add(key)
+                there = self._shown.members.get(key, {}).values()
+                self._broken[key] = tuple(pod.uid for pod in there if pod.live and pod.node)
             case Turned(key, Turn.STARTED):
-                self._broken.discard(key)
+                self._broken.pop(key, None)
             case SuspendJob(job):
                 self._starts.pop(job.key, None)
+            case Nominate(uid, node=str(node), renew=False) | Ungate(uid, pin=(node,)) if uid in self._shown.pods:
+                return self._judge_flavor(self._shown.pods[uid], node, now)
             case PostBinding(uid, node=node):
                 self._ours[uid] = node
                 pod = self._shown.pods.get(uid)
-                if pod is None or pod.group_key is None or pod.group_key in self._jobs or pod.group_key in self._broken:
+                if pod is None or pod.group_key is None or pod.group_key in self._jobs:
                     return None
-                return self._judge(pod.queue, f"{uid} is to be bound", now)
+                if pod.group_key in self._broken:
+                    return None  # it is judged when it is told its node
+                return self._judge(pod.queue, f"{uid} is to be bound", {node}, now)
         return None
 
-    def _judge(self, name: str, what: str, now: float) -> str | None:
+    def _judge_flavor(self, pod: Pod, node: str, now: float) -> str | None:
+        """Whether it completes a gang with another flavor than those of its pods that ask for the same."""
+        since, book = self._books[-1]
+        unsure = book.queue_of(pod.queue) is None or (len(self._books) > 1 and since >= now - _LATE_S)
+        if unsure or pod.group_key not in self._broken or pod.group_key in self._jobs:
+            return None
+        bound = [one for uid in self._broken[pod.group_key] if (one := self._shown.pods.get(uid)) is not None]
+        flavors = self._flavors_of(
+            [one.node for one in bound if one.live and one.node and one.requests == pod.requests]
+        )
+        if not flavors.issubset(book.flavors) or not flavors or self._flavors_of([node]) <= flavors:
+            return None
+        return (
+            f"{pod.uid} is to be bound to {node}, and the others of its gang have flavor {', '.join(sorted(flavors))}"
+        )
+
+    def _flavors_of(self, nodes: Iterable[str]) -> set[str]:
+        known = (self._shown.nodes.get(node) for node in nodes)
+        return {one.labels[FLAVOR] for one in known if one is not None and FLAVOR in one.labels}
+
+    def _judge(self, name: str, what: str, nodes: Iterable[str], now: float) -> str | None:
         books = [book for at, book in self._books if at >= now - _LATE_S]
         if len(books) < len(self._books):
             books.insert(0, self._books[-len(books) - 1][1])  # the one that was right at the beginning of that time
-        complaint = ""
+        complaint, flavors = "", self._flavors_of(nodes)
         for book in books:
             queue = book.queue_of(name)
             if not name or not book.there:
@@ -131,7 +173,8 @@ class QuotaJudge:
                 complaint = complaint or f"{what}, and its queue {name} does not exist"
                 continue
             used = self._used(book)
-            found = next((said for flavor in _flavors(queue) if (said := book.over(queue, flavor, used))), "")
+            asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
+            found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
                 return None
             complaint = f"{what}, and {found}"
@@ -181,7 +224,7 @@ def podsets_are_indexed(job: Job) -> bool:
 
 def left_for(book: Book, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
     """Whether so many GPUs of the flavor could be used beside."""
-    return not wanted or not book.over(queue, flavor, used + Counter({(queue.name, flavor): wanted}))
+    return not wanted or book.left(queue, flavor, used, wanted)
 
 
 def is_strict(queue: ClusterQueue) -> bool:

@@ -17,6 +17,7 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    SuspendJob,
     Ungate,
     Wake,
 )
@@ -26,6 +27,7 @@ from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
+from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
@@ -86,6 +88,7 @@ class Referee:
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
+        self._evictions = Evictions(self._shown, self._admissions, calm=self._terms.calm, on=self._terms.preempts)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
 
     def attach(self, world: World) -> None:
@@ -106,8 +109,14 @@ class Referee:
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""
-        if self._world.extender is not None and not (self._terms.vague or self._terms.queued):
+        if self._world.extender is not None and self._judges_order:
             _complain(self._fairness.look(self._world.clock.now))
+        _complain(self._evictions.look(self._world.clock.now))
+
+    @property
+    def _judges_order(self) -> bool:
+        """Whether it can be told who is next, and who could start."""
+        return not (self._terms.vague or self._terms.queued or self._terms.preempts)
 
     # What the core does.
 
@@ -128,6 +137,8 @@ class Referee:
             self._admissions.ask(event, self._claims.on_their_way)
         if isinstance(event, JobSeen):
             self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
+        self._evictions.hear(event, effects, self._world.api)
+        _complain(self._evictions.judge(event, effects))
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
@@ -138,10 +149,10 @@ class Referee:
                 _complain(judge_room(effect, event, shown, self._claims))
             _complain(self._company.started(effect))
             _complain(self._quota.judge(effect, now))
-            _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
+            self._judge_job(effect, now)
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
-        for effect in effects if not (self._terms.vague or self._terms.queued) else ():
+        for effect in effects if self._judges_order else ():
             _complain(self._fairness.judge(effect, event, now))
         _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
         _complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
@@ -167,7 +178,7 @@ class Referee:
                 _complain(judge_victims(event, victims, self._world.api.pods))
             case Confirm():
                 _complain(judge_confirmation(effect, self._shown, self._claims))
-            case Evict(uid):
+            case Evict(uid, reason=reason) if not reason.startswith("preempted by"):
                 self._judge_eviction(uid)
             case _:
                 pass
@@ -338,6 +349,14 @@ class Referee:
     def _look(self, members: Iterable[Pod], key: GroupKey) -> Sight:
         api = self._world.api
         return look(members, api.groups, api.podsets, api.gang_owners, ended=api.done(key))
+
+    def _judge_job(self, effect: Effect, now: float) -> None:
+        """A job that has been bound in part for so long is suspended. How long, is told from the stamps, too, which are
+        a little older than the Bindings."""
+        since = self.partial.get(effect.job.key) if isinstance(effect, SuspendJob) else None
+        if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - _PATIENCE_S:
+            self._admissions.break_off(effect.job.key)
+        _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
 
     def _no_longer_partial(self, key: GroupKey) -> None:
         since = self.partial.pop(key, None)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from extender.core.effects import CleanJob, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
-from extender.core.events import Event, GroupSeen, JobSeen, NodeSeen, OwnerSeen, PodSeen, QueueSeen, Synced
+from extender.core.effects import CleanJob, Enqueue, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
+from extender.core.events import (
+    Event,
+    GroupJobSeen,
+    GroupSeen,
+    JobSeen,
+    NodeSeen,
+    OwnerSeen,
+    PodSeen,
+    QueueSeen,
+    Synced,
+)
 from extender.core.invariants import told
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
@@ -56,7 +66,21 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield from _restart_complaints(world, plan)
     for key, pods in by_gang(world.api.pods.values()).items():
         yield from _gang_complaints(world, referee, room, key, pods, plan)
+    if _crowd(world) <= plan.limits.waiting:
+        yield from _uptake_complaints(world, room, plan)
     yield from judge_jobs(world, referee, room, plan)
+
+
+def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:
+    """Where all of its pods find room, a PodGroup is taken up."""
+    for key, group in world.api.groups.items():
+        job = world.api.group_jobs.get(key)
+        if job is None or not group.pending or group.deleting or any(key.name == name for name, _ in plan.barred):
+            continue
+        pods = [pod for podset in job.podsets.podsets for pod in podset.pods()]
+        rooms = rooms_with_quota(world, room, key, group.queue, pods, len(pods))
+        if any(_placeable(world, one, pods, (), plan) >= len(pods) for one in rooms):
+            yield f"{key} is not taken up, and there is room for its pods"
 
 
 def _single_complaints(world: World) -> Iterator[str]:
@@ -94,6 +118,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [QueueSeen(thing) for thing in api.queues.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
+    objects += [GroupJobSeen(job) for job in api.group_jobs.values()]
     objects += [JobSeen(job.shown()) for job in api.jobs.values()]
     objects += [OwnerSeen(owner) for owner in api.gang_owners.values()]
     objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
@@ -104,7 +129,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
         yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting.keys]} do"
     for effect in effects:
         # Nominations that are left over are cleared: the only thing that a restart may write.
-        if isinstance(effect, PostBinding | Evict | Ungate | StartJob | SuspendJob | CleanJob) or (
+        if isinstance(effect, PostBinding | Evict | Ungate | StartJob | SuspendJob | CleanJob | Enqueue) or (
             isinstance(effect, Nominate) and effect.node
         ):
             yield f"a restart would have the consequence {effect}"
@@ -152,7 +177,8 @@ def _could_start(
     job = world.api.jobs.get(key)
     if job is None and len({pod.queue for pod in world.api.pods.values() if pod.group_key == key and pod.live}) > 1:
         return False  # its members contradict each other
-    rooms = rooms_with_quota(world, room, key, some[0].queue if job is None else job.queue, some, needed)
+    queue, bound = some[0].queue if job is None else job.queue, () if whole else sight.bound
+    rooms = rooms_with_quota(world, room, key, queue, some, needed, bound)
     return any(_placeable(world, one, some, sight.bound, plan) >= needed for one in rooms)
 
 
@@ -185,7 +211,8 @@ def _wanted(sight: Sight, *, whole: bool) -> int | None:
 def _crowd(world: World) -> int:
     """How many gangs wait. All are of one namespace."""
     gangs = by_gang(world.api.pods.values()).values()
-    return sum(bool(look(pods, world.api.groups).waiting) for pods in gangs)
+    pending = sum(group.pending for group in world.api.groups.values())
+    return pending + sum(bool(look(pods, world.api.groups).waiting) for pods in gangs)
 
 
 def _placeable(world: World, room: Room, pods: Sequence[Pod], bound: Sequence[Pod], plan: Plan) -> int:

@@ -19,10 +19,12 @@ def has_roles(seed: int) -> bool:
 def cast(jobs: tuple[tuple[float, JobSpec], ...], chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
     """The same jobs, of which most gangs have roles, as a PodGroup of Volcano says them."""
     dice = chance.stream("minima of roles")
-    return tuple((at, _cast(job, dice) if job.min_member and dice.random() < 0.8 else job) for at, job in jobs)
+    return tuple(
+        (at, as_volcano_says(job, dice) if job.min_member and dice.random() < 0.8 else job) for at, job in jobs
+    )
 
 
-def _cast(job: JobSpec, dice: Random) -> JobSpec:
+def as_volcano_says(job: JobSpec, dice: Random) -> JobSpec:
     """A gang of more than one member has at least two roles, of one shape or of two. Some roles have no minimum."""
     roles = job.roles
     if len(roles) == 1 and job.size > 1:

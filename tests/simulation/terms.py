@@ -14,6 +14,7 @@ class Terms:
     ``creation_s``: how long the next pod of a job may take to be created.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
     ``queued``: there may be queues, which decide who is next.
+    ``preempts``: workloads give way to others, which fairness knows nothing of.
     ``pins``: gated members are told theirs with their gates.
     """
 
@@ -26,3 +27,4 @@ class Terms:
     creation_s: float = 30.0
     pins: bool = False
     queued: bool = False
+    preempts: bool = False

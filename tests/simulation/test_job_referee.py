@@ -220,6 +220,17 @@ def test_a_job_is_about_to_end_while_pods_of_it_have_ended_well_and_the_others_w
     assert not life.admissions.ending
 
 
+def test_a_job_that_is_over_may_keep_the_node_of_a_pod_whose_end_the_watch_has_yet_to_show() -> None:
+    life = Life(batch(2, indexed=False), "a-0", "a-1")
+    life.show()
+    life.pod(0, node="a-0", phase="Succeeded")
+    waiting = life.pod(1)
+    life.tell(JobSeen(replace(life.job.shown(), finished=True)))
+    assert life.admissions.ending
+    life.tell(PodGone(waiting.uid))
+    assert not life.admissions.ending
+
+
 def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_index() -> None:
     for candidates, cause in ((("a-0", "a-1"), False), (("a-0",), True)):
         life = Life(batch(2), "a-0", "a-1")
@@ -236,6 +247,26 @@ def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_a_node_where_a_slot
         life.pod(0, node="a-0")
         life.tell(FilterCalled(1, life.pod(1), candidates))
         assert (life.suspend() is None) is cause
+
+
+@pytest.mark.parametrize("broke_off", [False, True])
+def test_a_job_whose_start_broke_off_may_be_suspended_before_its_next_pod_is_late(*, broke_off: bool) -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    life.pod(0, node="a-0")
+    if broke_off:
+        life.admissions.break_off(life.job.key)
+    assert (life.suspend() is None) is broke_off
+
+
+def test_nobody_can_say_what_a_job_keeps_for_its_slots_while_a_pod_beyond_them_is_led_and_another_waits() -> None:
+    life = Life(batch(2, indexed=False), "a-0", "a-1")
+    life.show()
+    pods = [life.pod(index) for index in range(3)]
+    assert not life.admissions.crowded({pods[0].uid: "a-0"} | {pods[1].uid: "a-1", pods[2].uid: "a-2"})
+    assert life.admissions.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
+    life.tell(PodGone(pods[1].uid))
+    assert not life.admissions.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
 
 
 @pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.REFUSED])

@@ -41,6 +41,19 @@ def let(of: World, seconds: float) -> None:
     of.clock.run(of.clock.now + seconds)
 
 
+def test_a_pod_whose_node_is_gone_for_a_moment_runs_there_when_that_is_back() -> None:
+    there = world("a: 1x8", muster=False)
+    pod = single("alone", node="a-0")
+    there.api.create_pod(pod)
+    let(there, 1.5)
+    (node,) = there.api.nodes.values()
+    there.api.remove_node(node.name)
+    let(there, 1.0)
+    there.api.set_node(node)
+    let(there, 3.0)
+    assert there.api.pods[pod.uid].phase == "Running"
+
+
 def test_processes_sleep_on_the_clock_and_wait_for_their_turn() -> None:
     clock, ended = Clock(), []
     lane = Lane(clock, 2)

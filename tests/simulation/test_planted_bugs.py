@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, hearing, jobs, news, owners, queues, relations
+from tests.simulation.plants import asking, driving, hearing, jobs, news, owners, preemption, queues, relations
 from tests.simulation.plants.mutants import Plant
 
 TRIES = 40
@@ -114,20 +114,31 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.suspended_when_its_first_pod_comes, 6, "is to be suspended without a cause"),
     (jobs.jobs_never_cleaned, 6, "has ended, and something of ours|is suspended, and something of ours"),
     (jobs.jobs_never_suspended, 18, "something of ours is on it|is started, and"),
-    (jobs.refused_start_taken_for_done, 210, r"is to be started on .*, where"),
+    (jobs.refused_start_taken_for_done, 556, r"is to be started on .*, where"),
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
     (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),
     (jobs.started_jobs_lose_their_room_before_their_start_is_shown, 71004410, r"is to be started on .*, where"),
     (owners.quorum_of_an_ordered_owner_counts_all_waves, 24, "is given up, and nothing has changed: only 1 of"),
     (owners.size_of_a_scaled_owner_not_read, 267, r"is to be bound when \d+ of \d+ members"),
     (owners.pods_that_come_later_not_planned_with_the_first, 62, "of which some come later, find no room"),
+    (owners.pods_asked_for_before_they_are_planned, 59, "is to be taken up, and has no plan"),
+    (owners.podgroups_never_taken_up, 59, "is not taken up, and there is room for its pods"),
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
+    (preemption.victims_told_before_it_is_written_down, 56, "is evicted before it is written down"),
+    (preemption.one_pod_of_a_gang_is_spared, 70, "of the same gang are not"),
+    (preemption.equals_are_evicted, 56, "whose priority is no higher"),
+    (preemption.victims_that_have_gone_are_no_news, 672, "and it is not planned"),
+    (preemption.one_victim_too_few, 224, "has no room for it even then"),
+    (preemption.what_a_victim_has_is_counted_twice, 70, "has no room for it even then"),
     (queues.quota_not_given_back, 46, "waits, and there is room for"),
     (queues.quota_that_is_given_back_is_no_news, 864, "waits, and there is room for"),
     (queues.refusal_of_one_queue_holds_for_all, 864, "waits, and there is room for"),
-    (queues.usage_forgotten_at_a_restart, 406, r"is to be bound, and .* would use \d+ GPUs of"),
+    (queues.flavors_of_what_is_bound_not_read, 92000484, "and the others of its gang have flavor"),
+    (queues.usage_forgotten_at_a_restart, 1756, r"is to be bound, and .* would use \d+ GPUs of"),
     (queues.borrowing_limit_ignored, 23, r"is to be bound, and team\d would use \d+ GPUs of"),
     (queues.lending_limit_ignored, 203, r"is to be bound, and cohort all would use \d+ GPUs of"),
+    (queues.past_usage_forgotten_at_a_restart, 113, "has used .*, of which .* GPUs must be left"),
+    (queues.past_usage_only_fades, 44, "has used .*, of which .* GPUs must be left"),
     (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

@@ -1,8 +1,9 @@
-"""Gangs whose owner makes some pods only when others run: nobody is told where room is kept for those."""
+"""Gangs whose pods come later: those that an owner makes when others run, and those of a PodGroup that has to be taken
+up first. Nobody is told where room is kept for them."""
 
 from __future__ import annotations
 
-from extender.core.effects import Effect, Turned
+from extender.core.effects import Effect, Enqueue, Turned
 from extender.core.turns import Turn
 from policies.model import GroupKey
 from tests.simulation.shown import Shown
@@ -35,7 +36,17 @@ class Waves:
         return any(
             (sight := self._shown.sight(key)) is not None and sight.coming and (sight.bound or key in self._planned)
             for key in self._shown.members
-        )
+        ) or any(self._awaits_pods(key) for key in self._planned)
+
+    def _awaits_pods(self, key: GroupKey) -> bool:
+        group, sight = self._shown.groups.get(key), self._shown.sight(key)
+        return group is not None and group.job is not None and (sight is None or not sight.bound)
+
+    def judge(self, effect: Effect) -> str | None:
+        """No pod is to come before there is a node for it."""
+        if isinstance(effect, Enqueue) and effect.key not in self._planned:
+            return f"{effect.key} is to be taken up, and has no plan"
+        return None
 
     def late(self, now: float) -> str | None:
         """Where nothing goes wrong each later pod finds its room, of those that have to start together."""

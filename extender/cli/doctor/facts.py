@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from extender.cli.doctor.finding import Finding
+from extender.cli.doctor.leftovers import Leftovers
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
 from extender.kube.convert import pod_from
@@ -60,8 +61,8 @@ class Facts:
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
     itself, "" when it is ready; None if nobody could ask. ``kueue_runs``: Kueue's controller renews its Lease.
-    ``served``: the kinds that the API server serves. ``guards``: validating admission policies by name. ``skipped``:
-    what could not be checked.
+    ``leftovers``: what it has left behind. ``served``: the kinds that the API server serves. ``guards``: validating
+    admission policies by name. ``skipped``: what could not be checked.
     """
 
     settings: Settings
@@ -79,6 +80,7 @@ class Facts:
     policy_bindings: dict[str, Tree] | None = None
     kueue: Kueue | None = None
     kueue_runs: bool = False
+    leftovers: Leftovers = field(default_factory=Leftovers)
     served: dict[Served, str] | None = None
     guards: dict[str, Tree] | None = None
     lease: Tree | None = None

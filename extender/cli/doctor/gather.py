@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_from, pod_spec
 from extender.cli.doctor.finding import Finding, Severity, error, skipped
+from extender.cli.doctor.leftovers import look
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.reading import NOT_YAML, UnreadableYamlError, read_yaml
 from extender.config.settings import Settings, SettingsError, load
@@ -167,6 +168,8 @@ class _Reading:
     async def kueue(self) -> None:
         """Kueue's controller, found by its webhooks. Which kinds it manages is in its ConfigMap, if it may be read."""
         self._facts.kueue_runs = bool(await self._or_skipped("Kueue's Lease", lambda: kueue_runs(self._kube)))
+        if not self._facts.kueue_runs:
+            self._facts.leftovers = await look(self._read)
         found = await self._read("validating webhooks", _WEBHOOKS, missing={})
         for name, one in _by_name(found or {}).items():
             services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in one.get("webhooks") or []]

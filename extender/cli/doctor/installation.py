@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.core.advisory import Mode
@@ -75,7 +76,8 @@ def _kueue(facts: Facts) -> Iterator[Finding]:
     if facts.kueue_runs:
         what = "it renews its Lease: the queues are its own, and Muster admits nothing by quota while it does"
         yield note("KueueManagesQueues", "Kueue's controller", what, "to have Muster manage them, stop that controller")
-    if facts.kueue is None:
+    yield from leftovers.check(facts.leftovers)
+    if facts.kueue is None or facts.leftovers.webhooks:
         return
     kinds = [f"{kind.group}/{kind.name.lower()}" for kind in KINDS]
     said = facts.kueue.frameworks

@@ -10,7 +10,7 @@ from extender.config.settings import Settings
 from extender.kube.kinds.owners import OWNER_KINDS
 from extender.kube.kinds.registry import KINDS
 from extender.kube.queues.controller import LEASE
-from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS
+from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, UNREPORTED, WORKLOADS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
@@ -25,15 +25,14 @@ _ALWAYS = (
     (EXTENDER, "create", "events", "events.k8s.io"),
     *((EXTENDER, "list watch", "podgroups", group) for group in _PODGROUPS),
     (EXTENDER, "patch", "podgroups/status", "scheduling.x-k8s.io"),
+    (EXTENDER, "patch", "podgroups/status", "scheduling.run.ai"),
     (EXTENDER, "get patch", "podgroups", "scheduling.volcano.sh"),
     (EXTENDER, "patch", "podgroups/status", "scheduling.volcano.sh"),
-    (EXTENDER, "get", "jobs", "batch.volcano.sh"),
+    (EXTENDER, "list watch", "jobs", "batch.volcano.sh"),
     *((EXTENDER, "list watch", plural, QUEUE_GROUP) for plural in (*QUEUE_KINDS, CLASSES)),
-    *(
-        (EXTENDER, "get patch", f"{plural}/status", QUEUE_GROUP)
-        for plural in QUEUE_KINDS
-        if plural != "resourceflavors"
-    ),
+    *((EXTENDER, "get patch", f"{plural}/status", QUEUE_GROUP) for plural in QUEUE_KINDS if plural not in UNREPORTED),
+    (EXTENDER, "create get patch", WORKLOADS, QUEUE_GROUP),
+    (EXTENDER, "patch", f"{WORKLOADS}/status", QUEUE_GROUP),
     (EXTENDER, "list watch", "namespaces", ""),
     (EXTENDER, "list watch", "limitranges", ""),
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),

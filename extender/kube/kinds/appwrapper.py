@@ -54,6 +54,10 @@ NO_TEMPLATE_AT = "its podSets say the path {}, where no pod template is"
 FIXED = (
     "its pod template says {0}, and cannot be changed: take it off. How few pods are enough is said on the AppWrapper"
 )
+RESETTING = (
+    "a component of the AppWrapper failed, and its controller has deleted all pods and makes them anew after a pause "
+    "(workload.codeflare.dev.appwrapper/retryPausePeriodDuration, 90 s by default), for which no room is kept"
+)
 PLACED_BY_OTHERS = "its podSetInfos have {}, with which it cannot be planned: only annotations and labels can stay"
 
 
@@ -198,4 +202,5 @@ APP_WRAPPER = Kind(
     stopped="status.phase=Suspended",
     began=("status.phase",),
     carry=_carry,
+    delays=("status.phase=Resetting", RESETTING),
 )

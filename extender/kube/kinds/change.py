@@ -16,7 +16,8 @@ from extender.kube.kinds.read import kept_of, kept_text, templates_of
 from extender.kube.kinds.template import put_on, take_off
 from extender.kube.objects import Meta
 from extender.kube.queues.flavors import flavors_text
-from policies.model import PlannedNodes, Toleration
+from extender.kube.reserved import PREEMPTING, reservation_text
+from policies.model import PlannedNodes, Reservation, Toleration
 
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
@@ -65,8 +66,19 @@ def clean(kind: Kind, obj: Object) -> None:
         for template in templates:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
         _carry(kind, obj, templates)
-    for key in (PLAN, OWN, FLAVORS):
+    for key in (PLAN, OWN, FLAVORS, PREEMPTING):
         _forget(obj, key)
+
+
+def reserve(obj: Object, reservation: Reservation | None) -> None:
+    """Write down what room is kept for it, or take that off. Raises UnreadableJobError."""
+    if reservation is None:
+        return _forget(obj, PREEMPTING)
+    said = _annotations(obj)
+    said[PREEMPTING] = reservation_text(reservation)
+    if _bytes(said) > MOST_BYTES:
+        raise UnreadableJobError(TOO_LARGE)
+    return None
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:

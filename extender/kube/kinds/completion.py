@@ -53,6 +53,7 @@ class PriorityClass(Struct, rename="camel"):
     metadata: Meta | None = None
     value: int | None = None
     global_default: bool | None = None
+    preemption_policy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Completion:
         priority = self.priorities.get(spec.priority_class_name)
         if priority is None:
             return f"its PriorityClass {spec.priority_class_name} does not exist"
-        spec.priority = priority.value or 0
+        spec.priority, spec.preemption_policy = priority.value or 0, priority.preemption_policy
         return ""
 
 

@@ -68,7 +68,7 @@ class Kind:
     of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
     of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
     controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
-    them, by their names, into the object.
+    them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
     """
 
     version: str
@@ -90,6 +90,7 @@ class Kind:
     resumes: bool = False
     shown_in: Kind | None = None
     carry: Callable[[Object, Mapping[str, Template]], None] | None = None
+    delays: tuple[str, str] | None = None
 
     @property
     def group(self) -> str:
@@ -119,6 +120,10 @@ class Kind:
     def is_running(self, obj: Object) -> bool:
         """Some pod of it runs or has run."""
         return any(says(obj, one) for one in self.ran)
+
+    def delay(self, obj: Object) -> str:
+        """Why its controller makes no pods for now; empty where it does."""
+        return self.delays[1] if self.delays is not None and says(obj, self.delays[0]) else ""
 
     def is_left_to_us(self, obj: Object) -> bool:
         """Its own controller looks after it, and nobody in another cluster, and lets it be suspended."""

@@ -8,18 +8,20 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.keys import FLAVORS, HOLD, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.registry import Registry
+from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import Kept, bare, is_marked
-from extender.kube.objects import UNDECODABLE, Meta, PodObject
+from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.plain import plain, quoted
 from extender.kube.queues.flavors import flavors_from
-from extender.kube.queues.naming import MISSPELT, is_misspelt, queue_of
+from extender.kube.queues.naming import MISSPELT, is_misspelt, queue_of, shown_queue
+from extender.kube.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
@@ -80,7 +82,7 @@ class Reader:
         writable = suspended or not (kind.frozen and finished)
         # What shows a suspended job has its plan until that is taken off the templates.
         plan = None if suspended and kind.shown_in else plan_from((meta.annotations or {}).get(PLAN))
-        queue, contradiction = queue_of(meta)
+        queue, contradiction = (shown_queue(meta), "") if kind.shown_in else queue_of(meta)
         return Job(
             podsets=said.podsets,
             owner=owner,
@@ -99,6 +101,8 @@ class Reader:
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
             hint=MISSPELT if is_misspelt(meta) else None,
+            delay=kind.delay(obj),
+            reservation=reservation_of(meta.annotations),
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
@@ -145,8 +149,8 @@ class Reader:
         for pod in pods:
             shape, problem = self._shape(meta, key, owner, minimum, pod)
             shapes.append(shape if priority is None else replace(shape, priority=priority))
-            problems.append(problem)
-        return key, tuple(_sets(templates, shapes, least, minimum)), next(filter(None, problems), "")
+            problems += [problem, not_before_it_exists(shape)]
+        return key, tuple(podsets_of(templates, shapes, least, minimum)), next(filter(None, problems), "")
 
     def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
         """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""
@@ -155,7 +159,7 @@ class Reader:
     def _shape(self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: _Spec) -> tuple[Pod, str]:
         spec = said.spec or TemplateSpec()
         problems = [self.completion.complete(key.namespace, spec), self._scheduled(spec)]
-        shape = _shape(meta, key, owner, minimum, said.metadata or Meta(), spec)
+        shape = shape_of(meta, key, owner, minimum, said.metadata or Meta(), spec)
         problems.append((shape.group and shape.group.problem) or "")
         return shape, next(filter(None, problems), "")
 
@@ -254,31 +258,13 @@ def _least(templates: list[Template], said: int | None) -> list[int]:
     ]
 
 
-def _shape(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: Meta, spec: TemplateSpec) -> Pod:
-    """A pod of this template, by the conversion of pods, without a number."""
-    annotations = {**(said.annotations or {}), POD_GROUP: key.name, MIN_MEMBER: str(minimum)}
-    told = Meta(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=owner.uid,
-        creation_timestamp=meta.creation_timestamp,
-        labels=said.labels,
-        annotations=annotations,
-    )
-    try:
-        pod = pod_from(PodObject(told, spec))
-    except UnreadableError as error:
-        raise UnreadableJobError(f"its pods cannot be read: {error}") from None
-    return replace(pod, owner=owner.uid, controller=owner, index=None, series="")
-
-
 def _ended(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[SlotKey]:
     named = {podset.name: podset for podset in podsets}
     for template in templates:
         yield from (named[name].slot(at) for name in template.series for at in template.ended)
 
 
-def _sets(templates: list[Template], shapes: list[Pod], least: list[int], minimum: int) -> Iterator[PodSet]:
+def podsets_of(templates: list[Template], shapes: list[Pod], least: list[int], minimum: int) -> Iterator[PodSet]:
     """The least number of pods is taken from the last podsets first, and one pod of each stays while that is enough."""
     made_of = [
         (template, shape, name) for template, shape in zip(templates, shapes, strict=True) for name in template.series

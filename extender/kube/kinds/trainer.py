@@ -17,6 +17,7 @@ from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.keys import FLAVORS, HOLD, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
 from extender.kube.objects import Meta
+from extender.kube.queues.naming import SHOWN, queue_of
 
 MANAGER = "muster.dev/muster"
 """Of our entry in ``runtimePatches``."""
@@ -48,13 +49,15 @@ def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
     if entry:
         others = [one for one in found(after, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
         meta = msgspec.convert(train_job["metadata"], Meta)
-        put(after, "spec.runtimePatches", [*others, _entry(jobset, held="true" in meta.said(HOLD))])
+        put(after, "spec.runtimePatches", [*others, _entry(jobset, meta)])
     return after
 
 
-def _entry(jobset: Object, *, held: bool) -> Object:
+def _entry(jobset: Object, meta: Meta) -> Object:
+    """``meta``: of the TrainJob. As the admission policy does it shows whether that is held, and its queue."""
     said = next(found(jobset, "metadata.annotations"), None) or {}
-    marks = {WORKLOAD: "", HOLD: str(held).lower()} | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
+    shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: queue_of(meta)[0]}
+    marks = shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
     jobs = [
         {
             "name": one.get("name"),

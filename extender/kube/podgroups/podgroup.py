@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.kube.convert import identity, instant
 from extender.kube.objects import Meta
+from extender.kube.queues.naming import queue_of
 from extender.kube.topology import topology_of, topology_problem
 from policies.model import Controller, Dialect, GroupKey, Minima, PodGroup, Topology
 
@@ -20,9 +21,11 @@ def podgroup(
     problem: str | None = None,
     job: Controller | None = None,
     pending: bool = False,
+    starting: bool = False,
 ) -> PodGroup:
     """A PodGroup of any project. ``topology``: unless its annotations alone say it. Raises UnreadableError."""
     uid, namespace, name = identity(meta, "PodGroup")
+    queue, contradiction = queue_of(meta)
     return PodGroup(
         key=GroupKey(namespace, name),
         uid=uid,
@@ -31,10 +34,12 @@ def podgroup(
         timeout_s=timeout_s,
         deleting=bool(meta.deletion_timestamp),
         topology=topology_of(meta) if topology is None else topology,
-        problem=topology_problem(meta) or problem,
+        problem=topology_problem(meta) or contradiction or problem,
         dialect=dialect,
         minima=minima,
         of_roles=of_roles,
         job=job,
         pending=pending,
+        starting=starting,
+        queue=queue,
     )

@@ -20,6 +20,9 @@ from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 
 PODGROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 
+INQUEUE = "Inqueue"
+"""The phase by which a scheduler says that it has taken a PodGroup up."""
+
 NO_TIER = "its networkTopology has the mode hard and neither highestTierAllowed nor highestTierName"
 BAD_TIER = "the highestTierAllowed of its networkTopology is {}: tiers are counted from 1, the nearest level"
 BAD_MODE = "the mode of its networkTopology is {}: it has to be hard or soft"
@@ -49,9 +52,13 @@ class VolcanoGroup(Struct):
     status: VolcanoStatus | None = None
 
     @property
+    def phase(self) -> str:
+        return (self.status.phase if self.status is not None else None) or ""
+
+    @property
     def pending(self) -> bool:
         """No scheduler has taken it up: Volcano's job controller makes no pods until one has."""
-        return (self.status.phase if self.status is not None else None) in (None, "", "Pending")
+        return self.phase in ("", "Pending")
 
 
 def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
@@ -73,6 +80,7 @@ def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
         problem=problem,
         job=job,
         pending=job is not None and obj.pending,
+        starting=job is not None and obj.phase == INQUEUE,
     )
 
 

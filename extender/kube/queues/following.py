@@ -18,6 +18,7 @@ from extender.kube.queues.resources import (
     QUEUE_GROUP,
     QUEUE_KINDS,
     VERSIONS,
+    WORKLOADS,
     path_of,
     workload_priorities,
 )
@@ -72,6 +73,8 @@ class QueueFollower:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.kueue_runs = False
+        self.workloads = ""
+        """The version in which Workload objects are to be written; none while Kueue does that."""
         self._kube = kube
         self._dispatch = dispatch
         self._changed = changed
@@ -91,6 +94,8 @@ class QueueFollower:
             plural: [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", plural) in there] for plural in self._kinds
         }
         await self._look_for_kueue(any(served.values()))
+        records = [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", WORKLOADS) in there and not self.kueue_runs]
+        self.workloads = next(iter(records), "")
         for plural, kind in self._kinds.items():
             left_alone = self.kueue_runs and plural in QUEUE_KINDS
             version = "" if left_alone else await self._version(kind, served[plural])

@@ -6,6 +6,8 @@ from extender.kube.kinds.keys import MISSPELT_QUEUE, QUEUES
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
 
+SHOWN = QUEUES[1]
+"""The annotation of an object that shows which queue its job names."""
 TWO_QUEUES = "its labels {} and {} name different queues"
 MISSPELT = f"{MISSPELT_QUEUE} is a misspelt {QUEUES[0]}, which Muster reads all the same: write {QUEUES[0]}"
 
@@ -21,6 +23,11 @@ def queue_of(meta: Meta) -> tuple[str, str]:
     key, name = said[0]
     other = next((two for two, another in said if another != name), None)
     return plain(name), "" if other is None else TWO_QUEUES.format(key, other)
+
+
+def shown_queue(meta: Meta) -> str:
+    """What the admission policy shows on an object that a job is read in: the labels of the job are not there."""
+    return plain((meta.annotations or {}).get(SHOWN, ""))
 
 
 def is_misspelt(meta: Meta) -> bool:

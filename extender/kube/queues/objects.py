@@ -5,7 +5,7 @@ Every field may be absent or null. Unknown fields are skipped without being deco
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from extender.kube.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 
@@ -93,9 +93,31 @@ class LocalQueueSpec(Struct, rename="camel"):
     stop_policy: str | None = None
 
 
+class LocalFairSharing(Struct, rename="camel"):
+    admission_fair_sharing_status: Raw = field(default_factory=Raw)
+
+
+class LocalQueueStatus(Struct, rename="camel"):
+    fair_sharing: LocalFairSharing | None = None
+
+
 class LocalQueueObject(Struct):
     metadata: Meta | None = None
     spec: LocalQueueSpec | None = None
+    status: LocalQueueStatus | None = None
+
+
+class TopologyLevel(Struct, rename="camel"):
+    node_label: str | None = None
+
+
+class TopologySpec(Struct):
+    levels: list[TopologyLevel] | None = None
+
+
+class KueueTopology(Struct):
+    metadata: Meta | None = None
+    spec: TopologySpec | None = None
 
 
 class PriorityClassObject(Struct):

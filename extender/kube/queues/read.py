@@ -6,7 +6,7 @@ corrected. Nothing is guessed and nothing is passed over in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -28,10 +28,12 @@ from extender.kube.queues.objects import (
     FlavorSpec,
     FungibilitySpec,
     GroupSpec,
+    KueueTopology,
     LocalQueueObject,
     LocalQueueSpec,
     ResourceQuota,
 )
+from extender.kube.queues.past_use import past_use_from
 from extender.kube.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
@@ -45,6 +47,7 @@ from policies.model.queues import (
     Search,
     Stop,
     Strategy,
+    TopologyObject,
 )
 
 ValueT = TypeVar("ValueT")
@@ -53,7 +56,7 @@ NameT = TypeVar("NameT", bound=StrEnum)
 NOT_IMPLEMENTED = "{} is not implemented"
 TWICE = "{} {} is in two resource groups"
 MOST = 16
-"""Resource groups of an object, and flavors and resources of a group: as many as the CRD allows."""
+"""Resource groups of an object, flavors and resources of a group, and levels: as many as the CRD allows."""
 _OLD_WORDS = {"Borrow": Search.STOP.value, "Preempt": Search.STOP.value}
 """v1beta1 says these where v1beta2 says that the search may stop."""
 _BY_USAGE = "UsageBasedAdmissionFairSharing"
@@ -83,6 +86,11 @@ class _Notes:
         except ValueError:
             self.problems.append(f"{field} is {quoted(said)}; it must be one of {', '.join(kind)}")
             return default
+
+    def most(self, field: str, said: Sequence[object]) -> None:
+        """What is beyond is not read: it is a fault, never passed over."""
+        if len(said) > MOST:
+            self.problems.append(f"{field}: there are {len(said)}, and {MOST} are allowed")
 
     def read(self, value: ValueT) -> Read[ValueT]:
         return Read(value, tuple(dict.fromkeys(self.problems)), tuple(dict.fromkeys(self.warnings)))
@@ -137,12 +145,21 @@ def cohort_from(obj: CohortObject) -> Read[Cohort]:
 def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
     """Raises UnreadableError without a name."""
     notes, spec = _Notes(), obj.spec or FlavorSpec()
-    if spec.topology_name:
-        notes.warnings.append("spec.topologyName is not needed: the settings say the topology levels")
     taints, tolerations = taints_of(spec.node_taints or ()), tolerations_of(spec.tolerations or ())
     labels = {plain(key): plain(value) for key, value in (spec.node_labels or {}).items()}
     name = _name(obj.metadata, "ResourceFlavor")
-    return notes.read(ResourceFlavor(name, labels, taints, tolerations))
+    return notes.read(ResourceFlavor(name, labels, taints, tolerations, plain(spec.topology_name or "")))
+
+
+def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
+    """Raises UnreadableError without a name."""
+    notes = _Notes()
+    said = (obj.spec.levels if obj.spec is not None else None) or ()
+    notes.most("spec.levels", said)
+    levels = tuple(plain(one.node_label or "") for one in said[:MOST])
+    if not all(levels) or not levels:
+        notes.problems.append("each of its levels needs a nodeLabel, and it needs one level at least")
+    return notes.read(TopologyObject(_name(obj.metadata, "Topology"), levels))
 
 
 def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
@@ -155,7 +172,9 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
         notes.problems.append("it names no spec.clusterQueue")
     stop = notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE)
     weight = _weight(spec.fair_sharing, notes)
-    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop))
+    sharing = obj.status.fair_sharing if obj.status else None
+    past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
+    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past))
 
 
 def _name(meta: Meta | None, kind: str) -> str:
@@ -164,10 +183,13 @@ def _name(meta: Meta | None, kind: str) -> str:
     return plain(meta.name)
 
 
-def _groups(groups: Iterable[GroupSpec], notes: _Notes) -> Iterator[ResourceGroup]:
+def _groups(groups: Sequence[GroupSpec], notes: _Notes) -> Iterator[ResourceGroup]:
     resources: set[str] = set()
     flavors: set[str] = set()
-    for group in list(groups)[:MOST]:
+    notes.most("spec.resourceGroups", groups)
+    for group in groups[:MOST]:
+        notes.most("coveredResources of a group", group.covered_resources or ())
+        notes.most("flavors of a group", group.flavors or ())
         covered = tuple(dict.fromkeys(map(plain, (group.covered_resources or ())[:MOST])))
         found = [(plain(one.name or ""), one.resources or ()) for one in (group.flavors or ())[:MOST]]
         notes.problems += [TWICE.format("resource", quoted(name)) for name in covered if name in resources]
@@ -184,9 +206,10 @@ def _groups(groups: Iterable[GroupSpec], notes: _Notes) -> Iterator[ResourceGrou
 
 
 def _quotas(
-    flavor: str, quotas: Iterable[ResourceQuota], covered: tuple[str, ...], notes: _Notes
+    flavor: str, quotas: Sequence[ResourceQuota], covered: tuple[str, ...], notes: _Notes
 ) -> Iterator[tuple[str, Quota]]:
-    for one in list(quotas)[:MOST]:
+    notes.most(f"resources of flavor {flavor}", quotas)
+    for one in quotas[:MOST]:
         name = plain(one.name or "")
         if name not in covered:
             notes.problems.append(f"flavor {flavor} has a quota for {quoted(name)}, which is not in coveredResources")

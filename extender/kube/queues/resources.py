@@ -16,17 +16,28 @@ from extender.kube.queues.objects import (
     ClusterQueueObject,
     CohortObject,
     FlavorObject,
+    KueueTopology,
     LocalQueueObject,
     PriorityClassObject,
 )
-from extender.kube.queues.read import Read, cluster_queue_from, cohort_from, flavor_from, local_queue_from
+from extender.kube.queues.read import (
+    Read,
+    cluster_queue_from,
+    cohort_from,
+    flavor_from,
+    local_queue_from,
+    topology_from,
+)
 from extender.kube.resources import Resource
 from policies.model.queues import QueueObject
 
 QUEUE_GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """The newest first."""
-ObjectT = TypeVar("ObjectT", ClusterQueueObject, CohortObject, LocalQueueObject, FlavorObject)
+TOPOLOGIES = "topologies"
+UNREPORTED = frozenset((TOPOLOGIES, "resourceflavors"))
+"""Of the kinds below, those without a status."""
+ObjectT = TypeVar("ObjectT", ClusterQueueObject, CohortObject, LocalQueueObject, FlavorObject, KueueTopology)
 ValueT = TypeVar("ValueT", bound=QueueObject)
 OfVersion = Callable[[str], Resource[QueueSeen, Event]]
 
@@ -51,10 +62,12 @@ def _queue_objects(plural: str, kind: type[ObjectT], convert: Callable[[ObjectT]
         lambda seen: QueueGone(seen.object),
         optional=True,
         dispensable=True,
+        renewed=True,
     )
 
 
 QUEUE_KINDS: dict[str, OfVersion] = {
+    TOPOLOGIES: _queue_objects(TOPOLOGIES, KueueTopology, topology_from),
     "resourceflavors": _queue_objects("resourceflavors", FlavorObject, flavor_from),
     "cohorts": _queue_objects("cohorts", CohortObject, cohort_from),
     "clusterqueues": _queue_objects("clusterqueues", ClusterQueueObject, cluster_queue_from),
@@ -65,6 +78,8 @@ QUEUE_KINDS: dict[str, OfVersion] = {
 _CLASS = msgspec.json.Decoder(PriorityClassObject)
 _ANY = msgspec.json.Decoder(AnyObject)
 CLASSES = "workloadpriorityclasses"
+WORKLOADS = "workloads"
+"""Written, and not followed."""
 
 
 def workload_priorities(version: str) -> Resource[tuple[str, int], None]:

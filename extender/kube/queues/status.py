@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from extender.kube.queues.past_use import past_use_to
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, QueueReport, Stop
 
 ACTIVE = "Active"
@@ -24,8 +25,10 @@ def status_of(thing: QueueObject, report: QueueReport, before: Iterable[Conditio
     """The fields of its status that are written. ``before``: its conditions as they are, of which those of others stay.
     ``instant``: the present, for those that change."""
     status: dict[str, Any] = {"conditions": list(_conditions(thing, report, list(before), instant))}
-    if report.share is not None:
-        status["fairSharing"] = {"weightedShare": report.share}
+    if report.share is not None or report.past is not None:
+        status["fairSharing"] = {"weightedShare": report.share or 0}
+    if report.past is not None:
+        status["fairSharing"]["admissionFairSharingStatus"] = past_use_to(report.past)
     if isinstance(thing, Cohort):
         return status
     used = list(_used(thing, report))
@@ -74,19 +77,20 @@ def _conditions(thing: QueueObject, report: QueueReport, before: list[Condition]
     yield from (one for one in before if one.get("type") not in (ACTIVE, WARNING))
     stopped = isinstance(thing, ClusterQueue | LocalQueue) and thing.stop is not Stop.NONE
     if report.problems:
-        now = _condition(ACTIVE, "False", STOPPED if stopped else UNUSABLE, "; ".join(report.problems))
+        now = condition(ACTIVE, "False", STOPPED if stopped else UNUSABLE, "; ".join(report.problems))
     else:
-        now = _condition(ACTIVE, "True", READY, "It can admit workloads")
-    yield _since(now, before, instant)
+        now = condition(ACTIVE, "True", READY, "It can admit workloads")
+    yield since(now, before, instant)
     if report.warnings:
-        yield _since(_condition(WARNING, "True", "Warning", "; ".join(report.warnings)), before, instant)
+        yield since(condition(WARNING, "True", "Warning", "; ".join(report.warnings)), before, instant)
 
 
-def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+def condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """As it is on the wire, without the instant."""
     return {"type": kind, "status": status, "reason": reason, "message": message[:_LONGEST]}
 
 
-def _since(now: Condition, before: list[Condition], instant: str) -> Condition:
+def since(now: Condition, before: list[Condition], instant: str) -> Condition:
     """With the instant at which it became what it is."""
     was = next((one for one in before if one.get("type") == now["type"]), {})
     same = was.get("status") == now["status"] and was.get("lastTransitionTime")

@@ -19,10 +19,15 @@ from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.objects import UNDECODABLE
 from extender.kube.queues.status import status_of
 from extender.kube.reports import instant
-from policies.model.queues import LocalQueue, QueueReport, ResourceFlavor
+from policies.model import GroupKey
+from policies.model.queues import ClusterQueue, LocalQueue, QueueReport, ResourceFlavor, TopologyObject
 
 log = logging.getLogger("muster")
+UNREPORTED = (ResourceFlavor, TopologyObject)
+"""They have no status."""
 EVERY_S = 1.0
+_PLACES = 100
+"""Of so many in each ClusterQueue."""
 
 
 class Core(Protocol):
@@ -51,6 +56,8 @@ class QueueWriter:
         self._known = known
         self._pause = pause
         self._clock = clock
+        self.places: Mapping[GroupKey, int] = {}
+        """Of the first that wait in each ClusterQueue, from 1, as last told."""
         self._told: tuple[Core, int] | None = None
         """Whose reports were written last, and which version of them."""
         self._failing: frozenset[str] = frozenset()
@@ -73,11 +80,12 @@ class QueueWriter:
             return
         if self._told == (core, core.queue_version):
             return
-        objects = [(seen, path) for seen, path in self._known() if not isinstance(seen.object, ResourceFlavor)]
+        objects = [(seen, path) for seen, path in self._known() if not isinstance(seen.object, UNREPORTED)]
         if self._told is not None and self._told[0] is not core:
             self._written.clear()
         told = core, core.queue_version
         reports = core.queue_reports(self._clock()) if objects else {}
+        self.places = _places(reports)
         self._written = {path: self._written[path] for _, path in objects if path in self._written}
         if await self._write_all(objects, reports):
             self._told = told
@@ -115,6 +123,11 @@ class QueueWriter:
             body, kind = {"status": status}, "application/merge-patch+json"
             await self._kube.call("PATCH", f"{path}/status", body=body, content_type=kind)
             self._written[path] = {**before, **status}
+
+
+def _places(reports: Mapping[tuple[str, str, str], QueueReport]) -> dict[GroupKey, int]:
+    lines = [one.pending for (kind, _, _), one in reports.items() if kind == ClusterQueue.__name__]
+    return {key: at for line in lines for at, key in enumerate(line[:_PLACES], start=1)}
 
 
 def _status(answer: bytes) -> dict[str, Any]:

@@ -70,6 +70,8 @@ SAID = {
     "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
     "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again",
     "QueueOrder": "wait for the one before it: its queue is StrictFIFO; BestEffortFIFO lets those behind it go first",
+    "Preempting": "nothing to do: it starts when those who give way to it have gone",
+    "Preempted": "nothing to do: when all of it has gone it waits for room like any other",
     "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }

@@ -13,7 +13,8 @@ LONGEST_S = 1e10
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One job: ``pods`` of ``gpus`` each, that run for ``run_s`` once ``needed`` of them have started together."""
+    """One job: ``pods`` of ``gpus`` each, that run for ``run_s`` once ``needed`` of them have started together.
+    ``queue``: the LocalQueue of its namespace that it names, or empty."""
 
     name: str
     submit_s: float
@@ -22,6 +23,8 @@ class Arrival:
     run_s: float
     priority: int = 0
     min_member: int = 0
+    queue: str = ""
+    namespace: str = "default"
 
     @property
     def needed(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from extender.core.engine import Engine
@@ -11,10 +11,15 @@ from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.baselines import Fifo, Ideal, PodByPod
 from extender.simulation.replay.course import Course, Decider, Terms
+from extender.simulation.replay.hard_quota import HardQuota
 from extender.simulation.replay.muster import Muster
+from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, InputError
 from extender.simulation.report.outcome import Outcome, outcome
 from policies.model import Node
+
+NO_QUEUES = "muster-no-queues"
+"""Muster that is told of no queue objects, beside one that is."""
 
 Tell = Callable[[str, int], None]
 """Called with the scheduler at work, and how many jobs are over."""
@@ -26,6 +31,7 @@ class Baseline(StrEnum):
     KUBE = "kube-scheduler"
     KUBE_PACKED = "kube-scheduler-packed"
     FIFO = "fifo"
+    HARD_QUOTA = "fifo-quota"
     IDEAL = "ideal"
 
 
@@ -38,6 +44,7 @@ class Case:
     terms: Terms
     seed: int
     cores: Mapping[str, Callable[[], Engine]]
+    queueing: Queueing = field(default_factory=Queueing)
 
     def schedulers(self) -> list[str]:
         """The names that ``run`` knows."""
@@ -69,12 +76,13 @@ def _play(case: Case, name: str, tell: Tell) -> Outcome:
     course = Course(case.arrivals, case.terms, lambda over: tell(name, over))
     tell(name, 0)
     course.play(_decider(case, name, course))
-    return outcome(name, course, case.nodes, spans=name != Baseline.IDEAL)
+    return outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)
 
 
 def _decider(case: Case, name: str, course: Course) -> Decider:
     if name in case.cores:
-        return Muster(course, case.nodes, case.cores[name]())
+        facts = () if name == NO_QUEUES else case.queueing.facts(case.arrivals)
+        return Muster(course, case.nodes, case.cores[name](), facts=facts)
     match Baseline(name):
         case Baseline.KUBE:
             return PodByPod(course, case.nodes, Chance(case.seed).stream("kube-scheduler"))
@@ -82,5 +90,7 @@ def _decider(case: Case, name: str, course: Course) -> Decider:
             return PodByPod(course, case.nodes, Chance(case.seed).stream("kube-scheduler"), spread=False)
         case Baseline.FIFO:
             return Fifo(course, case.nodes)
+        case Baseline.HARD_QUOTA:
+            return HardQuota(course, case.nodes, case.queueing)
         case Baseline.IDEAL:
             return Ideal(course, case.nodes)

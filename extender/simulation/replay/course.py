@@ -70,7 +70,7 @@ class Life:
         return [
             Pod(
                 f"{self.number}/{index}",
-                "default",
+                one.namespace,
                 f"{one.name}-{index}",
                 requests,
                 created=one.submit_s,
@@ -80,6 +80,7 @@ class Life:
                 index=index,
                 topology=topology,
                 group=ref,
+                queue=one.queue,
             )
             for index in range(one.pods)
         ]

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from extender.core.engine import Engine
+from extender.core.events import Event
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
 from policies.model import Node, Pod, Topology
@@ -18,15 +19,22 @@ from policies.model.topology import SILENT
 class Muster:
     """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once.
 
-    ``topology`` is what every job asks of the levels.
+    ``topology`` is what every job asks of the levels. ``facts``: what the core sees beside nodes before it begins.
     """
 
-    def __init__(self, course: Course, nodes: Sequence[Node], core: Engine, topology: Topology = SILENT) -> None:
+    def __init__(
+        self,
+        course: Course,
+        nodes: Sequence[Node],
+        core: Engine,
+        topology: Topology = SILENT,
+        facts: Iterable[Event] = (),
+    ) -> None:
         self._course = course
         self._topology = topology
         self._lives: dict[str, Life] = {}
         self._control_plane = CollapsedControlPlane(core, course.clock, self._bound)
-        self._control_plane.begin(nodes)
+        self._control_plane.begin(nodes, facts)
 
     def submitted(self, life: Life) -> None:
         for pod in life.pods(self._topology):

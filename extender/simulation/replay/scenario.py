@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -55,6 +56,7 @@ class _PoolPart(_Part):
     nodes: int = Field(ge=1, le=100_000)
     gpus: int = Field(ge=0, le=1024)
     clique: int = Field(0, ge=0)
+    labels: dict[str, str] = {}
 
 
 class _JobPart(_Part):
@@ -67,6 +69,9 @@ class _JobPart(_Part):
     duration_s: Seconds = Field(gt=0)
     priority: int = Field(0, ge=-(2**31), le=2**31)
     min_member: int = Field(0, ge=0)
+    queue: str = Field("", pattern=f"^({_NAME})?$", max_length=200)
+    namespace: str = Field("default", pattern=f"^{_NAME}$", max_length=63)
+    priority_class: str = ""
     copies: int = Field(1, ge=1, le=100_000)
     every_s: Seconds = 0.0
 
@@ -93,8 +98,9 @@ class _File(_Part):
         return self
 
 
-def read_scenario(text: str, name: str) -> Scenario:
-    """Raises InputError, with everything that is wrong, line by line."""
+def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
+    """``classes``: values of the WorkloadPriorityClasses by name. Raises InputError, with everything that is wrong,
+    line by line."""
     values = _read(text)
     line = values.pop("cluster") if isinstance(values.get("cluster"), str) else ""
     try:
@@ -106,10 +112,10 @@ def read_scenario(text: str, name: str) -> Scenario:
             for one in error.errors()
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
-    arrivals = [one for part in file.jobs for one in _copies(part)]
+    arrivals = [one for part in file.jobs for one in _copies(part, classes)]
     if twice := _twice([one.name for one in arrivals]):
         raise InputError(f"two jobs of the scenario are called {twice}")
-    pools = [Pool(one.nodes, one.gpus, one.clique, one.name) for one in file.cluster]
+    pools = [Pool(one.nodes, one.gpus, one.clique, one.name, tuple(sorted(one.labels.items()))) for one in file.cluster]
     pools = pools_from(line) if line else pools
     terms = Terms(start_s=file.start_s, give_up_s=file.give_up_s, until_s=file.until_s)
     return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
@@ -137,7 +143,10 @@ def _read(text: str) -> dict[Any, Any]:
     return values
 
 
-def _copies(part: _JobPart) -> list[Arrival]:
+def _copies(part: _JobPart, classes: Mapping[str, int]) -> list[Arrival]:
+    if part.priority_class and part.priority_class not in classes:
+        raise InputError(f"job {part.name}: there is no WorkloadPriorityClass {part.priority_class} in --queues")
+    priority = classes.get(part.priority_class, part.priority)
     names = [part.name] if part.copies == 1 else [f"{part.name}-{number}" for number in range(part.copies)]
     return [
         Arrival(
@@ -146,8 +155,10 @@ def _copies(part: _JobPart) -> list[Arrival]:
             part.pods,
             part.gpus,
             part.duration_s,
-            part.priority,
+            priority,
             part.min_member,
+            part.queue,
+            part.namespace,
         )
         for number, name in enumerate(names)
     ]

@@ -26,12 +26,14 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes of one kind. ``clique``: how many of them make an NVLink domain; 0: they are in none."""
+    """Nodes of one kind. ``clique``: how many of them make an NVLink domain; 0: they are in none. ``labels``: other
+    labels of each of them."""
 
     nodes: int
     gpus: int
     clique: int = 0
     name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 def pools_from(text: str) -> list[Pool]:
@@ -78,7 +80,7 @@ def _nodes(name: str, pool: Pool) -> Iterable[Node]:
     digits = len(str(max(pool.nodes - 1, 0)))
     for number in range(pool.nodes):
         own = f"{name}-{number:0{digits}d}"
-        labels = {HOSTNAME: own}
+        labels = {**dict(pool.labels), HOSTNAME: own}
         if pool.clique:
             labels[CLIQUE] = f"{name}.{number // pool.clique:0{digits}d}"
         yield Node(own, ((GPU, pool.gpus), ("pods", max(_PODS, pool.gpus))), labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from extender.simulation.replay.arrivals import LONGEST_S, Arrival, from_zero
 from extender.simulation.replay.shape import InputError
 
 _SHOWN = 12
+_NO_NAME, _LONGEST_NAME = re.compile(r"[^a-z0-9]+"), 63
 _MOST_GPUS = 10_000_000
 
 
@@ -19,7 +21,7 @@ _MOST_GPUS = 10_000_000
 class Layout:
     """The names of the columns; the defaults are ElasticFlow's. ``cluster`` is needed only to choose one of several.
 
-    An empty name of ``priority`` means that there is none. Instants and durations are in seconds.
+    An empty name of ``priority`` or ``queue`` means that there is none. Instants and durations are in seconds.
     """
 
     submit: str = "submission_time"
@@ -27,6 +29,7 @@ class Layout:
     gpus: str = "num_gpu"
     cluster: str = "cluster"
     priority: str = ""
+    queue: str = ""
 
 
 def read_trace(
@@ -57,7 +60,8 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
     reader = csv.DictReader(lines, restval="", skipinitialspace=True)
     needed = [layout.submit, layout.duration, layout.gpus]
     needed += [layout.cluster] if by_cluster else []
-    needed += [layout.priority] if layout.priority else []
+    needed += [name for name in (layout.priority, layout.queue) if name]
+    needed = list(dict.fromkeys(needed))
     try:
         there = reader.fieldnames or ()
         if not there:
@@ -85,7 +89,18 @@ def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: in
         raise InputError(f"line {line} of the trace: {layout.submit} is {row[layout.submit]}; it has to be in seconds")
     if not gpus or not run_s:
         return None
-    return Arrival(f"job-{line}", submit_s, math.ceil(gpus / gpus_per_pod), min(gpus, gpus_per_pod), run_s, priority)
+    queue = _queue(line, row[layout.queue]) if layout.queue else ""
+    pods = math.ceil(gpus / gpus_per_pod)
+    return Arrival(f"job-{line}", submit_s, pods, min(gpus, gpus_per_pod), run_s, priority, queue=queue)
+
+
+def _queue(line: int, said: str) -> str:
+    """What the cell says, as the name of an object: nothing else is changed than capitals and characters that no name
+    has."""
+    name = _NO_NAME.sub("-", said.lower()).strip("-")[:_LONGEST_NAME].rstrip("-")
+    if not name:
+        raise InputError(f"line {line} of the trace: {said!r} is no name of a queue")
+    return name
 
 
 def _count(line: int, row: Mapping[str, str], column: str) -> int:

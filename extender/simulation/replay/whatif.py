@@ -95,6 +95,17 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     return found
 
 
+def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
+    """What is otherwise with other queue objects: who starts then, and why the others wait."""
+    before = {one.gang: one for one in as_it_is.answers}
+    starts = [(one.gang, _told(before[one.gang]), _told(one)) for one in then.answers if one.starts]
+    waits = [(one.gang, _told(before[one.gang]), one.code, one.reason) for one in then.answers if not one.starts]
+    return [
+        Table("Would start then", ("gang", "as it is", "then"), starts, words=True),
+        Table("Would wait then", ("gang", "as it is", "code", "reason"), waits, words=True),
+    ]
+
+
 def _lacks(core: Engine, pod: Pod) -> bool:
     return pod.live and not pod.node and pod.scheduler in core.state.schedulers and not pod.native_group
 

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of
+from extender.simulation.report.fairness import Fairness, fairness
+from extender.simulation.report.quantiles import quantile
 from policies.model import CLIQUE, Node
 
 SECONDS_PER_HOUR = 3600.0
@@ -78,14 +81,18 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods."""
+    """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods.
+    ``fairness``: None where there are no queues."""
 
     figures: Figures
     steps: Sequence[Step]
     gangs: frozenset[int]
+    fairness: Fairness | None = None
 
 
-def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: bool = True) -> Outcome:
+def outcome(
+    scheduler: str, course: Course, nodes: Sequence[Node], queueing: Queueing | None = None, *, spans: bool = True
+) -> Outcome:
     """Of a course that has been played. ``spans``: whether its pods were on nodes at all."""
     end_s, gpus, lives = course.observed_s, gpus_of(nodes), course.lives
     steps = course.account.steps
@@ -119,13 +126,8 @@ def outcome(scheduler: str, course: Course, nodes: Sequence[Node], *, spans: boo
         spans=tuple(sorted(Counter(spanned).items())) if spans else None,
         scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
     )
-    return Outcome(figures, steps, frozenset(_size(life) for life in lives if life.arrival.pods > 1))
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that so large a share of them does not exceed; None if that is infinite."""
-    value = sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
-    return value if math.isfinite(value) else None
+    shared = fairness(lives, end_s, queueing) if queueing is not None and queueing.seen else None
+    return Outcome(figures, steps, frozenset(_size(life) for life in lives if life.arrival.pods > 1), shared)
 
 
 def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, float, float]]:

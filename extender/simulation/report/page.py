@@ -8,7 +8,9 @@ from html import escape
 
 from extender.simulation.report import charts
 from extender.simulation.report.charts import Share
+from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.outcome import Figures, Outcome, binned
+from extender.simulation.report.share_charts import share_rows
 from extender.simulation.report.style import STYLE
 from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables, waited
 from extender.simulation.report.verdict import longer_waits, verdict
@@ -26,10 +28,11 @@ def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
         f'<div class="cards">{"".join(_card(one, price) for one in figures)}</div>',
         *_over_time(outcomes),
         *_waiting(outcomes),
+        *_shares(outcomes),
         *_spans(figures),
         *_cost(figures, price),
         "<h2>All figures</h2>",
-        *(_table(table) for table in tables(figures, price)),
+        *(_table(table) for table in [*tables(figures, price), *fairness_tables(outcomes)]),
         f"<footer>{escape(_assumed(about))}</footer>",
     ]
     return _document(f"{about.jobs} on {about.cluster}", parts)
@@ -105,6 +108,22 @@ def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
         *(["<h3>Where jobs wait longer, and why</h3>"] if longer else []),
         *(f'<p class="why">{escape(sentence)}</p>' for sentence in longer),
     ]
+
+
+def _shares(outcomes: Sequence[Outcome]) -> list[str]:
+    found = [(one.figures.scheduler, one.fairness) for one in outcomes if one.fairness is not None]
+    if not found:
+        return []
+    parts = [
+        "<h2>Shares of the queues</h2>",
+        "<p>GPUs over time of each queue. The area is what it used, the line what it was entitled to: its max-min fair "
+        "part by nominal quota of what its cohort has, among the queues that have jobs. Jain's index is 1 if all had "
+        "the same part of their entitlement; the mean over time is shown.</p>",
+    ]
+    for name, one in found:
+        index = "" if one.jain is None else f", Jain's index {one.jain:.3f}"
+        parts += [f"<h3>{escape(name + index)}</h3>", _scroll(share_rows(f"Shares with {name}", one.queues))]
+    return parts
 
 
 def _spans(figures: Sequence[Figures]) -> list[str]:

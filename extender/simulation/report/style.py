@@ -24,7 +24,7 @@ p { margin: 0 0 10px; color: var(--soft); max-width: 78ch } p.facts { color: var
 .card span { display: block; color: var(--soft); font-size: 13px; margin-bottom: 8px } .card .bad { color: var(--held) }
 svg { width: 100%; min-width: 760px; height: auto; display: block } svg text { fill: var(--text); font-size: 14px }
 svg .small { fill: var(--soft); font-size: 12.5px } svg .label { font-weight: 600 } svg .note { fill: var(--soft) }
-.mark { stroke: var(--soft); stroke-dasharray: 4 3 }
+.entitled { fill: none; stroke: var(--s1); stroke-width: 1.6 } .mark { stroke: var(--soft); stroke-dasharray: 4 3 }
 .grid { stroke: var(--line); stroke-width: 1; opacity: .7 } .free { fill: var(--free) }
 .productive { fill: var(--productive) } .starting { fill: var(--starting) } .held { fill: var(--held) }
 .legend { display: flex; flex-wrap: wrap; gap: 18px; font-size: 13px; color: var(--soft); margin: 6px 0 10px }

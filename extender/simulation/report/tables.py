@@ -91,7 +91,9 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
     schedulers = []
     for one in outcomes:
         curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
-        schedulers.append(asdict(one.figures) | {"curve": [[round(value, 2) for value in point] for point in curve]})
+        shared = None if one.fairness is None else asdict(one.fairness)
+        points = [[round(value, 2) for value in point] for point in curve]
+        schedulers.append(asdict(one.figures) | {"curve": points, "fairness": shared})
     told = asdict(about) | {"load": about.load if about.window_s else None}
     return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
 

@@ -72,6 +72,8 @@ def _longer(mine: Waits, theirs: Waits) -> bool:
 def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]:
     """The reasons that the figures of both support."""
     mine, theirs = ours.figures, other.figures
+    if ours.fairness is not None:
+        yield f"With {mine.scheduler} a job waits for the quota of its queue, too."
     if theirs.never_started > mine.never_started:
         jobs = counted(theirs.never_started, "job")
         yield f"{theirs.scheduler} never starts {jobs}, and others use the GPUs that {mine.scheduler} gives to these."

@@ -18,8 +18,8 @@ from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
+from tests.kube.kinds.appwrappers import LWS, MIXED, WRAPPED_JOBSET, wrapping
 from tests.kube.kinds.jobs import SUSPENDED, started, stored
-from tests.kube.kinds.test_appwrapper import LWS, MIXED, WRAPPED_JOBSET, wrapping
 from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS

@@ -16,6 +16,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.plan import plan_from
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA, Reader
+from extender.kube.kinds.shape import DEVICES, GATED
 from policies.model import Controller, GroupKey
 from tests.kube.kinds.jobs import (
     SUSPENDED,
@@ -350,6 +351,11 @@ def test_a_gang_that_its_template_names_is_its_gang() -> None:
         ({"template": {"metadata": {"annotations": {"muster.dev/required-topology": "!"}}}}, "muster.dev/required-top"),
         ({"template": {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}}}, "its pod template names a Po"),
         ({"template": {"spec": {"schedulerName": "volcano"}}}, ANOTHER_SCHEDULER.format("volcano")),
+        (
+            {"template": {"spec": {"schedulingGates": [{"name": "muster.dev/gang"}, {"name": "example.com/quota"}]}}},
+            GATED.format("example.com/quota"),
+        ),
+        ({"template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}, DEVICES),
     ],
     ids=str,
 )

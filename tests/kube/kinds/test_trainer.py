@@ -162,6 +162,7 @@ def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
     assert template["metadata"]["annotations"] == {
         "muster.dev/workload": "",
         "muster.dev/hold": "false",
+        "muster.dev/queue-name": "team-queue",
         "muster.dev/plan": '{"000000000":"n0*2,n1*1"}',
     }
     (replicated,) = template["spec"]["replicatedJobs"]
@@ -194,10 +195,20 @@ def test_what_was_written_loses_its_value_and_the_hold_is_carried_along() -> Non
     before["metadata"]["labels"]["muster.dev/hold"] = "true"
     after = carried(before, made, entry=True)
     template = entry_of(after)
-    assert template["metadata"]["annotations"] == {"muster.dev/workload": "", "muster.dev/hold": "true"}
+    shown = {"muster.dev/workload": "", "muster.dev/hold": "true", "muster.dev/queue-name": "team-queue"}
+    assert template["metadata"]["annotations"] == shown
     (replicated,) = template["spec"]["replicatedJobs"]
     assert set(replicated["template"]["spec"]["template"]["metadata"]["annotations"].values()) == {""}
     assert not read(TRAIN_JOB, made).marked
+
+
+def test_its_queue_is_read_from_what_the_admission_policy_shows_on_its_jobset() -> None:
+    made = jobset()
+    assert read(TRAIN_JOB, made).queue == "", "an entry from before the policy did so"
+    made["metadata"]["annotations"]["muster.dev/queue-name"] = "team-a"
+    made["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "copied"}
+    job = read(TRAIN_JOB, made)
+    assert (job.queue, job.problem) == ("team-a", "")
 
 
 def test_what_its_runtime_says_where_muster_writes_is_given_back() -> None:

@@ -13,6 +13,7 @@ from extender.kube import following
 from extender.kube.kinds.job import JOB
 from extender.kube.queues.controller import LEASE
 from extender.kube.queues.resources import QUEUE_KINDS, path_of
+from policies.model.queues import LocalQueue
 from tests.kube.fake_api import FakeApi, refused, watch
 from tests.kube.kinds.test_following import JOBS, Followed, change, followed, job, listed, served
 from tests.running import eventually
@@ -205,3 +206,30 @@ def test_where_every_object_is_at_the_api_server() -> None:
         await asyncio.sleep(0)
 
     followed(lambda api: serve(api, NEW, clusterqueues=[obj("cq")], localqueues=[local]), check)
+
+
+def test_past_usage_that_was_written_is_told_to_whoever_leads_next() -> None:
+    stored = {"consumedResources": {"cpu": "2"}, "lastUpdate": "2026-01-01T00:00:00Z"}
+    status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": stored}}
+    before = obj("q", {"clusterQueue": "cq"}, namespace="team", uid="lq")
+    after = obj("q", {"clusterQueue": "cq"}, namespace="team", uid="lq", resourceVersion="2") | {"status": status}
+
+    def setup(api: FakeApi) -> None:
+        serve(api, NEW, clusterqueues=[obj("cq")], localqueues=[before])
+        api.on("WATCH", path_of(NEW, "localqueues"), watch(change("MODIFIED", after), stays_open=True))
+
+    def past(events: list[Event]) -> list[dict[str, float] | None]:
+        found = [event.object for event in events if isinstance(event, QueueSeen)]
+        return [dict(one.past.consumed) if one.past else None for one in found if isinstance(one, LocalQueue)]
+
+    async def check(one: Followed) -> None:
+        assert past(one.events) == [None]
+
+        def repeated() -> bool:
+            one.events.clear()
+            one.follower.repeat()
+            return past(one.events) == [{"cpu": 2000.0}]
+
+        await eventually(repeated)
+
+    followed(setup, check)

@@ -10,8 +10,15 @@ import pytest
 import yaml
 
 from extender.kube.convert import UnreadableError
-from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, LocalQueueObject
-from extender.kube.queues.read import Read, cluster_queue_from, cohort_from, flavor_from, local_queue_from
+from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
+from extender.kube.queues.read import (
+    Read,
+    cluster_queue_from,
+    cohort_from,
+    flavor_from,
+    local_queue_from,
+    topology_from,
+)
 from policies.model.node import Requirement, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,
@@ -25,6 +32,7 @@ from policies.model.queues import (
     Search,
     Stop,
     Strategy,
+    TopologyObject,
 )
 from tests.manifests_of_queues import TUTORIAL
 
@@ -170,14 +178,28 @@ def test_cohorts_flavors_and_local_queues() -> None:
     spec = {"nodeLabels": {"gpu": "a100"}, "nodeTaints": [taint], "tolerations": [{"key": "spot"}], "topologyName": "t"}
     flavor = flavor_from(msgspec.convert({"metadata": {"name": "f"}, "spec": spec}, FlavorObject))
     tolerations = (Toleration("spot", "Equal", "", ""),)
-    assert flavor.value == ResourceFlavor("f", {"gpu": "a100"}, (Taint("spot", "true", "NoSchedule"),), tolerations)
-    assert flavor.warnings == ("spec.topologyName is not needed: the settings say the topology levels",)
+    taints = (Taint("spot", "true", "NoSchedule"),)
+    assert flavor.value == ResourceFlavor("f", {"gpu": "a100"}, taints, tolerations, "t")
     meta = {"name": "kueue-gang-queue", "namespace": "team"}
     local = {"metadata": meta, "spec": {"clusterQueue": "heavy", "stopPolicy": "Hold", "fairSharing": {"weight": 3}}}
     read = local_queue_from(msgspec.convert(local, LocalQueueObject))
     assert read.value == LocalQueue("team", "kueue-gang-queue", "heavy", Fraction(3), Stop.HOLD)
     nowhere = local_queue_from(msgspec.convert({"metadata": meta}, LocalQueueObject))
     assert nowhere.problems == ("it names no spec.clusterQueue",)
+
+
+def test_the_levels_of_a_topology() -> None:
+    levels = [{"nodeLabel": "example.com/block"}, {"nodeLabel": "example.com/rack"}]
+    read = topology_from(msgspec.convert({"metadata": {"name": "t"}, "spec": {"levels": levels}}, KueueTopology))
+    assert (read.value, read.problems) == (TopologyObject("t", ("example.com/block", "example.com/rack")), ())
+    odd: list[dict[str, Any]] = [{}, {"levels": []}, {"levels": [{}]}]
+    for spec in odd:
+        (problem,) = topology_from(msgspec.convert({"metadata": {"name": "t"}, "spec": spec}, KueueTopology)).problems
+        assert "nodeLabel" in problem
+    many = {"metadata": {"name": "t"}, "spec": {"levels": levels * 9}}
+    assert topology_from(msgspec.convert(many, KueueTopology)).problems == (
+        "spec.levels: there are 18, and 16 are allowed",
+    )
 
 
 def test_objects_that_nobody_can_name_are_unreadable() -> None:
@@ -196,6 +218,14 @@ def test_an_object_of_nothing_but_null_is_read() -> None:
     assert cluster_queue_from(msgspec.convert(names, ClusterQueueObject)).value == ClusterQueue("q")
 
 
-def test_no_object_makes_more_groups_than_the_crd_allows() -> None:
+def test_no_object_makes_more_groups_than_the_crd_allows_and_what_is_beyond_is_a_fault() -> None:
     many = [{"coveredResources": [f"r{at}"], "flavors": [{"name": f"f{at}"}]} for at in range(1000)]
-    assert len(queue({"resourceGroups": many}).value.groups) == 16
+    found = queue({"resourceGroups": many})
+    assert len(found.value.groups) == 16
+    assert "spec.resourceGroups: there are 1000, and 16 are allowed" in found.problems
+    names = [f"r{at}" for at in range(17)]
+    quotas = [{"name": name, "nominalQuota": 1} for name in names]
+    flavors = [{"name": f"f{at}", "resources": quotas if at == 0 else []} for at in range(17)]
+    found = queue({"resourceGroups": [{"coveredResources": names, "flavors": flavors}]})
+    for what in ("coveredResources of a group", "flavors of a group", "resources of flavor f0"):
+        assert f"{what}: there are 17, and 16 are allowed" in found.problems

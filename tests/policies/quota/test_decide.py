@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,14 +10,15 @@ import pytest
 from policies.model.queues import ClusterQueue, Cohort, Quota, ResourceFlavor, ResourceGroup, Strategy
 from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.history import History, Sampling
 from policies.quota.tree import QuotaTree
 from tests.policies.quota.worlds import GPU, Oracle, quota, tree
 
 FLAVOR = {GPU[0]: ResourceFlavor(GPU[0])}
 
 
-def wants(uid: str, queue: str, gpus: int, priority: int = 0, since: float = 0.0, past: float = 0.0) -> Incoming:
-    return Incoming(uid, queue, [PodSetRequest("main", gpus, {GPU[1]: 1})], priority, since, past)
+def wants(uid: str, queue: str, gpus: int, priority: int = 0, since: float = 0.0, local: str = "") -> Incoming:
+    return Incoming(uid, queue, [PodSetRequest("main", gpus, {GPU[1]: 1})], priority, since, local)
 
 
 def started(world: World, *incoming: Incoming) -> list[str]:
@@ -41,9 +43,47 @@ def test_what_does_not_fit_holds_up_those_behind_it_in_a_strict_queue_only() -> 
     }
 
 
+HOUR = Sampling(3600.0)
+
+
 def test_priority_goes_before_age_and_past_usage_before_both() -> None:
-    line = [wants("old", "q", 4, since=1), wants("high", "q", 4, priority=1, since=2), wants("used", "q", 4, 9, 0, 5.0)]
-    assert started(queue(Strategy.BEST_EFFORT), *line) == ["high", "old"]
+    line = [wants("old", "q", 4, since=1), wants("high", "q", 4, priority=1, since=2), wants("used", "q", 4, 9, 0, "x")]
+    by_usage = ClusterQueue("q", quota(8), by_past_usage=True)
+    world = World([by_usage], flavors=FLAVOR, histories={"x": History(HOUR, consumed={GPU[1]: 5.0})})
+    assert started(world, *line) == ["high", "old"]
+    assert started(replace(world, queues=[replace(by_usage, by_past_usage=False)]), *line) == ["used", "high"]
+
+
+def test_each_admission_counts_for_the_local_queue_at_once() -> None:
+    """On random lines, beside a reading that adds up what each LocalQueue has been given."""
+    for seed in range(500):
+        chance = Random(seed)
+        consumed = {name: chance.choice((0.0, 0.1, 1.0)) for name in "xyz"}
+        weights = {name: chance.choice((0.5, 1.0, 3.0)) for name in "xyz"}
+        histories = {name: History(HOUR, weights[name], consumed={GPU[1]: consumed[name]}) for name in "xyz"}
+        world = World([ClusterQueue("q", quota(999), by_past_usage=True)], (), FLAVOR, histories=histories)
+        line = [
+            wants(
+                f"w{at:02}",
+                "q",
+                chance.randint(1, 9),
+                chance.randrange(2),
+                float(chance.randrange(4)),
+                chance.choice("xyz"),
+            )
+            for at in range(12)
+        ]
+        before = {name: one.value for name, one in histories.items()}
+        expected, left, part = [], list(line), 1 - 0.5 ** (1 / 12)
+        while left:
+            least = min(consumed[one.local] / weights[one.local] for one in left)
+            near = [one for one in left if consumed[one.local] / weights[one.local] <= least]
+            chosen = min(near, key=lambda one: (-one.priority, one.since, one.uid))
+            expected.append(chosen.uid)
+            left.remove(chosen)
+            consumed[chosen.local] += part * chosen.podsets[0].count
+        assert started(world, *line) == expected, seed
+        assert all(one.value == before[name] for name, one in histories.items()), "it is a question"
 
 
 def test_what_runs_counts() -> None:

@@ -38,8 +38,8 @@ def test_a_start_counts_until_it_is_known_or_has_failed() -> None:
     queue.failed("w")
     assert queue.value == 0
     queue.started("w", {"gpu": 8})
-    queue.settled("w", {}, 0.0)
-    queue.settled("w", {}, 0.0)
+    assert queue.settled("w")
+    assert not queue.settled("w")
     assert queue.value == pytest.approx(part)
     queue.sample({}, 3600.0)
     assert queue.value == pytest.approx(part / 2)
@@ -64,3 +64,17 @@ def test_a_clock_that_goes_back_changes_nothing() -> None:
     queue = History(HOUR, now=100.0)
     queue.sample({"gpu": 8}, 50.0)
     assert queue.value == 0
+    queue.sample({"gpu": 8}, 100.0)
+    assert queue.value == 0
+
+
+def test_what_is_stored_of_a_history_is_all_of_it() -> None:
+    """At any instant between two samples, with a start that has just succeeded."""
+    queue = History(HOUR)
+    queue.sample({"gpu": 8}, 300.0)
+    queue.started("w", {"gpu": 2})
+    queue.settled("w")
+    again = History(HOUR, now=queue.sampled_at, consumed=queue.consumed)
+    for one in (queue, again):
+        one.sample({"gpu": 10}, 600.0)
+    assert again.value == queue.value > 0

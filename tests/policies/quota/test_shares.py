@@ -1,25 +1,43 @@
-"""Whose turn it is, beside an independent reading of shares and tournament."""
+"""Whose turn it is, and the whole order of admission, beside an independent reading of shares and tournament."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
 import pytest
 
-from policies.model.queues import ClusterQueue, Cohort
+from policies.model.queues import ClusterQueue, Cohort, FlavorResource, ResourceFlavor, Strategy
+from policies.quota.decide import Incoming, World, decide
+from policies.quota.flavors import Fit, PodSetRequest
 from policies.quota.shares import Head, Share, by_age, fairest, share_of
 from policies.quota.tree import QuotaTree
-from tests.policies.quota.worlds import GPU, Oracle, quota, tree
+from tests.policies.quota.worlds import GPU, SEVERAL, Oracle, quota, tree
 
 Ranked = tuple[bool, tuple[bool, Fraction], int, float]
+Used = dict[FlavorResource, dict[str, int]]
+"""By queue."""
+TREES = 5_000
+ORDERS = 3_000
+BLOCKS = 10
 
 
-def heads_of(chance: Random, names: list[str]) -> dict[str, Head]:
-    some = [name for name in names if chance.random() < 0.8]
+def heads_of(chance: Random, names: Sequence[str]) -> dict[str, Head]:
+    found = {}
+    for at, name in enumerate(names):
+        if chance.random() < 0.8:
+            usage = {what: chance.randint(1, 8) for what in chance.sample(SEVERAL, chance.randint(1, 2))}
+            found[name] = Head(name, usage, chance.choice((0, 0, 5)), float(at), f"w{at}")
+    return found
+
+
+def more(used: Used, queue: str, usage: Mapping[FlavorResource, int]) -> Used:
+    """The same, and what this uses."""
     return {
-        name: Head(name, {GPU: chance.randint(1, 8)}, chance.choice((0, 0, 5)), float(at), f"w{at}")
-        for at, name in enumerate(some)
+        what: {**some, queue: some.get(queue, 0) + usage[what]} if what in usage else some
+        for what, some in used.items()
     }
 
 
@@ -27,58 +45,163 @@ class Fair:
     """The tournament by the oracle's own figures, worked out anew for every comparison."""
 
     def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
-        self._queues, self._cohorts = queues, cohorts
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
         self._weights = {one.name: one.weight for one in both}
         self._above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
-        self._oracle = Oracle(queues, cohorts)
+        self._oracles = {what: Oracle(queues, cohorts, what) for what in SEVERAL}
+        guests = [ClusterQueue(f"guest of {one.name}", (), one.name) for one in cohorts]
+        self._could = {
+            (cohort.name, what): Oracle([*queues, *guests], cohorts, what).left(guest.name, {})
+            for cohort, guest in zip(cohorts, guests, strict=True)
+            for what in SEVERAL
+        }
+        """What somebody without quota of his own could get in a cohort while nobody uses anything."""
 
-    def _could(self, cohort: str) -> int:
-        """What somebody without quota of his own could get there while nobody uses anything."""
-        guest = ClusterQueue("guest", (), cohort)
-        return Oracle([*self._queues, guest], self._cohorts).left("guest", {})
+    def share(self, name: str, used: Used) -> tuple[bool, Fraction]:
+        largest = Fraction(0)
+        for resource in {resource for _, resource in SEVERAL} if self._above[name] else ():
+            whats = [what for what in SEVERAL if what[1] == resource]
+            borrowed = sum(
+                max(0, self._oracles[what].uses(name, used[what]) - self._oracles[what].has(name)) for what in whats
+            )
+            could = sum(self._could[self._above[name], what] for what in whats)
+            if could:
+                largest = max(largest, Fraction(1000 * borrowed, could))
+        weight = self._weights[name]
+        return (False, largest / weight) if weight else (largest > 0, largest)
 
-    def share(self, name: str, used: dict[str, int]) -> tuple[bool, Fraction]:
-        borrowed = self._oracle.uses(name, used) - self._oracle.has(name)
-        could = self._could(self._above[name]) if self._above[name] else 0
-        if borrowed <= 0 or not could:
-            return False, Fraction(0)
-        weight, part = self._weights[name], Fraction(1000 * borrowed, could)
-        return (False, part / weight) if weight else (True, part)
+    def turn(self, heads: Mapping[str, Head], used: Used) -> Head | None:
+        """Queues in no cohort first, then the best of all trees by priority and age."""
+        alone = sorted(name for name in heads if not self._above[name])
+        if alone:
+            return heads[alone[0]]
+        roots = [name for name in self._above if name.startswith("c") and not self._above[name]]
+        found = [head for root in roots if (head := self._best(root, heads, used)) is not None]
+        return min(found, key=lambda head: (-head.priority, head.since), default=None)
 
-    def best(self, name: str, heads: dict[str, Head], used: dict[str, int]) -> Head | None:
-        below = [one for one, above in self._above.items() if above == name]
-        if not below:
+    def _best(self, name: str, heads: Mapping[str, Head], used: Used) -> Head | None:
+        if name.startswith("q"):
             return heads.get(name)
-        found = [(one, head) for one in below if (head := self.best(one, heads, used)) is not None]
+        below = [one for one, above in self._above.items() if above == name]
+        found = [(one, head) for one in below if (head := self._best(one, heads, used)) is not None]
         return min(found, key=lambda pair: self._rank(pair[0], pair[1], used))[1] if found else None
 
-    def _rank(self, name: str, head: Head, used: dict[str, int]) -> Ranked:
-        later = {**used, head.queue: used.get(head.queue, 0) + head.usage[GPU]}
-        borrows = self._oracle.uses(name, later) > self._oracle.has(name)
+    def _rank(self, name: str, head: Head, used: Used) -> Ranked:
+        later = more(used, head.queue, head.usage)
+        borrows = any(self._oracles[what].borrows(name, later[what]) for what in head.usage)
         return borrows, self.share(name, later), -head.priority, head.since
 
+    def level(self, queue: str, what: FlavorResource, amount: int, used: Used) -> int:
+        """0 if it need not borrow, else the height of the nearest cohort above that need not."""
+        later, oracle = more(used, queue, {what: amount})[what], self._oracles[what]
+        above = [queue]
+        while self._above[above[-1]]:
+            above.append(self._above[above[-1]])
+        near = next((name for name in above if not oracle.borrows(name, later)), above[-1])
+        return self._height(near)
 
-@pytest.mark.parametrize("block", range(10))
+    def _height(self, name: str) -> int:
+        below = [1 + self._height(one) for one, above in self._above.items() if above == name]
+        return max([*below, 1]) if name.startswith("c") else 0
+
+    def fits(self, queue: str, usage: Mapping[FlavorResource, int], used: Used) -> bool:
+        later = more(used, queue, usage)
+        return all(self._oracles[what].holds(queue, later[what]) for what in usage)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Who is admitted in one pass, one after the other, each with its flavor: the first one of which there is quota."""
+
+    queues: list[ClusterQueue]
+    cohorts: list[Cohort]
+    fair: bool
+
+    def admitted(self, incoming: Sequence[Incoming]) -> list[tuple[str, str]]:
+        told = Fair(self.queues, self.cohorts)
+        used: Used = {what: {} for what in SEVERAL}
+        lines = {one.name: [each for each in incoming if each.queue == one.name] for one in self.queues}
+        for line in lines.values():
+            line.sort(key=lambda one: (-one.priority, one.since))
+        found = []
+        while heads := dict(self._heads(told, lines, used)):
+            by_level = sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since))
+            next_ = told.turn(heads, used) if self.fair else by_level[0]
+            assert next_ is not None
+            found.append((next_.uid, next(flavor for flavor, _ in next_.usage)))
+            used = more(used, next_.queue, next_.usage)
+            del lines[next_.queue][0]
+        return found
+
+    def _heads(self, told: Fair, lines: dict[str, list[Incoming]], used: Used) -> list[tuple[str, Head]]:
+        """The first of each line that there is quota for. Whoever is passed over is out: nothing is given back."""
+        found = []
+        for queue in self.queues:
+            line = lines[queue.name]
+            while line and (head := self._head(told, line[0], used)) is None:
+                line[:] = [] if queue.strategy is Strategy.STRICT else line[1:]
+            if line and head is not None:
+                found.append((queue.name, head))
+        return found
+
+    def _head(self, told: Fair, one: Incoming, used: Used) -> Head | None:
+        (podset,) = one.podsets
+        for flavor in dict.fromkeys(flavor for flavor, _ in SEVERAL):
+            usage = {(flavor, name): podset.count * amount for name, amount in podset.requests.items()}
+            if told.fits(one.queue, usage, used):
+                level = max(told.level(one.queue, what, amount, used) for what, amount in usage.items())
+                return Head(one.queue, usage, one.priority, one.since, one.uid, level)
+        return None
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
 def test_the_turn_is_the_one_of_an_independent_tournament(block: int) -> None:
+    """Until nobody is left, whether there is quota or not. Among cohorts in cohorts, with two flavors of two resources,
+    limits of borrowing and lending, and weights of which some are fractions or 0."""
     compared = 0
-    for seed in range(block * 100, block * 100 + 100):
+    for seed in range(block * TREES // BLOCKS, (block + 1) * TREES // BLOCKS):
         chance = Random(seed)
-        queues, cohorts = tree(chance)
-        ours, theirs, used = QuotaTree(queues, cohorts), Fair(queues, cohorts), dict[str, int]()
-        roots = {ours.queues[one.name].root.name for one in queues}
-        for root in sorted(roots):
-            heads = heads_of(chance, [one.name for one in queues if ours.queues[one.name].root.name == root])
-            while heads:
-                expected = theirs.best(root, heads, used)
-                found = fairest(ours, heads)
-                assert expected is not None
-                assert found == expected, (seed, root)
-                compared += 1
-                del heads[expected.queue]
-                ours.use(expected.queue, expected.usage)
-                used[expected.queue] = used.get(expected.queue, 0) + expected.usage[GPU]
-    assert compared > 100
+        queues, cohorts = tree(chance, SEVERAL)
+        ours, theirs = QuotaTree(queues, cohorts), Fair(queues, cohorts)
+        used: Used = {what: {} for what in SEVERAL}
+        heads = heads_of(chance, [one.name for one in queues])
+        while heads:
+            expected = theirs.turn(heads, used)
+            assert expected is not None
+            assert fairest(ours, heads) == expected, seed
+            compared += 1
+            del heads[expected.queue]
+            ours.use(expected.queue, expected.usage)
+            used = more(used, expected.queue, expected.usage)
+    assert compared > TREES // BLOCKS
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_the_order_of_admission_is_that_of_an_independent_pass(block: int) -> None:
+    """Every second pass by fair shares; some queues are StrictFIFO."""
+    admitted = 0
+    for seed in range(block * ORDERS // BLOCKS, (block + 1) * ORDERS // BLOCKS):
+        chance = Random(seed)
+        queues, cohorts = tree(chance, SEVERAL)
+        queues = [replace(one, strategy=chance.choice([*Strategy])) for one in queues]
+        flavors = {flavor: ResourceFlavor(flavor) for flavor, _ in SEVERAL}
+        resources = [*dict.fromkeys(resource for _, resource in SEVERAL)]
+        incoming = []
+        for at in range(chance.randint(2, 10)):
+            requests = {name: chance.randint(1, 4) for name in chance.sample(resources, chance.randint(1, 2))}
+            podsets = [PodSetRequest("main", chance.randint(1, 3), requests)]
+            incoming.append(
+                Incoming(f"w{at}", chance.choice(queues).name, podsets, chance.choice((0, 0, 5)), float(at))
+            )
+        fair = seed % 2 == 0
+        found = [
+            (one.workload.uid, next(iter(one.assignment.flavors["main"].values())))
+            for one in decide(World(queues, cohorts, flavors, fair=fair), incoming)
+            if one.assignment.fit is Fit.FITS
+        ]
+        assert found == Order(queues, cohorts, fair).admitted(incoming), seed
+        admitted += len(found)
+    assert admitted > ORDERS // BLOCKS
 
 
 def test_two_queues_take_turns_by_what_they_borrow() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import product
 from random import Random
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup
 
 GPU: FlavorResource = ("h100", "nvidia.com/gpu")
 GPUS = ("nvidia.com/gpu",)
+SEVERAL: tuple[FlavorResource, ...] = tuple(product(("h100", "a100"), ("nvidia.com/gpu", "memory")))
+"""Two flavors of two resources."""
+_WEIGHTS = tuple(map(Fraction, ("1", "1", "2", "1/2", "5/3", "1/7", "0")))
 
 
 def quota(nominal: int, borrowing: int | None = None, lending: int | None = None) -> tuple[ResourceGroup, ...]:
@@ -17,47 +21,67 @@ def quota(nominal: int, borrowing: int | None = None, lending: int | None = None
     return (ResourceGroup(GPUS, ((GPU[0], {GPU[1]: Quota(nominal, borrowing, lending)}),)),)
 
 
-def tree(chance: Random) -> tuple[list[ClusterQueue], list[Cohort]]:
+def tree(chance: Random, whats: Sequence[FlavorResource] = (GPU,)) -> tuple[list[ClusterQueue], list[Cohort]]:
     """Up to 6 queues in up to 4 cohorts, which may be in each other; some of either have no limits, or no quota."""
     names = [f"c{at}" for at in range(chance.randrange(5))]
     cohorts = [
-        Cohort(name, chance.choice(["", *names[:at]]), _some(chance) if chance.random() < 0.4 else (), _weight(chance))
+        Cohort(
+            name,
+            chance.choice(["", *names[:at]]),
+            _some(chance, whats) if chance.random() < 0.4 else (),
+            chance.choice(_WEIGHTS),
+        )
         for at, name in enumerate(names)
     ]
     queues = [
-        ClusterQueue(f"q{at}", _some(chance), chance.choice(["", *names]) if names else "", weight=_weight(chance))
+        ClusterQueue(
+            f"q{at}",
+            _some(chance, whats),
+            chance.choice(["", *names]) if names else "",
+            weight=chance.choice(_WEIGHTS),
+        )
         for at in range(chance.randint(1, 6))
     ]
     return queues, cohorts
 
 
-def _some(chance: Random) -> tuple[ResourceGroup, ...]:
-    limits = [chance.choice((None, None, 0, chance.randrange(12))) for _ in range(2)]
-    return quota(chance.randrange(13), *limits)
-
-
-def _weight(chance: Random) -> Fraction:
-    return chance.choice((Fraction(1), Fraction(1), Fraction(2), Fraction(1, 2), Fraction(0)))
+def _some(chance: Random, whats: Sequence[FlavorResource]) -> tuple[ResourceGroup, ...]:
+    flavors: dict[str, dict[str, Quota]] = {}
+    for flavor, resource in whats:
+        limits = [chance.choice((None, None, 0, chance.randrange(12))) for _ in range(2)]
+        flavors.setdefault(flavor, {})[resource] = Quota(chance.randrange(13), *limits)
+    return (ResourceGroup(tuple(dict.fromkeys(resource for _, resource in whats)), tuple(flavors.items())),)
 
 
 class Oracle:
-    """Who may use how much, by the constraints alone: what each node takes of its parent must stay within what it may
-    borrow, and what is taken of a root within what the root has. Nothing is kept between two questions."""
+    """Who may use how much of one flavor and resource, by the constraints alone: what each node takes of its parent
+    must stay within what it may borrow, and what is taken of a root within what the root has. What is used is told
+    anew with each question."""
 
-    def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
+    def __init__(self, queues: list[ClusterQueue], cohorts: list[Cohort], what: FlavorResource = GPU) -> None:
         both: list[ClusterQueue | Cohort] = [*queues, *cohorts]
-        self._own = {one.name: one.groups[0].flavors[0][1][GPU[1]] for one in both if one.groups}
+        flavor, resource = what
+        self._own = {
+            one.name: found
+            for one in both
+            for group in one.groups
+            for name, quotas in group.flavors
+            if name == flavor and (found := quotas.get(resource)) is not None
+        }
         self._above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
-        self._names = [*(one.name for one in queues), *(one.name for one in cohorts)]
+        self._has: dict[str, int] = {}
 
     def _of(self, name: str) -> Quota:
         return self._own.get(name, Quota(0))
 
     def _below(self, name: str) -> Iterator[str]:
-        return (one for one in self._names if self._above[one] == name)
+        return (one for one, above in self._above.items() if above == name)
 
     def has(self, name: str) -> int:
-        return self._of(name).nominal + sum(self.has(one) - self.keeps(one) for one in self._below(name))
+        if name not in self._has:
+            lent = sum(self.has(one) - self.keeps(one) for one in self._below(name))
+            self._has[name] = self._of(name).nominal + lent
+        return self._has[name]
 
     def keeps(self, name: str) -> int:
         lending = self._of(name).lending
@@ -70,6 +94,9 @@ class Oracle:
     def uses(self, name: str, used: dict[str, int]) -> int:
         return used.get(name, 0) + sum(self.takes(one, used) for one in self._below(name))
 
+    def borrows(self, name: str, used: dict[str, int]) -> bool:
+        return self.uses(name, used) > self.has(name)
+
     def holds(self, name: str, used: dict[str, int]) -> bool:
         """Whether nobody on the way from this queue up has more than it may have."""
         while self._above[name]:
@@ -77,11 +104,17 @@ class Oracle:
             if limit is not None and self.takes(name, used) > self.has(name) - self.keeps(name) + limit:
                 return False
             name = self._above[name]
-        return self.uses(name, used) <= self.has(name)
+        return not self.borrows(name, used)
 
     def left(self, name: str, used: dict[str, int]) -> int:
-        """The most that it may use besides: tried out."""
-        most = 0
-        while self.holds(name, {**used, name: used.get(name, 0) + most + 1}):
-            most += 1
-        return most
+        """The most that it may use besides: tried out, since more never fits where less does not."""
+        least, most = 0, 1
+        while self.holds(name, {**used, name: used.get(name, 0) + most}):
+            least, most = most, 2 * most
+        while most - least > 1:
+            middle = (least + most) // 2
+            if self.holds(name, {**used, name: used.get(name, 0) + middle}):
+                least = middle
+            else:
+                most = middle
+        return least

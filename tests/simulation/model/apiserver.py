@@ -8,7 +8,19 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeVar
 
 from extender.core.stamps import stamp_of
-from policies.model import GANG_GATE, GangOwner, GroupKey, Node, Pod, PodGroup, PodSets, Requirement, Selection, SlotKey
+from policies.model import (
+    GANG_GATE,
+    GangOwner,
+    GroupJob,
+    GroupKey,
+    Node,
+    Pod,
+    PodGroup,
+    PodSets,
+    Requirement,
+    Selection,
+    SlotKey,
+)
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
 
@@ -28,6 +40,7 @@ class Kind(Enum):
     PODS = auto()
     NODES = auto()
     GROUPS = auto()
+    GROUP_JOBS = auto()
     JOBS = auto()
     OWNERS = auto()
     QUEUES = auto()
@@ -39,7 +52,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | BatchJob | OwnerObject | QueueObject
+    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject
     version: int
     gone: bool = False
 
@@ -54,6 +67,7 @@ class ApiServer:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
+        self.group_jobs: dict[GroupKey, GroupJob] = {}
         self.jobs: dict[GroupKey, BatchJob] = {}
         self.queues: dict[str, QueueObject] = {}
         """ClusterQueues, LocalQueues, Cohorts and ResourceFlavors, by kind and name."""
@@ -170,6 +184,31 @@ class ApiServer:
     def remove_group(self, key: GroupKey) -> None:
         self._end(Kind.GROUPS, self.groups.pop(key).uid)
 
+    def take_up(self, key: GroupKey, uid: str) -> int:
+        """PATCH the phase of a PodGroup, so that its job makes its pods."""
+        group = self.groups.get(key)
+        if group is None or group.uid != uid or not group.pending:
+            return OK
+        self.set_group(replace(group, pending=False, starting=True))
+        return OK
+
+    def tell_of_group(self, key: GroupKey, uid: str, *, started: bool) -> int:
+        """PATCH the phase of a PodGroup whose job made its pods."""
+        group = self.groups.get(key)
+        if group is not None and group.uid == uid and group.job is not None and group.starting == started:
+            self.set_group(replace(group, starting=not started, pending=False))
+        return OK
+
+    def set_group_job(self, job: GroupJob) -> None:
+        """Create what makes the pods of a PodGroup; one of another UID takes the place of the last."""
+        if job.key in self.group_jobs:
+            self.remove_group_job(job.key)
+        self.group_jobs[job.key] = job
+        self._tell(Kind.GROUP_JOBS, job.uid, job)
+
+    def remove_group_job(self, key: GroupKey) -> None:
+        self._end(Kind.GROUP_JOBS, self.group_jobs.pop(key).uid)
+
     def set_job(self, job: BatchJob) -> None:
         """Create or change a job; nobody hears of a write that changes nothing."""
         if self.jobs.get(job.key) != job:
@@ -219,8 +258,8 @@ class ApiServer:
 
     def look_at_job(self, write: Write) -> tuple[int, BatchJob | None]:
         """GET what is to be written to, with its version."""
-        job = self.jobs.get(write.job.key)
-        if job is None or job.uid != write.job.uid:
+        job = self.jobs.get(write.job.key) if write.job is not None else None
+        if job is None or write.job is None or job.uid != write.job.uid:
             return 0, None
         return self.changes[Kind.JOBS][job.uid].version, job
 
@@ -251,7 +290,9 @@ class ApiServer:
         self.pods[pod.uid] = pod
         self._tell(Kind.PODS, pod.uid, pod)
 
-    def _tell(self, kind: Kind, uid: str, value: Pod | Node | PodGroup | BatchJob | OwnerObject | QueueObject) -> None:
+    def _tell(
+        self, kind: Kind, uid: str, value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject
+    ) -> None:
         self.version += 1
         change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
         for listener in self.listeners[kind]:

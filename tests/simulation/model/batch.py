@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Reserve, StartJob, SuspendJob
 from policies.model import (
     GANG_GATE,
     HOSTNAME,
@@ -20,6 +20,7 @@ from policies.model import (
     PodSet,
     PodSets,
     Requirement,
+    Reservation,
     SlotKey,
     Spread,
 )
@@ -27,7 +28,7 @@ from policies.model import (
 MOST_TERMS = 8
 """With no more nodes than these a plan is node affinity in the template; with more its pods are pinned by index."""
 
-Write = StartJob | SuspendJob | CleanJob
+Write = StartJob | SuspendJob | CleanJob | Reserve
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class BatchJob:
     ended: str = ""
     queue: str = ""
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
+    reservation: Reservation | None = None
 
     @property
     def stopped(self) -> bool:
@@ -105,6 +107,7 @@ class BatchJob:
             done=self.done,
             queue=self.queue,
             flavors=self.flavors,
+            reservation=self.reservation,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:
@@ -147,7 +150,10 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
                 return job
             if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
-            return replace(job, suspended=False, plan=dict(plan), led=dict(plan), minimum=minimum, flavors=flavors)
+            led = replace(job, plan=dict(plan), led=dict(plan), minimum=minimum, flavors=flavors)
+            return replace(led, suspended=False, reservation=None)
+        case Reserve(reservation=reservation):
+            return replace(job, reservation=reservation)
         case SuspendJob():
             return job if job.ended else replace(job, suspended=True, plan=None, flavors=None)
         case CleanJob():

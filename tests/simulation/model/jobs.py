@@ -9,13 +9,17 @@ from extender.simulation.clock import Clock, Timer
 from policies.model import (
     UNCONSTRAINED,
     Constraints,
+    Controller,
     Dialect,
+    GroupJob,
     GroupKey,
     GroupRef,
     Labels,
     Minima,
     Pod,
     PodGroup,
+    PodSet,
+    PodSets,
     Requests,
     Selection,
     Topology,
@@ -46,7 +50,8 @@ class JobSpec:
 
     It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
     that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
-    made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay.
+    made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay. ``pending``: its pods are
+    made when its PodGroup was taken up, as those of a Volcano Job; each role has a series then.
     """
 
     name: str
@@ -66,6 +71,7 @@ class JobSpec:
     ttl_s: float = 0.0
     minima: Minima = ()
     queue: str = ""
+    pending: bool = False
 
     @property
     def size(self) -> int:
@@ -79,6 +85,15 @@ class JobSpec:
     def key(self) -> GroupKey:
         return GroupKey(self.namespace, self.name)
 
+    @property
+    def least(self) -> list[int]:
+        """How many of each role have to start together: the first need more where all together do."""
+        stated = dict(self.minima)
+        found = [stated.get(role.name, 0) for role in self.roles]
+        for at, role in enumerate(self.roles):
+            found[at] += max(0, min(self.min_member - sum(found), role.replicas - found[at]))
+        return found
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -90,6 +105,7 @@ class Job:
     pods: dict[int, str] = field(default_factory=dict)
     running: dict[int, None] = field(default_factory=dict)
     made: int = 0
+    taken_up: bool = False
     productive_since: float | None = None
     first_running: float | None = None
     ended: bool = False
@@ -117,6 +133,7 @@ class Jobs:
         self._members: dict[str, tuple[Job, int]] = {}
         self._lives = 0
         api.listeners[Kind.PODS].append(self._pod_changed)
+        api.listeners[Kind.GROUPS].append(self._group_changed)
 
     def submit(self, spec: JobSpec) -> Job:
         """Create its pods one after the other, and its PodGroup if the dialect has one."""
@@ -125,11 +142,24 @@ class Jobs:
         self.jobs[job.uid] = job
         if spec.min_member and spec.dialect.has_objects:
             self._after(lambda: self._create_group(job))
+        if not spec.pending:
+            self._create_all(job)
+        return job
+
+    def _create_all(self, job: Job) -> None:
         at = 0.0
-        for number in range(spec.size):
+        for number in range(job.spec.size):
             at += self._pause()
             self._clock.after(at, lambda number=number: self._create(job, number))  # type: ignore[misc]
-        return job
+
+    def _group_changed(self, change: Change) -> None:
+        """It was taken up: now its pods may come."""
+        group = change.value
+        assert isinstance(group, PodGroup)
+        job = None if group.job is None or group.pending or change.gone else self.jobs.get(group.job.uid)
+        if job is not None and not job.taken_up:
+            job.taken_up = True
+            self._create_all(job)
 
     def delete(self, job: Job) -> None:
         """The user deletes it: its PodGroup and its pods go."""
@@ -138,6 +168,9 @@ class Jobs:
         group = self._api.groups.get(job.spec.key)
         if group is not None and group.uid == job.uid:
             self._api.remove_group(job.spec.key)
+        made_by = self._api.group_jobs.get(job.spec.key)
+        if made_by is not None and made_by.uid == job.uid:
+            self._api.remove_group_job(job.spec.key)
         for uid in list(job.pods.values()):
             self._api.delete_pod(uid)
         self.jobs.pop(job.uid, None)
@@ -162,8 +195,20 @@ class Jobs:
     def _create_group(self, job: Job) -> None:
         spec = job.spec
         if not job.ended:
-            group = PodGroup(spec.key, job.uid, spec.min_member, created=self._clock.now)
-            self._api.set_group(replace(group, dialect=spec.dialect, minima=spec.minima))
+            group = PodGroup(spec.key, job.uid, spec.min_member, created=self._clock.now, queue=spec.queue)
+            group = replace(group, dialect=spec.dialect, minima=spec.minima)
+            if spec.pending:
+                made_by = Controller("batch.volcano.sh/v1alpha1", "Job", spec.name, job.uid)
+                self._api.set_group_job(GroupJob(made_by, PodSets(spec.key, self._podsets(job))))
+                group = replace(group, job=made_by, pending=True)
+            self._api.set_group(group)
+
+    def _podsets(self, job: Job) -> tuple[PodSet, ...]:
+        first, found = 0, []
+        for role, least in zip(job.spec.roles, job.spec.least, strict=True):
+            found.append(PodSet(replace(self._pod(job, first), uid="", index=None), role.replicas, least))
+            first += role.replicas
+        return tuple(found)
 
     def _create(self, job: Job, number: int) -> None:
         if job.ended or number in job.pods:

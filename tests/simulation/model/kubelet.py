@@ -26,8 +26,7 @@ class Kubelets:
         if down:
             self._down[node] = None
         elif self._down.pop(node, "up") is None:
-            for pod in [pod for pod in self._api.pods.values() if pod.node == node]:
-                self._look_after(pod)
+            self._look_after_all(node)
 
     def _pod_changed(self, change: Change) -> None:
         if change.gone:
@@ -35,6 +34,10 @@ class Kubelets:
             self._stopping.pop(change.uid, None)
         elif isinstance(change.value, Pod) and change.value.node:
             self._look_after(change.value)
+
+    def _look_after_all(self, node: str) -> None:
+        for pod in [pod for pod in self._api.pods.values() if pod.node == node]:
+            self._look_after(pod)
 
     def _look_after(self, pod: Pod) -> None:
         uid = pod.uid
@@ -60,9 +63,13 @@ class Kubelets:
             self._api.remove_pod(uid)
 
     def _node_changed(self, change: Change) -> None:
-        if change.gone and isinstance(change.value, Node):
-            name = change.value.name
+        if not isinstance(change.value, Node):
+            return
+        name = change.value.name
+        if change.gone:
             self._clock.after(self._start_s + self._stop_s, lambda: self._collect(name))
+        else:
+            self._look_after_all(name)  # it may be back before its pods are collected
 
     def _collect(self, node: str) -> None:
         """The garbage collector: pods of a node that has no object any more."""

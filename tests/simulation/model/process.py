@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import assert_never
 
@@ -15,6 +15,8 @@ from extender.core.events import (
     Event,
     FilterCalled,
     GroupGone,
+    GroupJobGone,
+    GroupJobSeen,
     GroupSeen,
     JobGone,
     JobSeen,
@@ -32,7 +34,7 @@ from extender.core.events import (
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
-from policies.model import Node, Pod, PodGroup
+from policies.model import GroupJob, Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind, as_read
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.cycle import BindRequest
@@ -41,6 +43,9 @@ from tests.simulation.model.network import Network
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
+
+_MADE_BY = (Kind.GROUP_JOBS, Kind.JOBS, Kind.OWNERS)
+_OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS)
 
 
 class Extender:
@@ -57,9 +62,10 @@ class Extender:
         watcher: Watcher | None = None,
         stands_by: bool = False,
         writes_at_once: int = 64,
-        owners: bool = False,
+        served: Collection[Kind] = (),
     ) -> None:
-        """``stands_by``: it reads along until it is told to lead. ``owners``: the API server serves those of gangs."""
+        """``stands_by``: it reads along until it is told to lead. ``served``: what there is in the API beside what
+        always is."""
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.calls: dict[int, BindRequest] = {}
         self._api = api
@@ -75,7 +81,8 @@ class Extender:
         self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone)
-            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, Kind.JOBS, *([Kind.OWNERS] if owners else []), Kind.PODS)
+            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, *_MADE_BY, Kind.PODS)
+            if kind not in _OPTIONAL or kind in served
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
 
@@ -198,6 +205,8 @@ class Extender:
                 self._dispatch(NodeSeen(node))
             case PodGroup() as group:
                 self._dispatch(GroupSeen(group))
+            case GroupJob() as made_by:
+                self._dispatch(GroupJobSeen(made_by))
             case BatchJob() as job:
                 self._dispatch(JobSeen(job.shown()))
             case OwnerObject() as owner:
@@ -215,6 +224,8 @@ class Extender:
                 self._dispatch(NodeGone(node.name))
             case PodGroup() as group:
                 self._dispatch(GroupGone(group.key, group.uid, group.dialect))
+            case GroupJob() as made_by:
+                self._dispatch(GroupJobGone(made_by.key, made_by.uid))
             case BatchJob() as job:
                 self._dispatch(JobGone(job.key, job.uid))
             case OwnerObject() as owner:

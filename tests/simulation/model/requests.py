@@ -14,12 +14,14 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Reserve,
     StartJob,
     SuspendJob,
     Ungate,
     Wake,
 )
 from extender.runtime.requests import Asked, LookAtPod, Response
+from policies.model import Pod
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.batch import BatchJob, Write
 from tests.simulation.model.network import Network
@@ -33,8 +35,12 @@ def carry_out(
 
     ``rests``: for how long its process stands still from now on, before it can send another request.
     """
-    if isinstance(asked, StartJob | SuspendJob | CleanJob):
+    if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
         return (yield from _write_job(asked, timeout_s, api, network, rests))
+    if isinstance(asked, Enqueue | Report | Reserve):
+        send = network.hung if network.hanging else network.request
+        status = yield from send(lambda: _write_mark(asked, api), timeout_s)
+        return Response(status, f"the API server said {status}")
     return (yield from _send(asked, timeout_s, api, network))
 
 
@@ -59,13 +65,26 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob():
+            case Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob() | Reserve():
                 return OK
             case _:
                 assert_never(asked)
 
     status = yield from (network.hung if network.hanging else network.request)(land, timeout_s)
     return Response(status, f"the API server said {status}", node=node)
+
+
+def _write_mark(asked: Enqueue | Report | Reserve, api: ApiServer) -> int:
+    """The phase of a PodGroup, the reservation of a pod."""
+    match asked:
+        case Reserve(pod=Pod() as pod):
+            return api.change_pod(pod.uid, reservation=asked.reservation)
+        case Enqueue(key, uid):
+            return api.take_up(key, uid)
+        case Report(key, str(uid), pending=False):
+            return api.tell_of_group(key, uid, started=asked.code in ("Running", "Ended"))
+        case _:
+            return OK
 
 
 def _write_job(

@@ -86,7 +86,7 @@ class World:
                 start_s=start_s,
                 watcher=self._watcher,
                 writes_at_once=self._writes_at_once,
-                owners=Kind.OWNERS in self.kinds,
+                served=self.kinds,
             )
 
     def stand_by(self) -> Extender:
@@ -99,7 +99,7 @@ class World:
             bind_timeout_s=self.profile.bind_timeout_s,
             stands_by=True,
             writes_at_once=self._writes_at_once,
-            owners=Kind.OWNERS in self.kinds,
+            served=self.kinds,
         )
 
     def change_leader(self, other: Extender) -> None:

@@ -1,13 +1,14 @@
-"""Bugs in what the core makes of the owners of gangs: how many pods they want, and which come later."""
+"""Bugs in what the core makes of what makes the pods of gangs: how many they are, and which come later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extender.core.events import Event, OwnerGone, OwnerSeen
-from policies.model import Order
-from tests.simulation.plants.mutants import Core, hears
+from extender.core.effects import Effect, Enqueue
+from extender.core.events import Event, GroupJobSeen, OwnerGone, OwnerSeen
+from policies.model import Order, PodSets
+from tests.simulation.plants.mutants import Core, asks, hears
 
 
 @hears
@@ -38,3 +39,18 @@ def pods_that_come_later_not_planned_with_the_first(event: Event, core: Core) ->
             yield OwnerSeen(replace(owner, podset=None, minimum=1))
         case _:
             yield event
+
+
+@hears
+def pods_asked_for_before_they_are_planned(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case GroupJobSeen(job):
+            yield GroupJobSeen(replace(job, podsets=PodSets(job.key, ())))
+        case _:
+            yield event
+
+
+@asks
+def podgroups_never_taken_up(effect: Effect, core: Core) -> Iterable[Effect]:
+    if not isinstance(effect, Enqueue):
+        yield effect

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
+from extender.core.quota_uses import QuotaUses
 from extender.core.quotas import Quotas
 from extender.core.shape import Shape
 from extender.core.shortfalls import Lack, Scope, Shortfalls
-from policies.model.queues import ClusterQueue, Quota
+from policies.model.queues import ClusterQueue, LocalQueue, Quota
+from policies.quota.history import History
 from tests.simulation.plants.mutants import Core, hears
 
 
@@ -27,7 +29,7 @@ def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def quota_that_is_given_back_is_no_news(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Quotas, "take_freed", lambda self: self.freed.clear() or [])
+    patch.setattr(QuotaUses, "take_freed", lambda self: self.freed.clear() or [])
 
 
 def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
@@ -42,6 +44,11 @@ def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Shortfalls, "get", anybody)
     patch.setattr(Shortfalls, "put", everybody)
+
+
+def flavors_of_what_is_bound_not_read(patch: pytest.MonkeyPatch) -> None:
+    """A gang whose start broke off is completed on any nodes."""
+    patch.setattr(Quotas, "as_bound", lambda self, workload: {})
 
 
 @hears
@@ -74,6 +81,20 @@ def lending_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
 def changed_queues_are_no_news(event: Event, core: Core) -> Iterable[Event]:
     if not (core.synced and isinstance(event, QueueSeen | QueueGone)):
         yield event
+
+
+@hears
+def past_usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case QueueSeen(LocalQueue() as queue, problems, warnings):
+            event = QueueSeen(replace(queue, past=None), problems, warnings)
+    yield event
+
+
+def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:
+    """What is used is never added."""
+    real = History.sample
+    patch.setattr(History, "sample", lambda self, _, now: real(self, {}, now))
 
 
 def _without(event: Event, limit: str) -> Event:

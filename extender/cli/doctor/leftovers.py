@@ -1,0 +1,145 @@
+"""What Kueue leaves behind when its controller is gone: webhooks that nobody answers, finalizers nobody takes off.
+
+Its CRDs convert between their versions by a webhook, and its admission webhooks fail closed: without its service no
+job, pod or queue object that they are about can be written, and queue objects can be read in one version only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extender.cli.doctor.finding import Finding, error, warning
+from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, WORKLOADS
+
+Tree = Mapping[str, Any]
+Read = Callable[[str, str], Awaitable[Tree | None]]
+"""Of a subject and a path: what is there; None where there is nothing, or it may not be read."""
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_CONFIGURATIONS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+_PLURALS = (*QUEUE_KINDS, CLASSES, WORKLOADS, "admissionchecks")
+_FINALIZERS = ("kueue.x-k8s.io/resource-in-use", "kueue.x-k8s.io/managed")
+_MANAGED = "labelSelector=kueue.x-k8s.io/managed%3Dtrue"
+_QUEUED = "labelSelector=kueue.x-k8s.io/queue-name"
+_MOST = 500
+"""Objects of a kind that are looked at: what is wrong with so many is told by some."""
+
+ServiceName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An object that cannot be deleted before somebody takes a finalizer off it."""
+
+    resource: str
+    namespace: str
+    name: str
+    finalizers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """``webhooks``: resource and name of each configuration that asks a service without endpoints; ``crds``: those that
+    convert by one. ``held``: objects with a finalizer of Kueue."""
+
+    service: ServiceName = ("", "")
+    webhooks: tuple[tuple[str, str], ...] = ()
+    crds: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+
+
+async def look(read: Read) -> Leftovers:
+    """To be asked where Kueue's controller does not run."""
+    configurations = [
+        (resource, one)
+        for resource in _CONFIGURATIONS
+        for one in ((await read(resource, f"{_ADMISSION}/{resource}")) or {}).get("items") or []
+    ]
+    crds = {
+        plural: crd
+        for plural in _PLURALS
+        if (crd := await read(f"CRD {plural}", f"{CRDS}/{plural}.{QUEUE_GROUP}")) is not None
+    }
+    asked = {service for _, one in configurations for service in _admitting(one)} | {*map(_converting, crds.values())}
+    dead = {one for one in sorted(asked - {("", "")}) if not await _answers(read, one)}
+    webhooks = [(resource, _name(one)) for resource, one in configurations if dead & {*_admitting(one)}]
+    converted = [f"{plural}.{QUEUE_GROUP}" for plural, crd in crds.items() if _converting(crd) in dead]
+    held = [one async for one in _held(read, crds)] if crds or configurations else []
+    return Leftovers(min(dead, default=("", "")), tuple(webhooks), tuple(converted), tuple(held))
+
+
+def check(left: Leftovers) -> Iterator[Finding]:
+    """Each with the command that mends it, in the order in which they are to be given."""
+    where = "/".join(left.service)
+    for resource, name in left.webhooks:
+        what = f"it asks the service {where} of Kueue, which has no endpoints: what it is about cannot be written"
+        yield error("KueueOrphan", name, what, f"kubectl delete {resource.removesuffix('s')} {name}")
+    for name in left.crds:
+        what = f"it converts by the service {where} of Kueue, which has no endpoints: one version cannot be read"
+        patch = '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
+        yield error("KueueOrphan", f"crd/{name}", what, f"kubectl patch crd {name} --type=merge -p '{patch}'")
+    for one in left.held:
+        theirs = ", ".join(key for key in one.finalizers if key in _FINALIZERS)
+        kept = json.dumps([key for key in one.finalizers if key not in _FINALIZERS])
+        patch = f'{{"metadata":{{"finalizers":{kept}}}}}'
+        within = f" -n {one.namespace}" if one.namespace else ""
+        fix = f"kubectl patch {one.resource} {one.name}{within} --type=merge -p '{patch}'"
+        subject = f"{one.resource}/{one.namespace}/{one.name}" if one.namespace else f"{one.resource}/{one.name}"
+        what = f"it has the finalizer {theirs}, which only Kueue takes off: it cannot be deleted"
+        yield warning("KueueFinalizer", subject, what, fix)
+
+
+async def _answers(read: Read, service: ServiceName) -> bool:
+    """Whether some endpoint of the service is ready, or it is somewhere outside of the cluster. If nobody may look at
+    it, it is taken to answer."""
+    namespace, name = service
+    path = f"/api/v1/namespaces/{namespace}/services/{name}"
+    found = await read(f"Service {namespace}/{name}", path)
+    if found is not None and (found.get("spec") or {}).get("type") == "ExternalName":
+        return True
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io/service-name"
+    slices = await read(f"endpoints of Service {namespace}/{name}", f"{path}%3D{name}")
+    if slices is None:
+        return True
+    endpoints = [end for one in slices.get("items") or [] for end in one.get("endpoints") or []]
+    return any((one.get("conditions") or {}).get("ready") is not False for one in endpoints)
+
+
+async def _held(read: Read, crds: Mapping[str, Tree]) -> AsyncIterator[Held]:
+    """In the version that is stored, which needs no conversion."""
+    paths = {"pods": f"/api/v1/pods?{_MANAGED}&limit={_MOST}", "jobs": f"/apis/batch/v1/jobs?{_QUEUED}&limit={_MOST}"}
+    for plural, crd in crds.items():
+        versions = (crd.get("spec") or {}).get("versions") or []
+        stored = next((one["name"] for one in versions if one.get("storage") and one.get("served")), None)
+        if stored is not None:
+            paths[f"{plural}.{QUEUE_GROUP}"] = f"/apis/{QUEUE_GROUP}/{stored}/{plural}?limit={_MOST}"
+    for resource, path in paths.items():
+        for one in ((await read(resource, path)) or {}).get("items") or []:
+            meta = one.get("metadata") or {}
+            finalizers = tuple(meta.get("finalizers") or ())
+            if any(key in _FINALIZERS for key in finalizers):
+                yield Held(resource, meta.get("namespace") or "", meta.get("name") or "", finalizers)
+
+
+def _admitting(configuration: Tree) -> Iterator[ServiceName]:
+    """The services of Kueue that it asks."""
+    for hook in configuration.get("webhooks") or []:
+        service = (hook.get("clientConfig") or {}).get("service") or {}
+        if "kueue" in service.get("name", ""):
+            yield service.get("namespace", ""), service["name"]
+
+
+def _converting(crd: Tree) -> ServiceName:
+    conversion = (crd.get("spec") or {}).get("conversion") or {}
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service") or {}
+    return service.get("namespace", ""), service.get("name", "")
+
+
+def _name(obj: Tree) -> str:
+    name: str = obj["metadata"]["name"]
+    return name

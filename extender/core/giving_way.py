@@ -1,0 +1,77 @@
+"""A victim gives its room back as a whole: a job is suspended, pods without a job are evicted together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from extender.core.candidates import is_evictable, is_evictable_alone
+from extender.core.claims import Owner, SlotOf
+from extender.core.effects import Evict
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.turns import Cause
+from extender.core.workload import Workload
+from policies.model import Pod, Victim
+
+
+class GivingWay:
+    """Nothing of it counts as a failure: a suspended job goes back into its queue with the age that it has."""
+
+    def __init__(self, state: State, revocations: Revocations) -> None:
+        self._state = state
+        self._revocations = revocations
+
+    def may(self, victim: Victim, priority: int, nodes: Collection[str]) -> bool:
+        """After a restart: whether it is the one that was chosen, may be evicted for a workload of that priority, and
+        has room on one of these nodes. One that has started again since is another one."""
+        state = self._state
+        if victim.pod:
+            pod = state.pods.get(victim.pod)
+            return pod is not None and pod.node in nodes and pod.priority < priority and _may_go_alone(state, pod)
+        workload = state.workloads.get(victim.key)
+        if workload is None or workload.priority >= priority:
+            return False
+        stamps = [member.pod.stamp for member in workload.members if member.pod.node in nodes]
+        ours = any(stamp is not None and stamp.release in victim.releases for stamp in stamps)
+        return ours and (is_evictable(state, workload) or not workload.whole or workload.paused)
+
+    def has_room(self, victim: Victim) -> bool:
+        """Whether it has yet to go."""
+        claims = self._state.claims
+        if victim.pod:
+            return claims.get(victim.pod) is not None
+        workload = self._state.workloads.get(victim.key)
+        if workload is None:
+            return False
+        owners: list[Owner] = [member.uid for member in workload.members]
+        owners += [SlotOf(victim.key, slot) for slot in workload.members.slots.planned]
+        return any(claims.get(owner) is not None for owner in owners)
+
+    def tell(self, victim: Victim, why: str, now: float) -> None:
+        """Once more if it was told already."""
+        if victim.pod:
+            if (pod := self._state.pods.get(victim.pod)) is not None and pod.live:
+                self._evict(pod, why)
+        elif (workload := self._state.workloads.get(victim.key)) is not None:
+            self._tell_whole(workload, why, now)
+
+    def _tell_whole(self, workload: Workload, why: str, now: float) -> None:
+        state, job = self._state, workload.job
+        state.touch(workload)
+        if job is not None:
+            if job.plan is not None and not job.seen.suspended and not job.stop:
+                workload.telling.note(now, why)
+                job.take_back(why)
+            return
+        if not workload.releasing:
+            self._revocations.revoke(workload, why, now, Cause.PREEMPTED)
+        for pod in workload.bound:
+            if pod.stamp is not None:
+                self._evict(pod, why)
+
+    def _evict(self, pod: Pod, why: str) -> None:
+        self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, why))
+
+
+def _may_go_alone(state: State, pod: Pod) -> bool:
+    return pod.deleting or is_evictable_alone(state, pod)

@@ -1,0 +1,196 @@
+"""Evictions under way: for whom, who has yet to go, and the room that is kept until then.
+
+Victims keep their room until they are gone, so of a reservation only that counts as taken which its victims no longer
+have: nobody else gets it, and no node is overcommitted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.reasons import Reason
+from policies.model import GroupKey, Requests, Reservation, Victim
+
+MOST = 32
+"""Workloads that are given way to at a time."""
+_AGAIN_S = 15.0
+"""A victim that is still there is told again: an eviction may have been refused."""
+
+
+@dataclass(slots=True)
+class Preemption:
+    """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
+    by the core's clock. ``why``: what its victims are told. ``reason``: what it waits for itself. ``carrier``: the UID
+    of the pod that it is written on; empty for a job. ``told``: the victims know, and are told again at ``tell_at``.
+    ``ready``: all of them have gone.
+    """
+
+    reservation: Reservation
+    until: float
+    why: str
+    reason: Reason
+    carrier: str
+    rooms: dict[str, Counter[str]] = field(default_factory=dict)
+    left: dict[Victim, None] = field(default_factory=dict)
+    told: bool = False
+    tell_at: float = 0.0
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """A preemption that came to nothing: nobody is evicted again for that workload as long as it asks for the same and
+    no room has come free since."""
+
+    shape: object
+    freed: int
+
+
+class Preemptions:
+    """``under_way`` by preemptor. ``leaving``: the preemptor of each victim. ``epoch``: how often something has changed
+    that makes another search worth while, ``freed``: of those, how often room came free or a node changed. ``lowest``:
+    no candidate has a lower priority."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.under_way: dict[GroupKey, Preemption] = {}
+        self.leaving: dict[GroupKey, GroupKey] = {}
+        self.spared: dict[GroupKey, Spared] = {}
+        self.epoch = 0
+        self.freed = 0
+        self.lowest = 0
+        self._claims = claims
+        self._moved: dict[str, None] = {}
+
+    def begin(self, key: GroupKey, preemption: Preemption) -> None:
+        """Keep the room. Nobody is told by that."""
+        self.under_way[key] = preemption
+        for node, requests in preemption.reservation.rooms:
+            preemption.rooms.setdefault(node, Counter()).update(dict(requests))
+            self._moved[node] = None
+        preemption.left = dict.fromkeys(preemption.reservation.victims)
+        self.leaving |= {victim.key: key for victim in preemption.left if not victim.pod}
+        self.keep()
+
+    def gone(self, key: GroupKey, victim: Victim) -> None:
+        """It has no room any more."""
+        preemption = self.under_way[key]
+        preemption.left.pop(victim)
+        self.leaving.pop(victim.key, None)
+
+    def make_ready(self, key: GroupKey) -> None:
+        """All of its victims have gone."""
+        self.under_way[key].ready = True
+
+    def tell(self, key: GroupKey, now: float) -> None:
+        """Its victims know of it from now on."""
+        preemption = self.under_way[key]
+        preemption.told, preemption.tell_at = True, now + _AGAIN_S
+
+    def use(self, key: GroupKey, seats: Iterable[tuple[str, Requests]]) -> None:
+        """The preemptor is about to be promised this."""
+        if (preemption := self.under_way.get(key)) is None:
+            return
+        for node, requests in seats:
+            if node in preemption.rooms:
+                preemption.rooms[node].subtract(dict(requests))
+                self._moved[node] = None
+        self.keep()
+
+    def end(self, key: GroupKey) -> Preemption | None:
+        """It is over. What is kept for it has to be freed yet."""
+        if (preemption := self.under_way.pop(key, None)) is None:
+            return None
+        for victim in preemption.left:
+            self.leaving.pop(victim.key, None)
+        return preemption
+
+    def spare(self, key: GroupKey, shape: object) -> None:
+        """It came to nothing."""
+        self.spared[key] = Spared(shape, self.freed)
+
+    def spares(self, key: GroupKey, shape: object) -> bool:
+        """Whether nothing has changed since the last one came to nothing."""
+        spared = self.spared.get(key)
+        return spared is not None and spared == Spared(shape, self.freed)
+
+    def forget(self, key: GroupKey) -> None:
+        """It is gone, or has started: what came to nothing is of the past."""
+        self.spared.pop(key, None)
+
+    def came(self, priority: int) -> None:
+        """Somebody runs who may give way."""
+        self.lowest = min(self.lowest, priority)
+        self.epoch += 1
+
+    def looked(self, lowest: int) -> None:
+        """The lowest priority of all candidates as of now."""
+        self.lowest = lowest
+
+    def changed(self, node: str) -> None:
+        """Room came free there, or the node is another one."""
+        self.epoch += 1
+        self.freed += 1
+        if self.under_way:
+            self._moved[node] = None
+
+    def moved(self, _: Owner, claim: Claim, __: bool) -> None:
+        """Room has changed hands."""
+        if self.under_way:
+            self._moved[claim.node] = None
+
+    def rooms(self, key: GroupKey) -> list[SlotOf]:
+        """Whose claims are what is kept for it by now."""
+        preemption = self.under_way.get(key)
+        return [] if preemption is None else [room_of(key, node) for node in preemption.rooms]
+
+    def awaits(self, uid: str) -> bool:
+        """Whether that pod of no gang is a victim."""
+        return any(victim.pod == uid for one in self.under_way.values() for victim in one.left)
+
+    def holds(self, owner: SlotOf) -> bool:
+        """Whether that is the owner of room that is kept."""
+        preemption = self.under_way.get(owner.workload)
+        return preemption is not None and any(room_of(owner.workload, node) == owner for node in preemption.rooms)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether room has changed hands since the last time that it was kept."""
+        return bool(self._moved)
+
+    def keep(self) -> None:
+        """Claim what the victims have given back by now, and no more than there is."""
+        for node in list(self._moved):
+            for key, preemption in self.under_way.items():
+                if (wanted := preemption.rooms.get(node)) is not None:
+                    self._keep(key, node, wanted, preemption)
+        self._moved.clear()
+
+    def _keep(self, key: GroupKey, node: str, wanted: Counter[str], preemption: Preemption) -> None:
+        owner = room_of(key, node)
+        known, free = self._claims.get(owner), self._claims.room(node)
+        free |= {name: free.get(name, 0) + amount for name, amount in (known.requests if known is not None else ())}
+        held = self._held(node, preemption)
+        amounts = {name: min(amount - held[name], free.get(name, 0)) for name, amount in wanted.items()}
+        kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+        if kept:
+            self._claims.await_room(owner, node, kept)
+        else:
+            self._claims.release(owner)
+
+    def _held(self, node: str, preemption: Preemption) -> Counter[str]:
+        """What those who have yet to go have there."""
+        gangs = {victim.key for victim in preemption.left if not victim.pod}
+        pods = {victim.pod for victim in preemption.left if victim.pod}
+        held = Counter[str]()
+        for owner, claim in self._claims.on(node):
+            if claim.workload in gangs or (claim.workload is None and owner in pods):
+                held.update(dict(claim.requests))
+        return held
+
+
+def room_of(key: GroupKey, node: str) -> SlotOf:
+    """The owner of what is kept on a node for that workload, whoever of it goes there."""
+    return SlotOf(key, f"room on {node}")

@@ -1,0 +1,203 @@
+"""Room that is kept for a workload until those who give way to it have gone: written down, told, followed, ended.
+
+First it is written on the preemptor, so that it outlives us; then the victims are told, all of each; when the last one
+has gone the preemptor is planned like any other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from extender.core.effects import Reserve
+from extender.core.events import Reserved
+from extender.core.giving_way import GivingWay
+from extender.core.job import JobWrite
+from extender.core.limits import Preempts
+from extender.core.preemptions import Preemption, room_of
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.telling import explain, turned
+from extender.core.turns import Turn
+from extender.core.workload import Workload
+from policies.model import GroupKey, Pod, Reservation, Victim
+from policies.preemption.victims import Choice
+from policies.words import listed, many
+
+_NAMED = 5
+
+
+class Reservations:
+    """``follow`` is called after every event."""
+
+    def __init__(self, state: State, giving_way: GivingWay) -> None:
+        self._state = state
+        self._giving_way = giving_way
+
+    def begin(
+        self, workload: Workload, pods: Sequence[Pod], chosen: Choice, victims: Sequence[Victim], now: float
+    ) -> Reason:
+        """Keep the room of these pods, and write it down. Returns what the workload waits for."""
+        state, rooms = self._state, dict[str, Counter[str]]()
+        for pod in pods:
+            if (node := chosen.nodes.get(pod.uid)) is not None:
+                rooms.setdefault(node, Counter()).update(dict(pod.requests))
+        until = now + state.limits.preemption_s
+        kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
+        first = None if workload.job is not None else workload.members.first
+        reservation = Reservation(kept, tuple(victims), until - state.epoch)
+        preemption = Preemption(
+            reservation, until, _told(workload), _waits(victims), "" if first is None else first.uid
+        )
+        state.preemptions.begin(workload.key, preemption)
+        self._write(workload.key, preemption.carrier, reservation)
+        wall = now - state.epoch
+        lost = sum(one.lost(wall) for one in chosen.victims)
+        detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
+        turned(state, workload, Turn.PREEMPTING, now, detail=detail)
+        return preemption.reason
+
+    def written(self, event: Reserved, now: float) -> None:
+        """Only when it is written down anybody is told."""
+        if event.reservation is None:
+            return
+        preemption = self._state.preemptions.under_way.get(event.key)
+        workload = self._state.workloads.get(event.key)
+        if workload is None or preemption is None or preemption.reservation != event.reservation:
+            self._state.out.append(Reserve(event.key, event.pod, event.job, None))
+        elif event.detail:
+            why = f"it could not be written down: {event.detail}"
+            explain(self._state, workload, self.fail(workload, why, now), now)
+        elif not preemption.told:
+            self._tell(event.key, preemption, now)
+
+    def follow(self, now: float) -> None:
+        """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
+        state, preemptions = self._state, self._state.preemptions
+        if not preemptions.under_way:
+            return
+        moved = preemptions.has_moved
+        for key, preemption in list(preemptions.under_way.items()):
+            workload = state.workloads.get(key)
+            if workload is None or key not in state.waiting.keys:
+                self._end(key)
+                continue
+            if moved:
+                self._see_off(key, preemption)
+            if now >= preemption.until:
+                left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
+                why = f"after {state.limits.preemption_s:.0f} s {left} had yet to go"
+                explain(state, workload, self.fail(workload, why, now), now)
+            elif preemption.told and preemption.left and now >= preemption.tell_at:
+                self._tell(key, preemption, now)
+        preemptions.keep()
+
+    def next_end(self) -> float | None:
+        """When the next one ends, or its victims are told again."""
+        under_way = self._state.preemptions.under_way.values()
+        ends = [min(one.until, one.tell_at) if one.told and one.left else one.until for one in under_way]
+        return min(ends, default=None)
+
+    def fail(self, workload: Workload, why: str, now: float) -> Reason:
+        """It ends, and nobody is evicted again for that workload until something has changed."""
+        preemption, demand = self._end(workload.key), workload.demand
+        if preemption is None:
+            return Reason("NoRoom", why)
+        if demand is not None and demand.shape is not None:
+            self._state.preemptions.spare(workload.key, demand.shape)
+        turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
+        told = "" if preemption.told else ", before anybody was told"
+        return Reason(
+            "NoRoom", f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
+        )
+
+    def restore(self, now: float) -> None:
+        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        state = self._state
+        for key in list(state.waiting.keys):
+            for carrier, reservation in _written_on(state.workloads[key]):
+                preemption = self._believed(state.workloads[key], carrier, reservation, now)
+                if preemption is None or key in state.preemptions.under_way:
+                    self._write(key, carrier, None)
+                    continue
+                state.preemptions.begin(key, preemption)
+                self._see_off(key, preemption)
+                self._tell(key, preemption, now)
+
+    def _believed(self, workload: Workload, carrier: str, reservation: Reservation, now: float) -> Preemption | None:
+        """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
+        priority is no lower or who has no room there."""
+        state = self._state
+        until = min(reservation.until + state.epoch, now + state.limits.preemption_s)
+        if state.limits.preemption is not Preempts.ON or until <= now:
+            return None
+        asked, kept = Counter[str](), Counter[str]()
+        for slot in workload.members.slots.lacking:
+            asked.update(dict(workload.members.stands_for(slot).requests))
+        for _, requests in reservation.rooms:
+            kept.update(dict(requests))
+        if any(amount > asked[name] for name, amount in kept.items()):
+            return None
+        nodes = {node for node, _ in reservation.rooms}
+        victims = tuple(one for one in reservation.victims if self._giving_way.may(one, workload.priority, nodes))
+        found = Reservation(reservation.rooms, victims, reservation.until)
+        return Preemption(found, until, _told(workload), _waits(victims), carrier)
+
+    def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        self._state.preemptions.tell(key, now)
+        for victim in list(preemption.left):
+            self._giving_way.tell(victim, preemption.why, now)
+
+    def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
+        """Who has gone by now; when that is all of them, their preemptor is planned."""
+        state = self._state
+        for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
+            state.preemptions.gone(key, victim)
+            state.waiting.look_again(victim.key)
+        if not preemption.left and not preemption.ready:
+            state.preemptions.make_ready(key)
+            state.waiting.look_again(key)
+
+    def _end(self, key: GroupKey) -> Preemption | None:
+        """Its room is for everybody."""
+        state = self._state
+        if (preemption := state.preemptions.end(key)) is None:
+            return None
+        for node in preemption.rooms:
+            state.free(room_of(key, node))
+        for victim in preemption.left:
+            state.waiting.look_again(victim.key)
+        self._write(key, preemption.carrier, None)
+        return preemption
+
+    def _write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
+        """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
+        workload, pod = self._state.workloads.get(key), self._state.pods.get(carrier)
+        record = None if workload is None else workload.job
+        if pod is not None:
+            self._state.out.append(Reserve(key, pod, None, reservation))
+        elif record is not None and not carrier and record.writing is not JobWrite.START:
+            self._state.out.append(Reserve(key, None, record.seen, reservation))
+
+
+def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
+    """What is written on its job, or on pods of it, by the UID of the pod."""
+    if workload.job is not None:
+        found = workload.job.seen.reservation
+        return [] if found is None else [("", found)]
+    return [(pod.uid, pod.reservation) for pod in workload.live if pod.reservation is not None]
+
+
+def _told(workload: Workload) -> str:
+    """Why its victims go."""
+    return f"preempted by {workload.key}, which has priority {workload.priority} and lacked room"
+
+
+def _waits(victims: Sequence[Victim]) -> Reason:
+    return Reason("Preempting", f"{_named(victims)} give way to it; it starts when they have gone", warning=False)
+
+
+def _named(victims: Sequence[Victim]) -> str:
+    more = len(victims) - _NAMED
+    names = list(map(str, victims[:_NAMED])) + ([many(more, "more victim")] if more > 0 else [])
+    return listed(names) if names else "nobody"

@@ -1,0 +1,193 @@
+"""Keeps a Workload object for each job that names a queue: by whoever leads, some at a time, and not while Kueue runs.
+
+People and their tools look at them. No start waits for one, and what is in them Muster never reads back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from extender.core.workload_reports import WorkloadReport
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.objects import UNDECODABLE
+from extender.kube.queues.resources import path_of
+from extender.kube.queues.workloads import RECORD, metadata_of, name_of, record_status, spec_of
+from extender.kube.reports import instant
+from policies.model import GroupKey
+
+log = logging.getLogger("muster")
+EVERY_S = 1.0
+LOOKED_AT = 500
+"""Jobs in one round: their reports are made in the thread that decides."""
+WRITTEN = 20
+"""Objects in one round. Those of which a condition has changed come first."""
+_RESTS = 10
+"""Rounds that are left out after a write was refused."""
+_MERGE = "application/merge-patch+json"
+
+
+class Core(Protocol):
+    """Who says how the jobs stand."""
+
+    def queued(self) -> Sequence[GroupKey]: ...
+
+    def workload_report(self, key: GroupKey, /) -> WorkloadReport | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was written last, of the job with that UID. ``foreign``: an object that is not Muster's has the name."""
+
+    uid: str
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """An object that says something else than it should, or that nobody has looked at."""
+
+    report: WorkloadReport
+    kept: _Kept | None
+    status: dict[str, Any]
+
+    @property
+    def is_urgent(self) -> bool:
+        return self.kept is None or _states(self.kept.status) != _states(self.status)
+
+
+class WorkloadWriter:
+    """``core``: who acts now; None while nobody does. ``version``: in which Workloads are served and to be written, or
+    empty. ``places``: in their ClusterQueues, of those that wait."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        core: Callable[[], Core | None],
+        version: Callable[[], str],
+        places: Callable[[], Mapping[GroupKey, int]],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._kube = kube
+        self._core = core
+        self._version = version
+        self._places = places
+        self._pause = pause
+        self._kept: dict[GroupKey, _Kept] = {}
+        self._of: Core | None = None
+        self._next = 0
+        self._rests = 0
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._pause(EVERY_S)
+            await self.write()
+
+    async def write(self) -> None:
+        """One round."""
+        core, version = self._core(), self._version()
+        if core is not self._of or not version:
+            self._kept.clear()
+            self._of, self._next, self._rests = core, 0, 0
+        if core is None or not version:
+            return
+        if self._rests:
+            self._rests -= 1
+            return
+        due = self._due(core)
+        due.sort(key=lambda one: not one.is_urgent)
+        for one in due[:WRITTEN]:
+            try:
+                self._kept[one.report.key] = await self._write(one, version)
+            except ApiError as error:
+                self._kept.pop(one.report.key, None)
+                if error.status == 404:
+                    continue  # Its namespace or its job is about to be gone, or somebody has deleted it.
+                self._complain(f"{one.report.key}: {error}")
+                self._rests = _RESTS
+                return
+        self._complaint = ""
+
+    def _due(self, core: Core) -> list[_Due]:
+        """Of the next jobs, in their turn."""
+        keys = core.queued()
+        if self._next >= len(keys):
+            self._next = 0
+            known = set(keys)
+            self._kept = {key: kept for key, kept in self._kept.items() if key in known}
+        batch = keys[self._next : self._next + LOOKED_AT]
+        self._next += LOOKED_AT
+        places, now, found = self._places(), instant("seconds"), list[_Due]()
+        for key in batch:
+            report, kept = core.workload_report(key), self._kept.get(key)
+            if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
+                continue
+            kept = kept if kept is not None and kept.uid == report.job.uid else None
+            if kept is None and report.finished:
+                continue  # It goes when its job does.
+            status = record_status(report, kept.status["conditions"] if kept else (), places.get(key), now)
+            told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
+            if kept is None or not told or (not report.finished and kept.spec != spec_of(report)):
+                found.append(_Due(report, kept, status))
+        return found
+
+    async def _write(self, one: _Due, version: str) -> _Kept:
+        report, kept, spec, status = one.report, one.kept, spec_of(one.report), one.status
+        within = path_of(version, f"namespaces/{report.key.namespace}/workloads")
+        path = f"{within}/{name_of(report.job)}"
+        if kept is None:
+            kept = await self._look(within, path, report, spec, version)
+            if kept.foreign:
+                return kept
+            place = self._places().get(report.key)
+            status = record_status(report, kept.status["conditions"], place, instant("seconds"))
+        if kept.spec != spec and not report.finished:
+            await self._kube.call("PATCH", path, body={"spec": spec}, content_type=_MERGE)
+        if any(kept.status.get(field) != value for field, value in status.items()):
+            await self._kube.call("PATCH", f"{path}/status", body={"status": status}, content_type=_MERGE)
+        return _Kept(report.job.uid, spec, {**kept.status, **status})
+
+    async def _look(self, within: str, path: str, report: WorkloadReport, spec: dict[str, Any], version: str) -> _Kept:
+        """It is made, or it is there since before a restart, or another's has its name."""
+        header = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "Workload"}
+        try:
+            await self._kube.call("POST", within, body={**header, "metadata": metadata_of(report), "spec": spec})
+            return _Kept(report.job.uid, spec, {"conditions": []})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        found = _decoded(await self._kube.call("GET", path))
+        meta = found.get("metadata") or {}
+        status = found.get("status") or {}
+        foreign = (meta.get("labels") or {}).get(RECORD) != "true"
+        return _Kept(
+            report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
+        )
+
+    def _complain(self, text: str) -> None:
+        if not self._complaint:
+            log.warning("the Workload of a job could not be written: %s", text)
+        self._complaint = text
+
+
+def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What its conditions say, without their words."""
+    return sorted((one.get("type", ""), one.get("status", "")) for one in status.get("conditions") or ())
+
+
+def _decoded(answer: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(answer, type=dict[str, Any])
+    except UNDECODABLE:
+        return {}

@@ -1,0 +1,88 @@
+"""The queue objects of a cluster in a snapshot: as people write them, with only what a decision reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from extender.core.events import NamespaceSeen, QueueSeen
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.constraints import labels_of
+from extender.kube.convert import UnreadableError
+from extender.kube.objects import UNDECODABLE, AnyObject, Meta
+from extender.kube.queues.documents import queue_document
+from extender.kube.queues.objects import (
+    ClusterQueueObject,
+    CohortObject,
+    FlavorObject,
+    KueueTopology,
+    LocalQueueObject,
+)
+from extender.kube.queues.resources import NAMESPACES, QUEUE_GROUP, TOPOLOGIES, VERSIONS, path_of
+
+Document = dict[str, Any]
+_NOT_THERE = 404
+_UNCONVERTED = 500
+"""The webhook that converts between the versions is gone."""
+_OBJECTS: dict[str, tuple[str, type[Struct]]] = {
+    "ClusterQueue": ("clusterqueues", ClusterQueueObject),
+    "LocalQueue": ("localqueues", LocalQueueObject),
+    "Cohort": ("cohorts", CohortObject),
+    "ResourceFlavor": ("resourceflavors", FlavorObject),
+    "Topology": (TOPOLOGIES, KueueTopology),
+}
+"""Those first that name others, so that pseudonyms say what a name is of."""
+
+
+async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
+    """All queue objects, and the namespaces if a ClusterQueue may choose among them. Raises ApiError."""
+    found: list[Document] = []
+    for kind, (plural, _) in _OBJECTS.items():
+        found += await _of_kind(kube, kind, plural)
+    if not any(one["kind"] == "ClusterQueue" for one in found):
+        return found, []
+    raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
+    named = [msgspec.json.decode(item, type=AnyObject).metadata or Meta() for item in raw]
+    return found, [AnyObject(Meta(name=one.name, labels=one.labels)) for one in named]
+
+
+def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document:
+    """What is read of an object of that kind."""
+    obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
+    meta = obj.metadata or Meta()
+    names = {key: said for key, said in (("name", meta.name), ("namespace", meta.namespace)) if said}
+    spec = msgspec.to_builtins(obj.spec) or {}
+    return {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names, "spec": spec}
+
+
+def queue_events(
+    documents: Sequence[Document], namespaces: Sequence[AnyObject], unreadable: list[str]
+) -> Iterator[QueueSeen | NamespaceSeen]:
+    """What the core is told of them; why one cannot be read is added to ``unreadable``."""
+    for namespace in namespaces:
+        meta = namespace.metadata or Meta()
+        yield NamespaceSeen(meta.name or "", labels_of(meta))
+    for document in documents:
+        try:
+            found = queue_document(document)
+        except (UnreadableError, *UNDECODABLE) as error:
+            unreadable.append(str(error))
+            continue
+        if isinstance(found, QueueSeen):
+            yield found
+
+
+async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:
+    for version in VERSIONS:
+        try:
+            pages = [page async for page in kube.list_pages(path_of(version, plural))]
+        except ApiError as error:
+            if error.status == _NOT_THERE or (error.status == _UNCONVERTED and version != VERSIONS[-1]):
+                continue
+            raise
+        return [reduced_queue(kind, version, item) for page in pages for item in page.items]
+    return []

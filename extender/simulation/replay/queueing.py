@@ -1,0 +1,95 @@
+"""The queue objects of a replay: where its jobs belong, and what each ClusterQueue is entitled to of the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.core.events import Event, NamespaceSeen, QueueSeen
+from extender.core.queues import Queues, key_of
+from extender.simulation.replay.arrivals import Arrival
+from extender.simulation.replay.shape import GPU, InputError
+from policies.model import Node
+from policies.quota.tree import QuotaNode
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label by which a namespaceSelector can choose a namespace by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """GPUs of a ClusterQueue: its ``nominal`` quota, and the ``most`` that it can use with all it may borrow."""
+
+    nominal: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """ClusterQueues that lend each other, or one in no cohort: they share ``gpus``."""
+
+    gpus: int
+    stakes: Mapping[str, Stake]
+
+
+@dataclass(slots=True)
+class Queueing:
+    """``seen``: the objects, as the extender would be told of them. Without any, quota is not looked at."""
+
+    seen: Sequence[QueueSeen] = ()
+    _queues: Queues = field(default_factory=Queues)
+
+    def check(self, arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> None:
+        """To be called first. Raises InputError for jobs that lead to no queue which could admit them, for two objects
+        of one name, and for a flavor without nodes."""
+        if not self.seen:
+            return
+        names: set[object] = set()
+        for one in self.seen:
+            if (key := key_of(one.object)) in names:
+                raise InputError(f"two objects are {' '.join(filter(None, key))}")
+            names.add(key)
+        arrivals = list(arrivals)
+        for event in self.facts(arrivals):
+            if isinstance(event, (QueueSeen, NamespaceSeen)):
+                self._queues.note(event, 0.0)
+        self._queues.redraw()
+        for job in arrivals:
+            if job.queue and (why := self._queues.route(job.namespace, job.queue).why) is not None:
+                raise InputError(f"job {job.name}: {why.message}")
+        self._check_flavors(nodes)
+
+    def facts(self, arrivals: Iterable[Arrival]) -> list[Event]:
+        """What the core is told before it begins."""
+        if not self.seen:
+            return []
+        namespaces = dict.fromkeys(one.namespace for one in arrivals)
+        return [*(NamespaceSeen(name, ((NAMESPACE_NAME, name),)) for name in namespaces), *self.seen]
+
+    def queue_of(self, arrival: Arrival) -> str:
+        """The ClusterQueue; empty for a job that names none."""
+        return self._queues.route(arrival.namespace, arrival.queue).queue if arrival.queue and self.seen else ""
+
+    def partitions(self) -> list[Partition]:
+        """All ClusterQueues, by those that share."""
+        roots: dict[str, list[QuotaNode]] = {}
+        for node in self._queues.picture.tree.queues.values():
+            roots.setdefault(node.root.name if node.parent else f"/{node.name}", []).append(node)
+        return [Partition(_gpus(some[0].root), {node.name: _stake(node) for node in some}) for some in roots.values()]
+
+    def _check_flavors(self, nodes: Sequence[Node]) -> None:
+        picture = self._queues.picture
+        used = {name for queue in picture.queues.values() for group in queue.groups for name, _ in group.flavors}
+        for flavor in (picture.flavors[name] for name in sorted(used) if name in picture.flavors):
+            if not any(flavor.node_labels.items() <= node.labels.items() for node in nodes):
+                said = ", ".join(f"{key}={value}" for key, value in flavor.node_labels.items())
+                raise InputError(f"no node of the cluster has the labels of ResourceFlavor {flavor.name}: {said}")
+
+
+def _gpus(node: QuotaNode) -> int:
+    return sum(amount for (_, resource), amount in node.subtree.items() if resource == GPU)
+
+
+def _stake(node: QuotaNode) -> Stake:
+    nominal = sum(quota.nominal for (_, resource), quota in node.quotas.items() if resource == GPU)
+    return Stake(nominal, sum(node.potential(what) for what in node.root.subtree if what[1] == GPU))

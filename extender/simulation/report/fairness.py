@@ -1,0 +1,165 @@
+"""How GPUs were shared among queues: what each used over time beside what it was entitled to, and how long jobs waited.
+
+A queue is entitled, at each moment, to its max-min fair part: the GPUs of its cohort are filled up in proportion to
+nominal quota among those that have demand, jobs that run and jobs that wait, and nobody is entitled to more than its
+demand or than it may borrow (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from extender.simulation.replay.course import Life
+from extender.simulation.replay.queueing import Partition, Queueing, Stake
+from extender.simulation.report.quantiles import quantile
+
+BINS = 240
+"""Into how many equal stretches of the observation the shares over time are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """One ClusterQueue in one run. ``nominal``: GPUs. GPU-hours: what it was ``entitled`` to, what it ``used``, and how
+    much it was ``short`` of its entitlement, moment by moment. Waiting times in seconds, until the gang is whole; None:
+    never. ``curve``: the mean GPUs that it used and was entitled to, over equal stretches of the observation."""
+
+    queue: str
+    nominal: int
+    jobs: int
+    never_started: int
+    entitled: float
+    used: float
+    short: float
+    p50_s: float | None
+    p90_s: float | None
+    max_s: float | None
+    curve: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """``jain``: the mean over time of Jain's index of what queues use beside what they are entitled to, while two or
+    more of them have demand; None if that never was."""
+
+    jain: float | None
+    queues: tuple[QueueShare, ...]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """GPU-seconds of one queue, and the same by stretches."""
+
+    entitled: float = 0.0
+    used: float = 0.0
+    short: float = 0.0
+
+    def add(self, entitled: float, used: float, duration_s: float) -> None:
+        self.entitled += entitled * duration_s
+        self.used += used * duration_s
+        self.short += max(0.0, entitled - used) * duration_s
+
+
+def jain(shares: Sequence[float]) -> float:
+    """(sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has all (Jain, Chiu and Hawe, DEC Research Report
+    TR-301, 1984). 1 if nobody has anything."""
+    squares = sum(one * one for one in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def entitlements(partition: Partition, demand: Mapping[str, int]) -> dict[str, float]:
+    """Of each queue with demand, in GPUs. A queue without nominal quota counts like one with a single GPU."""
+    most = {name: min(demand[name], stake.most) for name, stake in partition.stakes.items() if demand.get(name)}
+    if sum(most.values()) <= partition.gpus:
+        return {name: float(amount) for name, amount in most.items()}
+    left, found = float(partition.gpus), {}
+    weights = {name: max(1, partition.stakes[name].nominal) for name in most}
+    waiting = sorted(most, key=lambda name: most[name] / weights[name])
+    total = sum(weights.values())
+    for name in waiting:
+        found[name] = min(float(most[name]), left * weights[name] / total)
+        left -= found[name]
+        total -= weights[name]
+    return found
+
+
+def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairness:
+    """Of a course that has been played."""
+    partitions = queueing.partitions()
+    stakes = {name: stake for one in partitions for name, stake in one.stakes.items()}
+    by_queue: dict[str, list[Life]] = {name: [] for name in stakes}
+    for life in lives:
+        if queue := queueing.queue_of(life.arrival):
+            by_queue[queue].append(life)
+    sums, curves = {name: _Sums() for name in stakes}, {name: [[0.0, 0.0] for _ in range(BINS)] for name in stakes}
+    index, contended_s = 0.0, 0.0
+    entitled: dict[str, float] = {}
+    for begin, until, changed, demand, used in _steps(by_queue, end_s):
+        for one in partitions:
+            if not changed.isdisjoint(one.stakes):
+                entitled = {name: much for name, much in entitled.items() if name not in one.stakes}
+                entitled |= entitlements(one, demand)
+        for name in entitled:
+            sums[name].add(entitled[name], used[name], until - begin)
+            _spread(curves[name], begin, until, end_s, used[name], entitled[name])
+        if len(entitled) > 1:
+            index += jain([used[name] / much for name, much in entitled.items() if much]) * (until - begin)
+            contended_s += until - begin
+    shares = (_share(name, stakes[name], by_queue[name], sums[name], curves[name], end_s) for name in sorted(stakes))
+    return Fairness(index / contended_s if contended_s else None, tuple(shares))
+
+
+_Step = tuple[float, float, set[str], Mapping[str, int], Mapping[str, int]]
+
+
+def _steps(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[_Step]:
+    """From when until when, which queues have changed, and what each of them wants and uses, in GPUs."""
+    changes: list[tuple[float, str, int, int]] = []
+    for name, some in by_queue.items():
+        for life in some:
+            asked, over_s = life.arrival.all_gpus, end_s if life.ended_s is None else life.ended_s
+            changes += [(life.arrival.submit_s, name, asked, 0), (over_s, name, -asked, 0)]
+            if life.whole_s is not None:
+                has = len(life.seats) * life.arrival.gpus
+                changes += [(life.whole_s, name, 0, has), (over_s, name, 0, -has)]
+    demand, used, changed = dict.fromkeys(by_queue, 0), dict.fromkeys(by_queue, 0), set[str]()
+    changes.sort()
+    for number, (at, name, wants, uses) in enumerate(changes):
+        demand[name] += wants
+        used[name] += uses
+        changed.add(name)
+        until = min(changes[number + 1][0] if number + 1 < len(changes) else end_s, end_s)
+        if until > at:
+            yield at, until, changed, demand, used
+            changed = set()
+
+
+def _spread(curve: list[list[float]], begin: float, until: float, end_s: float, used: float, entitled: float) -> None:
+    """Add this stretch of time to the means."""
+    width = end_s / BINS
+    at = min(int(begin / width), BINS - 1)
+    while begin < until:
+        edge = until if at == BINS - 1 else min(until, (at + 1) * width)
+        curve[at][0] += used * (edge - begin) / width
+        curve[at][1] += entitled * (edge - begin) / width
+        begin, at = edge, min(at + 1, BINS - 1)
+
+
+def _share(
+    name: str, stake: Stake, lives: Sequence[Life], sums: _Sums, curve: Sequence[Sequence[float]], end_s: float
+) -> QueueShare:
+    waited = [math.inf if one.whole_s is None else one.whole_s - one.arrival.submit_s for one in lives]
+    return QueueShare(
+        queue=name,
+        nominal=stake.nominal,
+        jobs=len(lives),
+        never_started=sum(one.whole_s is None for one in lives),
+        entitled=sums.entitled / 3600,
+        used=sums.used / 3600,
+        short=sums.short / 3600,
+        p50_s=quantile(waited, 0.5) if waited else None,
+        p90_s=quantile(waited, 0.9) if waited else None,
+        max_s=quantile(waited, 1.0) if waited else None,
+        curve=tuple((round(used, 2), round(entitled, 2)) for used, entitled in curve) if end_s else (),
+    )

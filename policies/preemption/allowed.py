@@ -1,0 +1,128 @@
+"""Who may evict whom, and what protects those who run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from policies.model.queues import ClusterQueue, Evicts
+from policies.preemption.candidates import Candidate, Limits, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """``candidates``: who may be evicted. ``kept``: how many others may not, by reason."""
+
+    candidates: Sequence[Candidate]
+    kept: Counter[str]
+
+
+class Why(StrEnum):
+    """The rule by which somebody is evicted."""
+
+    PRIORITY = "LowerPriority"
+    """Without queues: its priority is lower."""
+    IN_QUEUE = "InClusterQueue"
+    RECLAIM = "InCohortReclamation"
+    WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    FAIR = "InCohortFairSharing"
+
+
+def allowed(
+    request: Request, candidates: Iterable[Candidate], limits: Limits, queues: Mapping[str, ClusterQueue]
+) -> Allowed:
+    """Each candidate on its own. What depends on who else goes is asked of ``Budgets``, and of ``Reclaim`` where there
+    are ``queues``, by name: those in the cohorts of the request's queue."""
+    found: list[Candidate] = []
+    kept: Counter[str] = Counter()
+    for candidate in candidates:
+        if why := forbids(request, candidate, queues) or protects(candidate, limits):
+            kept[why] += 1
+        else:
+            found.append(candidate)
+    return Allowed(found, kept)
+
+
+def forbids(request: Request, candidate: Candidate, queues: Mapping[str, ClusterQueue]) -> str:
+    """Why it may not be evicted for this request; empty if it may."""
+    if not request.preempts:
+        return "preemptionPolicy of the preemptor is Never"
+    if request.queue not in queues or not candidate.queue:
+        return "" if candidate.priority < request.priority else "priority is not lower"
+    rules = queues[request.queue].preemption
+    if candidate.queue == request.queue:
+        field, policy = "withinClusterQueue", rules.within
+    elif (theirs := queues.get(candidate.queue)) is None:
+        return "its queue is not in the cohort"
+    elif not theirs.reclaimable:
+        return "its queue is not reclaimable"
+    else:
+        field, policy = "reclaimWithinCohort", rules.reclaim
+    return "" if _lets(policy, request, candidate) else f"{field} of queue {request.queue} is {policy}"
+
+
+def _lets(policy: Evicts, request: Request, candidate: Candidate) -> bool:
+    match policy:
+        case Evicts.NEVER:
+            return False
+        case Evicts.ANY:
+            return True
+        case Evicts.LOWER:
+            return candidate.priority < request.priority
+        case Evicts.LOWER_OR_NEWER:
+            newer = candidate.priority == request.priority and candidate.created > request.since
+            return candidate.priority < request.priority or newer
+        case _:
+            assert_never(policy)
+
+
+def protects(candidate: Candidate, limits: Limits) -> str:
+    """Why nobody may evict it now; empty if nothing protects it."""
+    if candidate.protected:
+        return candidate.protected
+    least = limits.min_runtime_s if candidate.min_runtime_s is None else candidate.min_runtime_s
+    if candidate.started is not None and limits.now - candidate.started < least:
+        return "has run for less than its minimum"
+    if limits.evictions_per_hour is not None and candidate.evictions >= limits.evictions_per_hour:
+        return "was evicted too often in the last hour"
+    if any(count > limits.budgets.get(name, count) for name, count in candidate.budgets):
+        return "a PodDisruptionBudget forbids it"
+    return ""
+
+
+class Budgets:
+    """The PodDisruptionBudgets, as candidates go. Without queues nothing else depends on who else goes."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._left = dict(limits.budgets)
+
+    def may(self, candidate: Candidate) -> bool:
+        """Whether it may go beside those that go already."""
+        return all(count <= self._left.get(name, count) for name, count in candidate.budgets)
+
+    def change(self, candidate: Candidate, sign: int) -> None:
+        """It goes, or with -1 it is put back."""
+        for name, count in candidate.budgets:
+            if name in self._left:
+                self._left[name] -= sign * count
+
+    def enough(self) -> bool:
+        """Nothing but nodes is needed."""
+        return True
+
+    def helps(self, candidate: Candidate) -> bool:  # noqa: ARG002
+        """Nothing that it frees but nodes is of use."""
+        return False
+
+    def lack(self) -> str:
+        """Nothing but nodes is lacking."""
+        return ""
+
+    def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
+        """By which rule each of those that are gone may go, by name; None if they may not go together."""
+        if any(left < 0 for left in self._left.values()):
+            return None
+        return {one.name: Why.PRIORITY for one in gone}

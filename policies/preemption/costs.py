@@ -1,0 +1,69 @@
+"""What it costs to evict some candidates: the order of preference among choices of victims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+
+from policies.placement.snapshot import Snapshot
+from policies.preemption.candidates import Candidate, Unit
+
+HOUR_S = 3600
+
+Level = tuple[int, int, int]
+"""A priority; how many device-hours victims of it lose, rounded down; and how many they are."""
+Cost = tuple[int, tuple[Level, ...], int, int, int, tuple[str, ...]]
+"""Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
+highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
+ages in seconds, added up; the names."""
+
+
+class Costed:
+    """A candidate, with what its eviction costs at one moment. ``domains``: of the nearest level, where it has room."""
+
+    def __init__(self, candidate: Candidate, now: float, snapshot: Snapshot) -> None:
+        self.candidate = candidate
+        self.name = candidate.name
+        self.unit = candidate.unit
+        self.priority = candidate.priority
+        self.hours = int(candidate.lost(now) // HOUR_S)
+        self.past = int(candidate.past)
+        self.age = int(max(0.0, now - candidate.created))
+        self._snapshot = snapshot
+
+    @cached_property
+    def domains(self) -> frozenset[int]:
+        levels, rows = self._snapshot.levels, self._snapshot.rows
+        if not levels:
+            return frozenset()
+        there = [row for held in self.candidate.claims if (row := rows.get(held.node)) is not None]
+        return frozenset(levels[0].codes[there].tolist()) - {-1}
+
+    @property
+    def value(self) -> tuple[int, int, int, int, int, str]:
+        """The order in which candidates are given up, each seen alone."""
+        return self.priority, self.unit, self.hours, -self.past, self.age, self.name
+
+
+def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
+    """What it costs to evict all of them. ``home``: domains that the preemptor is to be in; these are needed."""
+    broken: set[int] = set()
+    for one in gone:
+        broken |= one.domains
+    return (
+        max((one.unit for one in gone), default=Unit.POD),
+        levels_of(gone),
+        -sum(one.past for one in gone),
+        len(broken.difference(home)),
+        sum(one.age for one in gone),
+        tuple(sorted(one.name for one in gone)),
+    )
+
+
+def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
+    """What each priority loses, the highest first."""
+    sums: dict[int, tuple[int, int]] = {}
+    for one in gone:
+        hours, count = sums.get(one.priority, (0, 0))
+        sums[one.priority] = hours + one.hours, count + 1
+    return tuple((priority, *sums[priority]) for priority in sorted(sums, reverse=True))

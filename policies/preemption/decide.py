@@ -1,0 +1,61 @@
+"""One decision on preemption as a pure function: whom a workload evicts and by which rule, or why nobody. This is the
+entry for conformance tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from policies.model.queues import ClusterQueue, Cohort, FairStrategy
+from policies.placement.snapshot import Others, Snapshot
+from policies.placement.tenants import Tenants
+from policies.preemption.allowed import Why
+from policies.preemption.candidates import Candidate, Limits, Request
+from policies.preemption.reclaim import Queues
+from policies.preemption.victims import Choice, search
+from policies.quota.tree import QuotaTree
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is. ``running``: everybody who has room or quota. ``snapshot``: the nodes; None where quota alone
+    decides. ``fair`` and ``saturation`` as in ``policies.preemption.reclaim.Queues``."""
+
+    running: Sequence[Candidate] = ()
+    queues: Sequence[ClusterQueue] = ()
+    cohorts: Sequence[Cohort] = ()
+    fair: tuple[FairStrategy, ...] = ()
+    saturation: Fraction | None = None
+    snapshot: Snapshot | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``victims`` by name, each with its reason. None where it cannot start whoever is evicted; ``text`` says why."""
+
+    victims: Mapping[str, Why] | None
+    text: str
+
+
+def decide(world: World, preemptor: Request) -> Decision:
+    """Whom it evicts; an empty mapping if it can start as it is."""
+    tree = QuotaTree(world.queues, world.cohorts)
+    for one in world.running:
+        if one.queue in tree.queues:
+            tree.use(one.queue, one.usage)
+    queues = Queues(tree, {one.name: one for one in world.queues}, world.fair, world.saturation)
+    snapshot = _no_nodes() if world.snapshot is None else world.snapshot
+    found = search(preemptor, snapshot, world.running, world.limits, queues=queues)
+    return Decision(found.why if isinstance(found, Choice) else None, found.text)
+
+
+def _no_nodes() -> Snapshot:
+    none = np.zeros(0, dtype=np.intp)
+    amounts = np.zeros((0, 0), dtype=np.int64)
+    others = Others(Tenants(), lambda _: none, lambda _: none > 0)
+    return Snapshot((), {}, none, {}, amounts, amounts, (), lambda _: none > 0, others)

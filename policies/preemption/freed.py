@@ -1,0 +1,90 @@
+"""The room that comes free when candidates go: as a snapshot, and as arrays of who frees what on which node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policies.model import Requests
+from policies.placement.beside import Apart
+from policies.placement.snapshot import Amounts, Rows, Snapshot
+from policies.preemption.candidates import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """One entry for a candidate and a node. ``owners``: the number of the candidate, in order. ``amounts``: shape
+    ``(lines, entries)``, of some lines of the snapshot or of all."""
+
+    owners: Rows
+    rows: Rows
+    amounts: Amounts
+
+    def at(self, chosen: Rows) -> Freed:
+        """These entries alone."""
+        return Freed(self.owners[chosen], self.rows[chosen], self.amounts[:, chosen])
+
+    def of_lines(self, lines: Sequence[int]) -> Freed:
+        """These lines alone."""
+        return Freed(self.owners, self.rows, self.amounts[lines])
+
+    def among(self, numbers: Sequence[int]) -> Freed:
+        """What these candidates free, in ascending order; they are numbered anew."""
+        known = np.array(numbers, dtype=np.intp)
+        some = self.at(np.flatnonzero(np.isin(self.owners, known)))
+        return Freed(np.searchsorted(known, some.owners), some.rows, some.amounts)
+
+    def by_owner(self) -> dict[int, tuple[Rows, Amounts]]:
+        """The rows and amounts of each candidate that has an entry."""
+        starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        ends = [*starts[1:].tolist(), len(self.owners)][: len(starts)]
+        return {
+            int(self.owners[start]): (self.rows[start:end], self.amounts[:, start:end])
+            for start, end in zip(starts.tolist(), ends, strict=True)
+        }
+
+
+def without(snapshot: Snapshot, gone: Sequence[Candidate], freed: Freed) -> Snapshot:
+    """A snapshot of its own. ``freed``: by those that are gone, of all lines."""
+    free = snapshot.free.copy()
+    add(free, freed)
+    pods = [pod for candidate in gone for pod in candidate.pods]
+    view = replace(snapshot, free=free)
+    return view.among(Apart(view.others.tenants, pods)) if pods else view
+
+
+def add(free: Amounts, freed: Freed) -> None:
+    """All entries to what is free on all nodes."""
+    for line, amounts in zip(free, freed.amounts, strict=True):
+        np.add.at(line, freed.rows, amounts)
+
+
+def freed_by(candidates: Sequence[Candidate], snapshot: Snapshot) -> Freed:
+    """What each of them frees, once for each node. Claims on nodes that the snapshot does not know free nothing."""
+    shapes: dict[Requests, int] = {}
+    entries = [
+        (number, row, shapes.setdefault(held.requests, len(shapes)), held.pods)
+        for number, candidate in enumerate(candidates)
+        for held in candidate.claims
+        if (row := snapshot.rows.get(held.node)) is not None
+    ]
+    each = np.zeros((len(snapshot.free), max(1, len(shapes))), dtype=np.int64)
+    for requests, at in shapes.items():
+        for name, much in requests:
+            if (line := snapshot.resources.get(name)) is not None:
+                each[line, at] = much
+    owners, rows, shape, pods = np.array(entries, dtype=np.int64).reshape(-1, 4).T
+    return _once(owners.astype(np.intp), rows.astype(np.intp), each[:, shape] * pods)
+
+
+def _once(owners: Rows, rows: Rows, amounts: Amounts) -> Freed:
+    """Entries of one candidate on one node are added up."""
+    order = np.lexsort((rows, owners))
+    owners, rows, amounts = owners[order], rows[order], amounts[:, order]
+    new = (np.diff(owners, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
+    starts = np.flatnonzero(new)
+    if len(starts) == len(rows):
+        return Freed(owners, rows, amounts)
+    return Freed(owners[starts], rows[starts], np.add.reduceat(amounts, starts, axis=1))

@@ -1,0 +1,138 @@
+"""search(): who gives way to a workload, such that all of it fits afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from policies.chosen import OURS, Policies
+from policies.placement.place import Placed, Shortfall
+from policies.placement.snapshot import Snapshot
+from policies.preemption.allowed import Budgets, Why, allowed
+from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.choosing import Chooser, Victims
+from policies.preemption.costs import Costed
+from policies.preemption.freed import freed_by
+from policies.preemption.placing import Placing
+from policies.preemption.reclaim import Queues, attempts
+from policies.preemption.trial import Rules
+from policies.steps import Steps, finish
+from policies.words import listed, many
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``victims`` by name; nobody if there is room already. ``why``: the rule by which each of them may be evicted, by
+    name. ``nodes``: the plan that fits once they are gone, from the UID of a pod to its node. ``text``: for people."""
+
+    victims: tuple[Candidate, ...]
+    why: Mapping[str, Why]
+    nodes: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nobody's eviction would help. ``text`` says why; ``kept``: how many candidates may not be evicted, by reason."""
+
+    text: str
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+def search(
+    request: Request,
+    snapshot: Snapshot,
+    candidates: Sequence[Candidate],
+    limits: Limits,
+    policies: Policies = OURS,
+    queues: Queues | None = None,
+) -> Choice | Refusal:
+    """``searching``, done at once."""
+    return finish(searching(request, snapshot, candidates, limits, policies, queues))
+
+
+def searching(
+    request: Request,
+    snapshot: Snapshot,
+    candidates: Sequence[Candidate],
+    limits: Limits,
+    policies: Policies = OURS,
+    queues: Queues | None = None,
+) -> Steps[Choice | Refusal]:
+    """The victims that cost least, in the order of ``policies.preemption.costs``, and the plan that fits when they are
+    gone: nodes and, with ``queues``, quota. Neither the snapshot nor the quota tree may change until the search ends.
+
+    Of a few candidates, and members of one shape, the choice is the best there is. Of many it is a good one, and nobody
+    is in it who need not be.
+    """
+    if queues is not None and request.queue in queues.tree.queues:
+        rules: Sequence[Sequence[Rules]] = attempts(request, queues, limits)
+        known = {name: queues.queues[name] for name in queues.tree.fork(request.queue).queues}
+    else:
+        rules, known = [[Budgets(limits)]], {}
+    may = allowed(request, candidates, limits, known)
+    chosen = sorted(may.candidates, key=lambda one: one.name)
+    freed = freed_by(chosen, snapshot)
+    yield len(chosen)
+    placing = Placing(request, snapshot, chosen, freed, policies)
+    found = yield from placing.plan(())
+    if isinstance(found, Placed) and any(one.enough() for some in rules for one in some):
+        return Choice((), {}, found.nodes, "it fits without an eviction")
+    options = [Costed(one, limits.now, snapshot) for one in chosen]
+    for most in Unit if request.preempts else ():
+        numbers = [at for at, one in enumerate(options) if one.unit <= most]
+        if not any(options[at].unit == most for at in numbers):
+            continue
+        found = yield from placing.plan(numbers)
+        if isinstance(found, Placed):
+            pool = [options[at] for at in numbers]
+            choose = partial(Chooser, request, snapshot, pool, freed.among(numbers), policies)
+            victims = yield from _first(rules, choose)
+            if victims is not None:
+                return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
+    lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
+    return Refusal(_refused(request, lack, len(chosen), may.kept), may.kept)
+
+
+def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
+    """By the first rules that allow any, the cheapest of those that stand side by side."""
+    for some in rules:
+        found = []
+        for one in some:
+            victims = yield from choose(one).best()
+            if victims is not None:
+                found.append(victims)
+        if found:
+            return min(found, key=lambda victims: victims.cost)
+    return None
+
+
+def _told(victims: Sequence[Candidate]) -> str:
+    return f"evicts {many(len(victims), 'victim')}: {listed(one.name for one in victims)}"
+
+
+def _near(found: Shortfall) -> str:
+    near = "" if found.nearest is None else f"{found.nearest.text}; "
+    return f"{found.placed} of {found.needed} members fit at once: {near}{found.explanation}"
+
+
+def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str:
+    """What quota lacks when all of them are gone, in the last attempt of all; empty if it does not."""
+    last = rules[-1][0]
+    for one in options:
+        last.change(one.candidate, 1)
+    return last.lack()
+
+
+def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -> str:
+    if not request.preempts:
+        return "the preemptionPolicy of its PriorityClass is Never"
+    if not lack:
+        said = f"of the {many(count, 'candidate')} that may be evicted for it, not enough may go together"
+    elif count:
+        said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
+    else:
+        said = f"nobody may be evicted: {lack}"
+    others = listed(f"{many(much, 'candidate')} not: {why}" for why, much in sorted(kept.items()))
+    return said + (f"; {others}" if others else "")

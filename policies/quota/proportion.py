@@ -1,0 +1,145 @@
+"""``proportion``: what each queue deserves by its weight, and whose turn it is by what it uses of that.
+
+The rules are those of Volcano's plugin of that name (``pkg/scheduler/plugins/proportion`` at ed72c7c), for trees of any
+depth, and without its limit: a queue may use more than it deserves where its quota allows that, and comes later then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from policies.quota.shares import Head, Rank, Requested
+from policies.quota.tree import UNLIMITED, QuotaNode, QuotaTree
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """One of those who share something. ``floor``: what it has in any case. ``ceiling``: the most it can use, at least
+    the floor. Without weight it has its floor alone."""
+
+    weight: Fraction
+    floor: int
+    ceiling: int
+
+
+def water_fill(total: Fraction, claimants: Sequence[Claimant]) -> list[Fraction]:
+    """What each deserves of ``total``: as much by weight as all others, but its floor, and not above its ceiling.
+
+    All are filled to the same level, weight by weight, until nothing is left or nobody can use more. Where the floors
+    are more than there is, nobody deserves more than its floor.
+    """
+    steps: list[tuple[Fraction, Fraction]] = []
+    for one in claimants:
+        if one.weight:
+            steps.append((one.floor / one.weight, one.weight))
+            steps.append((one.ceiling / one.weight, -one.weight))
+    left = total - sum(one.floor for one in claimants)
+    level, slope = Fraction(0), Fraction(0)
+    for until, change in sorted(steps):
+        if left <= slope * (until - level):
+            break
+        left -= slope * (until - level)
+        level, slope = until, slope + change
+    if slope:
+        level += max(Fraction(0), left) / slope
+    return [min(Fraction(one.ceiling), max(Fraction(one.floor), level * one.weight)) for one in claimants]
+
+
+class Deserved:
+    """What every node of a tree deserves of each resource, its flavors taken together. Of a cohort: of what its members
+    use beyond what they keep for themselves."""
+
+    def __init__(self, tree: QuotaTree, requested: Requested) -> None:
+        self._of: dict[tuple[QuotaNode, str], Fraction] = {}
+        asked: dict[QuotaNode, list[_Asked]] = {}
+        for name, node in tree.queues.items():
+            asked.setdefault(node.root, []).append((name, tuple(sorted(requested.get(name, {}).items()))))
+        for root, some in asked.items():
+            self._of |= _divided(root, tuple(some))
+
+    def __call__(self, node: QuotaNode, resource: str) -> Fraction:
+        return self._of.get((node, resource), Fraction(0))
+
+    def share(self, node: QuotaNode) -> Fraction:
+        """The largest part that it uses of what it deserves of any resource; 1 of what it does not deserve at all."""
+        largest = Fraction(0)
+        for resource in dict.fromkeys(name for _, name in node.used):
+            if used := _total(node.used, resource):
+                deserved = self(node, resource)
+                largest = max(largest, used / deserved if deserved else Fraction(1))
+        return largest
+
+
+_Asked = tuple[str, tuple[tuple[str, int], ...]]
+"""A queue, and what is requested in it of each resource."""
+
+
+@lru_cache(maxsize=1024)
+def _divided(root: QuotaNode, asked: tuple[_Asked, ...]) -> Mapping[tuple[QuotaNode, str], Fraction]:
+    """Of one tree. From one admission pass to the next most trees ask for what they have asked for before."""
+    found: dict[tuple[QuotaNode, str], Fraction] = {}
+    for resource in dict.fromkeys(name for _, name in root.subtree):
+        division = _Division(resource, {name: dict(amounts).get(resource, 0) for name, amounts in asked})
+        found |= {(node, resource): part for node, part in division.below(root)}
+    return found
+
+
+class _Division:
+    """Of one resource. ``requested``: by queue."""
+
+    def __init__(self, resource: str, requested: Mapping[str, int]) -> None:
+        self._resource = resource
+        self._requested = requested
+
+    def below(self, root: QuotaNode) -> Iterator[tuple[QuotaNode, Fraction]]:
+        """What each node of the tree deserves, the root all that it has."""
+        yield from self._divide(root, Fraction(_total(root.subtree, self._resource)))
+
+    def _divide(self, node: QuotaNode, deserved: Fraction) -> Iterator[tuple[QuotaNode, Fraction]]:
+        """``deserved`` of it, among those below it; what they keep for themselves comes on top."""
+        yield node, deserved
+        kept = sum(self._kept(child) for child in node.children)
+        claimants = [self._claimant(child) for child in node.children]
+        for child, part in zip(node.children, water_fill(deserved + kept, claimants), strict=True):
+            yield from self._divide(child, part)
+
+    def _claimant(self, node: QuotaNode) -> Claimant:
+        """What nobody else may use of its quota it has in any case. What is configured it has if it asks for that."""
+        floor, ceiling = self._kept(node), self._asked(node)
+        configured = [quota.deserved for what, quota in node.quotas.items() if what[1] == self._resource]
+        if said := [amount for amount in configured if amount is not None]:
+            floor = ceiling = max(floor, min(ceiling, sum(said)))
+        return Claimant(node.weight, floor, max(floor, ceiling))
+
+    def _asked(self, node: QuotaNode) -> int:
+        """As far as it may have that."""
+        if not node.is_cohort:
+            asked = self._requested.get(node.name, 0)
+        else:
+            asked = sum(max(0, self._asked(one) - self._kept(one)) for one in node.children)
+        known = node.root.subtree if node.is_cohort else node.quotas
+        return min(asked, _sum(node.potential(what) for what in known if what[1] == self._resource))
+
+    def _kept(self, node: QuotaNode) -> int:
+        return _sum(node.local(what) for what in node.subtree if what[1] == self._resource)
+
+
+def by_proportion(tree: QuotaTree, requested: Requested) -> Rank:
+    """The lowest share of what it deserves first; then priority and age."""
+    deserved = Deserved(tree, requested)
+
+    def rank(node: QuotaNode, head: Head) -> tuple[Fraction, int, float, str]:
+        return deserved.share(node), -head.priority, head.since, head.uid
+
+    return rank
+
+
+def _total(amounts: Mapping[tuple[str, str], int], resource: str) -> int:
+    return _sum(amount for what, amount in amounts.items() if what[1] == resource)
+
+
+def _sum(amounts: Iterable[int]) -> int:
+    return min(UNLIMITED, sum(amounts))

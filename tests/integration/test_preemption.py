@@ -1,0 +1,142 @@
+"""Preemption on the real control plane: who goes, as a whole, and that whoever they go for starts in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from policies.model import Pod
+from tests.integration.preemption import with_preemption
+from tests.integration.stage import RealStage, add_priorities
+from tests.scenarios.pods import bound, gang, gated, member, pod, whole
+
+pytestmark = pytest.mark.xdist_group("preemption")
+
+PRIORITIES = {"dev": 100, "training": 500, "inference": 10_000}
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    manifests = with_preemption(cluster.directory / "with-preemption")
+    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    add_priorities(cluster, PRIORITIES)
+    return running
+
+
+def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
+    """Those with a node whose names begin like that."""
+    return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
+
+
+class Tutorial:
+    """3 nodes of 4 GPUs: four dev pods on the first, a training pod of 4 GPUs on each of the others."""
+
+    def __init__(self, stage: RealStage) -> None:
+        self.stage = stage
+        (self.first,) = stage.add_nodes(1, gpus=4)
+        stage.create(
+            *(
+                pod(f"dev-{number}", gpus=1, priorityClassName="dev", terminationGracePeriodSeconds=2)
+                for number in range(4)
+            )
+        )
+        stage.until(lambda pods: len(on(pods, "dev")) == 4)
+        stage.add_nodes(2, gpus=4)
+        stage.create(*gated("train", 2, gpus=4, priorityClassName="training"))
+        stage.until(lambda pods: len(bound(pods, "train")) == 2)
+
+    def until_only_dev_pods_have_gone(self, prefix: str) -> None:
+        pods = self.stage.until(lambda pods: len(on(pods, prefix)) == 4)
+        assert {one.node for one in on(pods, prefix)} == {self.first}
+        assert len(bound(pods, "train")) == 2
+        assert not on(pods, "dev")
+
+
+def test_exactly_the_dev_pods_give_way_to_a_gang(stage: RealStage) -> None:
+    tutorial = Tutorial(stage)
+    stage.create(*gated("inference", 4, gpus=1, priorityClassName="inference"))
+    tutorial.until_only_dev_pods_have_gone("inference")
+    said = stage.until_noted("dev-", "Evicted")
+    assert f"preempted by {stage.namespace}/inference" in said
+
+
+def test_exactly_the_dev_pods_give_way_to_pods_of_no_gang(stage: RealStage) -> None:
+    tutorial = Tutorial(stage)
+    stage.create(*(pod(f"inference-{number}", gpus=1, priorityClassName="inference") for number in range(4)))
+    tutorial.until_only_dev_pods_have_gone("inference")
+
+
+def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_there(stage: RealStage) -> None:
+    """Four cliques of 16 nodes, in each of which one gang of two is in the way."""
+    where: dict[str, str] = {}
+    for clique in "abcd":
+        for name in stage.add_nodes(16, clique=clique):
+            where[name] = clique
+        stage.create(*gated(f"busy-{clique}", 2, priorityClassName="training", topology="clique"))
+        stage.until(lambda pods, name=f"busy-{clique}": len(bound(pods, name)) == 2)  # type: ignore[misc]
+        # What comes next goes into the next clique.
+        for name in [one for one, of in where.items() if of == clique]:
+            stage.cordon(name)
+    for name in where:
+        stage.cordon(name, on=False)
+    stage.create(*gated("large", 16, priorityClassName="inference", topology="clique"))
+    pods = stage.until(lambda pods: len(bound(pods, "large")) == 16)
+    (clique,) = {where[one.node] for one in bound(pods, "large") if one.node}
+    left = whole(pods, [f"busy-{one}" for one in "abcd"], 2)
+    assert left == [f"busy-{one}" for one in "abcd" if one != clique]
+
+
+def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told(stage: RealStage) -> None:
+    """Its victims take their time to go, and what is kept for it is free at once when it is deleted."""
+    stage.add_nodes(2)
+    slow = [
+        member(f"slow-{at}", "slow", 2, priorityClassName="dev", terminationGracePeriodSeconds=3600) for at in (0, 1)
+    ]
+    for one in slow:
+        one["metadata"]["finalizers"] = ["example.com/slow"]
+    stage.create(*slow)
+    stage.until(lambda pods: len(bound(pods, "slow")) == 2)
+    stage.create(*gang("urgent", 1, priorityClassName="inference"))
+    stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    stage.delete("urgent-0")
+    stage.until(lambda pods: not any(one.name == "urgent-0" for one in pods))
+    for name in ("slow-0", "slow-1"):
+        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
+    stage.until(lambda pods: not pods)
+    stage.create(*gang("next", 2, priorityClassName="dev"))
+    stage.until(lambda pods: len(bound(pods, "next")) == 2)
+
+
+def test_a_victim_job_with_no_backoff_runs_again_later(stage: RealStage) -> None:
+    """It is suspended, which counts no failure, and started again when there is room."""
+    jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
+    stage.add_nodes(2)
+    spec = {**pod("victim")["spec"], "restartPolicy": "Never", "priorityClassName": "dev"}
+    job: Object = {
+        "metadata": {"name": "victim", "labels": {"muster.dev/gang": "true"}},
+        "spec": {
+            "completions": 2,
+            "parallelism": 2,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "template": {"spec": spec},
+        },
+    }
+    stage.api.create(jobs, job)
+    stage.until(lambda pods: len(on(pods, "victim")) == 2)
+    stage.create(*gated("urgent", 2, priorityClassName="inference"))
+    stage.until(lambda pods: len(bound(pods, "urgent")) == 2 and not on(pods, "victim"))
+    now = stage.api.get(f"{jobs}/victim")
+    assert now["spec"]["suspend"]
+    stage.succeed("urgent-0", "urgent-1")
+    stage.until(lambda pods: len(on(pods, "victim")) == 2)
+    now = stage.api.get(f"{jobs}/victim")
+    assert not now["spec"]["suspend"]
+    assert not now["status"].get("failed")
+    stage.api.delete(f"{jobs}/victim", {"propagationPolicy": "Background"})

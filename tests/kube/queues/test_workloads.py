@@ -1,0 +1,211 @@
+"""Workload objects: what they say of a job, and which of them are written when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from extender.core.reasons import Reason
+from extender.core.workload_reports import PodSetReport, WorkloadReport
+from extender.kube.queues import recording
+from extender.kube.queues.recording import WorkloadWriter
+from extender.kube.queues.workloads import name_of, record_status, spec_of
+from policies.model import GroupKey
+from policies.model.controller import Controller
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+
+GPU = "nvidia.com/gpu"
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+JOB = Controller("batch/v1", "Job", "train", "6b2d9b9a")
+ASKED = PodSetReport("", 4, 4, (("pods", 1), ("cpu", 1500), (GPU, 8)))
+HELD = replace(ASKED, flavors={GPU: "h100"}, used={GPU: 32})
+WAITS = WorkloadReport(
+    GroupKey("team", "job-train"), JOB, "q", "research", 5, (ASKED,),
+    reserved=False, admitted=False, finished=False, reason=Reason("NoQuota", "0 of 32 are left"),
+)  # fmt: skip
+RUNS = replace(WAITS, podsets=(HELD,), reserved=True, admitted=True, reason=Reason("Running", "it runs"))
+STOPPED = replace(WAITS, reason=Reason("NodeLost", "node a is gone"))
+ENDED = replace(RUNS, podsets=(ASKED,), reserved=False, admitted=False, finished=True)
+
+
+def said(status: dict[str, object]) -> dict[str, tuple[str, str]]:
+    conditions = status["conditions"]
+    assert isinstance(conditions, list)
+    return {one["type"]: (one["status"], one["reason"]) for one in conditions}
+
+
+def test_the_name_is_the_one_that_kueue_gives() -> None:
+    """As its workload_names.go at v0.16 says: kind and name, and five characters of a hash."""
+    assert name_of(JOB) == "job-train-785e1"
+    long = name_of(replace_name("n" * 253))
+    assert (len(long), long[:10]) == (253, "job-nnnnnn")
+
+
+def replace_name(name: str) -> Controller:
+    return Controller("batch/v1", "Job", name, "uid")
+
+
+def test_what_it_asks_for() -> None:
+    (podset,) = spec_of(WAITS)["podSets"]
+    assert (podset["name"], podset["count"], "minCount" in podset) == ("main", 4, False)
+    (container,) = podset["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "1500m", GPU: "8"}
+    assert (spec_of(WAITS)["queueName"], spec_of(WAITS)["priority"]) == ("q", 5)
+    roles = replace(WAITS, podsets=(replace(ASKED, name="PS Worker", minimum=2),))
+    (podset,) = spec_of(roles)["podSets"]
+    assert (podset["name"], podset["minCount"]) == ("ps-worker", 2)
+
+
+def test_it_waits_runs_is_evicted_runs_again_and_ends() -> None:
+    waits = record_status(WAITS, (), 3, NOW)
+    assert said(waits) == {"QuotaReserved": ("False", "WaitingForQuota"), "Admitted": ("False", "NoReservation")}
+    assert (waits["position"], waits["admission"]) == (3, None)
+    runs = record_status(RUNS, waits["conditions"], 1, LATER)
+    assert said(runs) == {"QuotaReserved": ("True", "QuotaReserved"), "Admitted": ("True", "Admitted")}
+    assert runs["position"] is None
+    assert runs["admission"] == {
+        "clusterQueue": "research",
+        "podSetAssignments": [{"name": "main", "flavors": {GPU: "h100"}, "resourceUsage": {GPU: "32"}, "count": 4}],
+    }
+    stopped = record_status(STOPPED, runs["conditions"], None, LATER)
+    assert said(stopped)["Evicted"] == ("True", "JobStopped")
+    still = record_status(WAITS, stopped["conditions"], 1, LATER)
+    assert said(still)["Evicted"] == ("True", "JobStopped"), "until it is started again"
+    again = record_status(RUNS, still["conditions"], None, LATER)
+    assert said(again)["Evicted"] == ("False", "QuotaReserved")
+    ended = record_status(ENDED, again["conditions"], None, LATER)
+    assert said(ended) == said(again) | {"Finished": ("True", "JobFinished")}
+    assert "admission" not in ended, "what it had stays in the record"
+
+
+def test_conditions_keep_their_instant_while_they_stay_and_those_of_others_stay_whole() -> None:
+    other = {"type": "PodsReady", "status": "True", "lastTransitionTime": NOW}
+    before = [other, *record_status(WAITS, (), None, NOW)["conditions"]]
+    after = record_status(RUNS, before, None, LATER)["conditions"]
+    assert after[0] == other
+    assert {one["lastTransitionTime"] for one in after[1:]} == {LATER}
+    same = record_status(replace(WAITS, reason=Reason("NoQuota", "8 of 32 are left")), before, None, LATER)
+    assert {one["lastTransitionTime"] for one in same["conditions"]} == {NOW}
+
+
+# When.
+
+WITHIN = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
+PATH = f"{WITHIN}/{name_of(JOB)}"
+
+
+class Played:
+    """A core that says what a test tells it to, and who writes what it says."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.reports = {WAITS.key: WAITS}
+        self.version = "v1beta2"
+        self.places: dict[GroupKey, int] = {}
+        self.writer: WorkloadWriter
+
+    def queued(self) -> Sequence[GroupKey]:
+        return [*self.reports]
+
+    def workload_report(self, key: GroupKey) -> WorkloadReport | None:
+        return self.reports.get(key)
+
+    async def tell(self, report: WorkloadReport) -> list[tuple[str, str]]:
+        """What is asked of the API server then."""
+        self.reports[report.key] = report
+        return await self.asked()
+
+    async def asked(self) -> list[tuple[str, str]]:
+        before = len(self.api.asked)
+        await self.writer.write()
+        return [(one.method, one.path) for one in self.api.asked[before:]]
+
+
+def played(check: Callable[[Played], Awaitable[None]]) -> None:
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            api.on("POST", WITHIN, OK)
+            api.on("PATCH", PATH, OK)
+            api.on("PATCH", f"{PATH}/status", OK)
+            one = Played(api)
+            one.writer = WorkloadWriter(kube, lambda: one, lambda: one.version, lambda: one.places)
+            await check(one)
+
+    asyncio.run(scenario())
+
+
+MADE, TOLD = ("POST", WITHIN), ("PATCH", f"{PATH}/status")
+
+
+def test_it_is_made_once_and_written_when_it_differs() -> None:
+    async def check(one: Played) -> None:
+        assert await one.asked() == [MADE, TOLD]
+        assert await one.asked() == []
+        assert await one.tell(RUNS) == [TOLD]
+        assert await one.tell(replace(RUNS, local="other")) == [("PATCH", PATH)]
+        (made,) = one.api.bodies("POST")
+        (owner,) = made["metadata"]["ownerReferences"]
+        assert (owner["name"], owner["uid"], owner["controller"]) == ("train", JOB.uid, True)
+        one.reports.clear()
+        assert await one.asked() == [], "it goes with its job"
+
+    played(check)
+
+
+def test_what_is_there_from_before_a_restart_is_looked_at_and_that_of_others_left_alone() -> None:
+    async def check(one: Played) -> None:
+        one.api.on("POST", WITHIN, refused(409, "AlreadyExists"))
+        record = {"metadata": {"labels": {"muster.dev/record": "true"}}, "spec": spec_of(WAITS)}
+        one.api.on("GET", PATH, Answer(body=record | {"status": record_status(WAITS, (), None, NOW)}))
+        assert await one.asked() == [MADE, ("GET", PATH)]
+        assert await one.tell(RUNS) == [TOLD]
+        one.version = ""
+        assert await one.asked() == [], "Kueue runs"
+        one.version = "v1beta2"
+        one.api.on("GET", PATH, Answer(body={"metadata": {"labels": {}}, "spec": {}}))
+        assert await one.asked() == [MADE, ("GET", PATH)]
+        assert await one.tell(WAITS) == []
+
+    played(check)
+
+
+def test_a_job_that_had_ended_before_is_not_recorded() -> None:
+    async def check(one: Played) -> None:
+        assert await one.tell(ENDED) == []
+
+    played(check)
+
+
+def test_so_many_are_written_at_a_time_and_those_first_whose_conditions_change() -> None:
+    async def check(one: Played) -> None:
+        many = {GroupKey("team", f"job-{at}"): replace_key(at) for at in range(recording.WRITTEN + 5)}
+        one.reports = dict(many)
+        for report in many.values():
+            one.api.on("PATCH", f"{WITHIN}/{name_of(report.job)}/status", OK)
+        for count in (recording.WRITTEN, 5, 0):
+            assert (await one.asked()).count(MADE) == count
+        one.places = {key: at for at, key in enumerate(many)}
+        last = [*many][-1]
+        one.reports[last] = replace(many[last], reserved=True, admitted=True)
+        first = (await one.asked())[0]
+        assert first == ("PATCH", f"{WITHIN}/{name_of(many[last].job)}/status")
+
+    played(check)
+
+
+def replace_key(at: int) -> WorkloadReport:
+    return replace(WAITS, key=GroupKey("team", f"job-{at}"), job=Controller("batch/v1", "Job", f"{at}", f"uid-{at}"))
+
+
+def test_after_a_refusal_it_rests_and_tries_again() -> None:
+    async def check(one: Played) -> None:
+        one.api.on("POST", WITHIN, refused(403, "Forbidden"), OK)
+        assert await one.asked() == [MADE]
+        rests = 0
+        while not (asked := await one.asked()):
+            rests += 1
+            assert rests < 100
+        assert (asked, rests > 1) == ([MADE, TOLD], True)
+
+    played(check)

@@ -1,0 +1,41 @@
+"""The victims of random small clusters beside the best choice of all, and the same answer in any order."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from policies.preemption.victims import Choice, search
+from tests.policies.preemption.brute import best, case, fits, price
+
+SEEDS = 2_500
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_victims_are_those_that_cost_least_of_all_choices(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        of = case(seed)
+        found, wanted = search(of.request, of.snapshot(), of.candidates, of.limits), best(of)
+        if wanted is None:
+            assert not isinstance(found, Choice), f"seed {seed} evicts {found.text}, and that does not help"
+            continue
+        assert isinstance(found, Choice), f"seed {seed} does not evict any of {wanted[1]}: {found.text}"
+        names = tuple(one.name for one in found.victims)
+        assert fits(of, list(found.victims)), f"seed {seed}: there is no room without {names}"
+        assert price(list(found.victims)) == wanted[0], f"seed {seed} evicts {names}, and not one of {wanted[1]}"
+        assert names in wanted[1], f"seed {seed} evicts {names}, which is not allowed"
+        assert set(found.nodes) == {pod.uid for pod in of.request.pods}
+
+
+def test_the_answer_is_the_same_in_any_order_of_arrival() -> None:
+    for seed in range(400):
+        of, chance = case(seed), Random(seed)
+        answers = []
+        for _ in range(3):
+            candidates = chance.sample(of.candidates, len(of.candidates))
+            found = search(of.request, of.snapshot(chance), candidates, of.limits)
+            nodes = dict(found.nodes) if isinstance(found, Choice) else None
+            answers.append((found.text, nodes))
+        assert answers[0] == answers[1] == answers[2], f"seed {seed}"

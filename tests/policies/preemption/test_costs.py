@@ -1,0 +1,103 @@
+"""Of choices that make the same room the one that costs least is taken, what counts more first; some are protected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.model import Topology
+from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
+from policies.preemption.victims import Choice, Refusal, search
+from tests.builders import busy, cluster, gang, requests, snapshot
+
+HOUR = 3600
+NOW = 1000 * HOUR
+
+
+def on(nodes: str, unit: Unit = Unit.WORKLOAD, hours: float = 10, priority: int = 0, **facts: Any) -> Candidate:
+    """Named after its nodes; it has them whole."""
+    since = {"created": NOW - hours * HOUR, "started": NOW - hours * HOUR} | facts
+    return Candidate(nodes, unit, priority, claims=tuple(Held(name, requests(8, 0)) for name in nodes.split()), **since)
+
+
+def evicted(*candidates: Candidate, size: int = 1, required: str | None = None, **limits: Any) -> list[str] | None:
+    """For so many members with 8 GPUs; every node is full."""
+    nodes = cluster("a: 2x8", "b: 2x8", "c: 2x8")
+    pods = [replace(one, topology=Topology(required=required)) for one in gang("new", size, gpus=8, cpu=0)]
+    full = snapshot(nodes, *busy(" ".join(one.name for one in nodes), 8))
+    found = search(Request("new", pods, size, 1000), full, candidates, Limits(NOW, **limits))
+    return [one.name for one in found.victims] if isinstance(found, Choice) else None
+
+
+def test_pods_of_no_gang_go_before_any_gang() -> None:
+    pods = [on(name, Unit.POD, 500, 900) for name in ("a-0", "a-1")]
+    assert evicted(*pods, on("b-0 b-1", hours=0), size=2) == ["a-0", "a-1"]
+
+
+def test_the_surplus_goes_before_a_whole_workload_and_the_whole_takes_its_surplus_along() -> None:
+    surplus, rest = on("a-0", Unit.SURPLUS, workload="a-1"), on("a-1")
+    assert evicted(surplus, rest, on("b-0", hours=0)) == ["a-0"]
+    assert evicted(surplus, rest, size=2) == ["a-0", "a-1"]
+    assert evicted(surplus, rest, on("b-0", priority=1), size=2) == ["a-0", "a-1"]
+
+
+def test_the_lowest_priority_goes_whatever_it_has_done() -> None:
+    assert evicted(on("a-0", hours=900, priority=1), on("b-0", hours=1, priority=2)) == ["a-0"]
+
+
+def test_the_fewest_device_hours_are_lost_since_the_start_or_a_checkpoint() -> None:
+    assert evicted(on("a-0", hours=9), on("b-0", hours=8)) == ["b-0"]
+    assert evicted(on("a-0", hours=9, checkpointed=NOW - HOUR), on("b-0", hours=8)) == ["a-0"]
+    assert evicted(on("a-0", hours=9, started=None), on("b-0", hours=1)) == ["a-0"]
+
+
+def test_of_what_loses_equally_much_the_fewest_go() -> None:
+    many = [on(name, started=None) for name in ("a-0", "a-1")]
+    assert evicted(*many, on("b-0 b-1", started=None), size=2) == ["b-0 b-1"]
+
+
+def test_the_local_queue_that_has_used_most_gives_way() -> None:
+    assert evicted(on("a-0", past=5.0), on("b-0", past=9.0), on("c-0", hours=10.0)) == ["b-0"]
+
+
+def test_no_domain_is_broken_that_need_not_be() -> None:
+    here, across = on("b-0 b-1", started=None), on("a-0 c-0", started=None)
+    assert evicted(across, here, size=2) == ["b-0 b-1"]
+    inside, beside = on("b-0 b-1", started=None), on("a-0 a-1 c-0", started=None)
+    assert evicted(beside, inside, size=2, required="clique") == ["b-0 b-1"]
+
+
+def test_the_youngest_goes() -> None:
+    assert evicted(on("a-0", started=None, created=NOW - 9), on("b-0", started=None, created=NOW - 5)) == ["b-0"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "limits"),
+    [
+        ({"hours": 1}, {"min_runtime_s": 2 * HOUR}),
+        ({"hours": 1, "min_runtime_s": 2.0 * HOUR}, {}),
+        ({"evictions": 3}, {"evictions_per_hour": 3}),
+        ({"budgets": (("web", 1),)}, {"budgets": {"web": 0}}),
+        ({"protected": "it waits for room itself"}, {}),
+    ],
+)
+def test_who_is_protected_stays(facts: dict[str, Any], limits: dict[str, Any]) -> None:
+    assert evicted(on("a-0", **facts), **limits) is None
+    assert evicted(on("a-0", **facts), on("b-0", hours=100, priority=5), **limits) == ["b-0"]
+
+
+def test_pods_share_what_a_budget_lets_go() -> None:
+    pods = [on(name, Unit.POD, budgets=(("web", 1),)) for name in ("a-0", "a-1", "b-0")]
+    assert evicted(*pods, size=2, budgets={"web": 1}) is None
+    gang_of_two = on("c-0 c-1", priority=9)
+    assert evicted(*pods, gang_of_two, size=2, budgets={"web": 1}) == ["c-0 c-1"]
+    assert evicted(*pods, size=2, budgets={"web": 2}) == ["a-0", "a-1"]
+
+
+def test_a_priority_class_that_never_preempts_evicts_nobody() -> None:
+    nodes = cluster("a: 1x8")
+    request = Request("new", gang("new", 1, cpu=0), 1, 1000, preempts=False)
+    refusal = search(request, snapshot(nodes, *busy("a-0", 8)), [on("a-0")], Limits(NOW))
+    assert refusal == Refusal("the preemptionPolicy of its PriorityClass is Never", refusal.kept)  # type: ignore[union-attr]

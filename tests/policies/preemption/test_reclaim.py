@@ -1,0 +1,175 @@
+"""Whom a workload of a queue may evict, of its own queue and of others in its cohort."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from policies.model import Topology
+from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption
+from policies.preemption.allowed import Why
+from policies.preemption.candidates import Candidate, Held, Request, Unit
+from policies.preemption.decide import World, decide
+from tests.builders import busy, cluster, gang, requests, snapshot
+from tests.policies.quota.worlds import GPU, quota
+
+ANY = Preemption(Evicts.LOWER, Evicts.ANY)
+
+
+def has(name: str, queue: str, gpus: int, priority: int = 0, created: float = 0.0, **facts: Any) -> Candidate:
+    return Candidate(name, Unit.WORKLOAD, priority, created, queue=queue, usage={GPU: gpus}, **facts)
+
+
+def wants(queue: str, gpus: int, priority: int = 0, since: float = 0.0) -> Request:
+    return Request("new", (), 0, priority, since=since, queue=queue, usage={GPU: gpus})
+
+
+def evicted(world: World, request: Request) -> dict[str, Why] | None:
+    found = decide(world, request).victims
+    return None if found is None else dict(found)
+
+
+def queue(name: str, nominal: int, rules: Preemption = ANY, **facts: Any) -> ClusterQueue:
+    borrowing = facts.pop("borrowing", None)
+    return ClusterQueue(name, quota(nominal, borrowing), preemption=rules, **{"cohort": "all", **facts})
+
+
+def test_lent_quota_is_taken_back_from_the_borrower_alone() -> None:
+    queues = [queue("research", 8, borrowing=8), queue("production", 16)]
+    own, borrowed = has("own", "research", 8, 900), has("borrowed", "research", 8, 100)
+    busy_one = has("production-1", "production", 8)
+    assert evicted(World([own, borrowed, busy_one], queues), wants("production", 8)) == {"borrowed": Why.RECLAIM}
+
+
+def test_what_comes_back_has_to_be_enough_and_no_more_is_taken() -> None:
+    queues = [queue("research", 8), queue("production", 16)]
+    there = [has(f"r{at}", "research", 4, at) for at in range(6)]
+    assert evicted(World(there, queues), wants("production", 8)) == {"r0": Why.RECLAIM, "r1": Why.RECLAIM}
+    assert evicted(World(there, queues), wants("production", 17)) is None
+
+
+def test_nobody_is_evicted_while_a_queue_uses_its_own() -> None:
+    queues = [queue("a", 8), queue("b", 8)]
+    decision = decide(World([has("a1", "a", 8), has("b1", "b", 8, 5)], queues), wants("b", 1, 3))
+    assert decision.victims is None
+    assert "1 candidate not: withinClusterQueue of queue b is LowerPriority" in decision.text
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "since", "gone"),
+    [
+        (Evicts.NEVER, 9, 0, None),
+        (Evicts.LOWER, 9, 0, ["low"]),
+        (Evicts.LOWER, 1, 0, None),
+        (Evicts.LOWER_OR_NEWER, 1, 5, ["low"]),
+        (Evicts.LOWER_OR_NEWER, 1, 20, None),
+    ],
+)
+def test_within_a_queue(policy: Evicts, priority: int, since: float, gone: list[str] | None) -> None:
+    world = World([has("low", "q", 4, 1, 10), has("high", "q", 4, 10, 10)], [queue("q", 8, Preemption(policy))])
+    found = evicted(world, wants("q", 4, priority, since))
+    assert (found and list(found)) == gone
+    assert found is None or set(found.values()) == {Why.IN_QUEUE}
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "gone"),
+    [(Evicts.NEVER, 9, None), (Evicts.LOWER, 9, ["b1"]), (Evicts.LOWER, 5, None), (Evicts.ANY, 0, ["b1"])],
+)
+def test_reclaim_within_the_cohort(policy: Evicts, priority: int, gone: list[str] | None) -> None:
+    queues = [queue("a", 8, Preemption(reclaim=policy)), queue("b", 0)]
+    found = evicted(World([has("b1", "b", 8, 5)], queues), wants("a", 8, priority))
+    assert (found and list(found)) == gone
+
+
+@pytest.mark.parametrize(
+    ("borrow", "threshold", "priority", "gone"),
+    [
+        (Evicts.NEVER, None, 9, None),
+        (Evicts.LOWER, None, 9, {"b1": Why.WHILE_BORROWING}),
+        (Evicts.LOWER, 4, 9, None),
+        (Evicts.LOWER, 5, 9, {"b1": Why.WHILE_BORROWING}),
+        (Evicts.LOWER, None, 5, None),
+    ],
+)
+def test_borrowing_within_the_cohort(
+    borrow: Evicts, threshold: int | None, priority: int, gone: dict[str, Why] | None
+) -> None:
+    rules = Preemption(Evicts.LOWER, Evicts.ANY, borrow, threshold)
+    queues = [queue("a", 4, rules), queue("b", 0), queue("idle", 4)]
+    assert evicted(World([has("b1", "b", 8, 5)], queues), wants("a", 8, priority)) == gone
+
+
+def test_a_queue_that_may_not_borrow_gives_up_its_own_for_what_it_takes_back() -> None:
+    queues = [queue("a", 8, ANY), queue("b", 0), queue("c", 4)]
+    there = [has("a1", "a", 4, 1), has("b1", "b", 8, 0)]
+    assert evicted(World(there, queues), wants("a", 8, 9)) == {"a1": Why.IN_QUEUE, "b1": Why.RECLAIM}
+
+
+def test_a_queue_that_is_not_reclaimable_keeps_what_it_borrows() -> None:
+    queues = [queue("a", 8), queue("b", 0, reclaimable=False)]
+    decision = decide(World([has("b1", "b", 8)], queues), wants("a", 8))
+    assert decision.victims is None
+    assert "its queue is not reclaimable" in decision.text
+
+
+def test_workloads_of_another_cohort_are_no_candidates() -> None:
+    queues = [queue("a", 4), queue("b", 8, cohort="others")]
+    decision = decide(World([has("b1", "b", 8)], queues), wants("a", 8, 9))
+    assert decision.victims is None
+    assert "its queue is not in the cohort" in decision.text
+
+
+def test_a_cohort_within_its_own_quota_keeps_what_it_uses() -> None:
+    cohorts = [Cohort("left", "all", quota(8)), Cohort("right", "all", quota(8))]
+    queues = [queue("a", 0, cohort="left"), queue("b", 0, cohort="right"), queue("c", 0, cohort="right")]
+    there = [has("b1", "b", 8), has("a1", "a", 4)]
+    assert evicted(World(there, queues, cohorts), wants("a", 8)) is None
+    over = [has("b1", "b", 8, 1), has("c1", "c", 4)]
+    assert evicted(World(over, queues, cohorts), wants("a", 8)) == {"c1": Why.RECLAIM}
+
+
+FINAL, INITIAL = (FairStrategy.FINAL,), (FairStrategy.INITIAL,)
+BOTH = FINAL + INITIAL
+
+
+@pytest.mark.parametrize(
+    ("strategies", "gpus", "gone"),
+    [(FINAL, 4, ["b1"]), (FINAL, 7, None), (INITIAL, 7, ["b1"]), (BOTH, 7, ["b1"]), (INITIAL, 9, None), ((), 4, None)],
+)
+def test_fair_sharing_compares_the_shares(
+    strategies: tuple[FairStrategy, ...], gpus: int, gone: list[str] | None
+) -> None:
+    queues = [queue("a", 0), queue("b", 0), queue("idle", 9)]
+    there = [has("b1", "b", 4, 0), has("b2", "b", 4, 1), has("pad", "idle", 1)]
+    if gpus > 4:
+        there = [has("b1", "b", 8, 0), has("pad", "idle", 1)]
+    found = evicted(World(there, queues, fair=strategies), wants("a", gpus))
+    assert (found and list(found)) == gone
+    assert found is None or set(found.values()) == {Why.FAIR}
+
+
+def test_by_saturation_nobody_evicts_for_a_queue_that_is_as_full() -> None:
+    rules = Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER)
+    queues = [queue("a", 4, rules), queue("b", 4, rules), queue("idle", 4)]
+    world = World([has("a1", "a", 4, 9), has("b1", "b", 8, 0)], queues)
+    assert evicted(world, wants("a", 4, 9)) == {"b1": Why.WHILE_BORROWING}
+    assert evicted(replace(world, saturation=Fraction(1)), wants("a", 4, 9)) is None
+
+
+def test_victims_free_the_quota_and_the_nodes() -> None:
+    queues = [queue("research", 8, borrowing=8), queue("production", 24)]
+    asked = requests(8, 0)
+
+    def on(name: str, node: str, priority: int) -> Candidate:
+        return has(name, "research", 8, priority, claims=(Held(node, asked),))
+
+    # The cheapest of the borrowers is where production has no use for the room.
+    there = [on("r0", "a-0", 0), on("r1", "b-0", 1), on("r2", "b-1", 2)]
+    nodes = snapshot(cluster("a: 2x8", "b: 2x8"), *busy("a-0 b-0 b-1 a-1", 8))
+    pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 2, gpus=8, cpu=0)]
+    request = replace(wants("production", 16), pods=pods, needed=2)
+    assert evicted(World(there, queues, snapshot=nodes), request) == {"r1": Why.RECLAIM, "r2": Why.RECLAIM}

@@ -1,0 +1,172 @@
+"""Guarantee 9: nobody is evicted for a workload that does not start, only whole workloads go, and room is kept in
+time for whom they go. Judged by what is written, asked for and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
+from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, Reserved
+from extender.core.turns import Turn
+from policies.model import GroupKey, Pod, Reservation, Victim
+from tests.simulation.admissions import Admissions
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.shown import Shown
+from tests.simulation.sight import take
+
+_PATIENCE_S = 10.0
+"""So long may a workload take to be planned when its last victim has gone and nothing goes wrong."""
+_WORD = "preempted by "
+
+
+@dataclass
+class _Kept:
+    """``since``: when its last victim had gone. ``written``: it is known to be on the preemptor."""
+
+    reservation: Reservation
+    written: bool = False
+    since: float | None = None
+    disturbed: bool = False
+
+
+class Evictions:
+    """Of one life of the extender."""
+
+    def __init__(self, shown: Shown, admissions: Admissions, *, calm: bool, on: bool) -> None:
+        self._shown = shown
+        self._admissions = admissions
+        self._calm = calm
+        self._on = on
+        self._kept: dict[GroupKey, _Kept] = {}
+
+    def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
+        """To be called before the effects are judged."""
+        match event:
+            case Reserved(key, reservation=Reservation() as written, detail=""):
+                if key in self._kept and self._kept[key].reservation == written:
+                    self._kept[key].written = True
+            case NodeSeen() | NodeGone():
+                for kept in self._kept.values():
+                    kept.disturbed = True
+            case PodSeen(Pod(node=str(node)) as pod):
+                self._disturb(node, pod)
+            case _:
+                pass
+        for effect in effects:
+            admission = self._admissions.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
+            if admission is not None and self._on and getattr(effect, "reason", "").startswith(_WORD):
+                admission.note("it gives way")
+            self._restore(effect, api)
+
+    def judge(self, event: Event, effects: list[Effect]) -> str | None:
+        """What is wrong with any of them."""
+        for complaint in self._complaints(event, effects):
+            return complaint
+        return None
+
+    def look(self, now: float) -> str | None:
+        """To be called every second or so: who does not start although all who give way to it have gone?"""
+        for key, kept in self._kept.items():
+            if not kept.written or any(map(self._is_there, kept.reservation.victims)):
+                continue
+            kept.since = now if kept.since is None else kept.since
+            waited, wanted = now - kept.since > _PATIENCE_S, key in self._shown.members or key in self._shown.jobs
+            if self._calm and waited and wanted and not kept.disturbed:
+                return f"{_named(kept)} were evicted for {key}, and it is not planned"
+        return None
+
+    def _complaints(self, event: Event, effects: list[Effect]) -> Iterator[str]:
+        gone: dict[GroupKey, set[str]] = {}
+        for effect in effects:
+            match effect:
+                case Reserve(key, reservation=Reservation() as reservation):
+                    yield from self._judge_room(key, reservation)
+                    self._kept[key] = _Kept(reservation)
+                case Reserve(key):
+                    self._kept.pop(key, None)
+                case Turned(key, Turn.PLANNED | Turn.UNRESERVED):
+                    self._kept.pop(key, None)
+                case Evict(uid, reason=reason) if reason.startswith(_WORD):
+                    pod = self._shown.pods.get(uid)
+                    key = GroupKey(effect.namespace, effect.name) if pod is None else _unit(pod)
+                    gone.setdefault(key, set()).add(uid)
+                    yield from self._judge_victim(key, uid if pod is None or pod.group_key is None else "", reason)
+                case SuspendJob(job, reason) if reason.startswith(_WORD):
+                    yield from self._judge_victim(job.key, "", reason)
+        for key, uids in gone.items():
+            left = [one.uid for one in self._shown.members.get(key, {}).values() if one.node and one.live]
+            if spared := sorted(uid for uid in left if uid not in uids and self._shown.pods[uid].stamp is not None):
+                yield f"{sorted(uids)} are evicted, and {spared} of the same gang are not"
+
+    def _judge_room(self, key: GroupKey, reservation: Reservation) -> Iterator[str]:
+        """Once its victims have gone there has to be room for it."""
+        units = {victim.key for victim in reservation.victims if not victim.pod}
+        alone = {victim.pod for victim in reservation.victims}
+        if not reservation.victims:
+            yield f"room is kept for {key}, and nobody gives way to it"
+        for node, requests in reservation.rooms:
+            room = self._shown.free(node)
+            for pod in self._shown.pods.values():
+                if pod.node == node and not pod.terminal and (pod.uid in alone or pod.group_key in units):
+                    room = {name: amount + dict(pod.requests).get(name, 0) for name, amount in room.items()}
+            take(room, requests)
+            if any(amount < 0 for amount in room.values()):
+                yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
+
+    def _judge_victim(self, key: GroupKey, uid: str, reason: str) -> Iterator[str]:
+        named = [
+            (preemptor, kept)
+            for preemptor, kept in self._kept.items()
+            if any((victim.key, victim.pod) == (key, uid) for victim in kept.reservation.victims)
+            and reason.startswith(f"{_WORD}{preemptor},")
+        ]
+        if not self._on:
+            yield f"{key} is evicted ({reason}), and preemption is off"
+        elif not named:
+            yield f"{key} is evicted ({reason}), and no room is kept for that"
+        for preemptor, kept in named:
+            if not kept.written:
+                yield f"{key} is evicted before it is written down what is kept for {preemptor}"
+            if not self._priority(key, uid) < self._priority(preemptor, ""):
+                yield f"{key} is evicted for {preemptor}, whose priority is no higher"
+
+    def _priority(self, key: GroupKey, uid: str) -> int:
+        """As the watches have shown it."""
+        if uid:
+            return self._shown.pods[uid].priority if uid in self._shown.pods else 0
+        job = self._shown.jobs.get(key)
+        live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
+        return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
+
+    def _is_there(self, victim: Victim) -> bool:
+        if victim.pod:
+            return victim.pod in self._shown.pods and not self._shown.pods[victim.pod].terminal
+        members = self._shown.members.get(victim.key, {}).values()
+        return any(pod.node and not pod.terminal for pod in members)
+
+    def _restore(self, effect: Effect, api: ApiServer) -> None:
+        """After a restart an extender goes on with what is written on the preemptor."""
+        reason = effect.reason if isinstance(effect, Evict | SuspendJob) else ""
+        if not reason.startswith(_WORD):
+            return
+        found = [(one.group_key, one.reservation) for one in api.pods.values() if one.reservation is not None]
+        found += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
+        for key, reservation in found:
+            if key is not None and reservation is not None and reason.startswith(f"{_WORD}{key},"):
+                self._kept.setdefault(key, _Kept(reservation, written=True, disturbed=True))
+
+    def _disturb(self, node: str, pod: Pod) -> None:
+        """Somebody else has taken the room, whom nobody keeps out."""
+        for key, kept in self._kept.items():
+            if pod.group_key != key and pod.scheduler != "muster" and node in dict(kept.reservation.rooms):
+                kept.disturbed = True
+
+
+def _unit(pod: Pod) -> GroupKey:
+    """What goes as a whole with it."""
+    return GroupKey(pod.namespace, pod.name) if pod.group_key is None else pod.group_key
+
+
+def _named(kept: _Kept) -> str:
+    return ", ".join(map(str, kept.reservation.victims))

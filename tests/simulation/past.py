@@ -1,0 +1,80 @@
+"""Writes what LocalQueues have used into their status, as whoever leads does, and judges it: it fades by half in each
+half-life and no faster, whoever writes it, and what runs all the time is part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model.queues import ClusterQueue, LocalQueue, PastUse
+from policies.quota.history import Sampling
+from tests.builders import GPU
+from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.world import World
+from tests.simulation.queue_plan import FLAVOR
+
+_SLACK = 1e-6
+
+
+class PastKeeper:
+    """``exact``: nothing becomes of the queues while the seed is played, so what is used can be told from the pods."""
+
+    def __init__(self, world: World, sampling: Sampling, *, exact: bool) -> None:
+        self.written = 0
+        self._world = world
+        self._half_life_s = sampling.half_life_s
+        self._exact = exact
+        self._least: dict[str, float] = {}
+        """Of each LocalQueue: the fewest GPUs that its pods have used at a time since its status was written."""
+        if self._half_life_s:
+            for kind in (Kind.PODS, Kind.NODES):
+                world.api.listeners[kind].append(self._changed)
+
+    def look(self) -> str | None:
+        """To be called every now and then. Returns what is wrong."""
+        api, extender = self._world.api, self._world.extender
+        if not self._half_life_s or extender is None or extender.frozen or not extender.recovered:
+            return None
+        for uid, change in extender.shown(Kind.QUEUES).items():
+            if isinstance(thing := change.value, LocalQueue) and api.queues.get(uid) is thing:
+                past = extender.core.state.quotas.past.stored((thing.namespace, thing.name))
+                if past is None or past == thing.past:
+                    continue
+                if thing.past is not None and (complaint := self._judge(thing, thing.past, past)):
+                    return complaint
+                self._least[thing.name] = self._used(thing)
+                self.written += 1
+                api.set_queue(replace(thing, past=past))
+        return None
+
+    def _judge(self, queue: LocalQueue, before: PastUse, after: PastUse) -> str | None:
+        if after.at < before.at - _SLACK:
+            return f"the past usage of {queue.name} is of {after.at}, and was of {before.at}"
+        left = 0.5 ** ((after.at - before.at) / self._half_life_s)
+        runs = self._least.get(queue.name, 0.0) if self._exact else 0.0
+        least = before.consumed.get(GPU, 0.0) * left + runs * (1 - left)
+        if after.consumed.get(GPU, 0.0) < least - _SLACK:
+            return (
+                f"{queue.name} has used {after.consumed}, after {before.consumed}, of which {least} GPUs must be left"
+            )
+        return None
+
+    def _changed(self, _: Change) -> None:
+        for thing in self._world.api.queues.values():
+            if isinstance(thing, LocalQueue):
+                self._least[thing.name] = min(self._least.get(thing.name, 0.0), self._used(thing))
+
+    def _used(self, queue: LocalQueue) -> float:
+        """GPUs of pods on nodes of a flavor."""
+        api = self._world.api
+        if not any(isinstance(one, ClusterQueue) and one.name == queue.queue for one in api.queues.values()):
+            return 0.0
+        used = 0
+        for pod in api.pods.values():
+            node = api.nodes.get(pod.node or "")
+            if pod.group_key is None or pod.terminal or node is None or FLAVOR not in node.labels:
+                continue
+            job = api.jobs.get(pod.group_key)
+            if (pod.queue if job is None else job.queue) == queue.name:
+                used += dict(pod.requests).get(GPU, 0)
+        return float(used)

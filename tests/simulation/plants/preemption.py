@@ -1,0 +1,98 @@
+"""Bugs in who gives way, when they are told, and what becomes of the room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.core import preemption
+from extender.core.candidates import candidates as all_candidates
+from extender.core.claims import Claims
+from extender.core.effects import Effect, Evict, Reserve, SuspendJob
+from extender.core.events import Reserved
+from extender.core.preemptions import Preemption, Preemptions
+from policies.preemption.candidates import Candidate
+from policies.preemption.victims import Choice
+from policies.preemption.victims import search as searched
+from tests.simulation.plants.mutants import Core, asks
+
+
+@asks
+def victims_told_before_it_is_written_down(effect: Effect, core: Core) -> Iterable[Effect]:
+    yield effect
+    if isinstance(effect, Reserve) and effect.reservation is not None:
+        core.extra += core.handle(Reserved(effect.key, effect.pod, effect.job, effect.reservation))
+
+
+@asks
+def one_pod_of_a_gang_is_spared(effect: Effect, core: Core) -> Iterable[Effect]:
+    """The last one by name."""
+    if isinstance(effect, Evict) and effect.reason.startswith("preempted by"):
+        pod = core.pods.get(effect.uid)
+        fellows = [one for one in core.members(pod.group_key) if one.node and one.live] if pod is not None else []
+        if pod is not None and pod.group_key and len(fellows) > 1 and pod.uid == max(one.uid for one in fellows):
+            return
+    yield effect
+
+
+def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has the same priority is looked at as if it had a lower one."""
+
+    def candidates(state, below, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in all_candidates(state, below + 1, wall, related=related):
+            yield replace(candidate, priority=min(candidate.priority, below - 1)), victim
+
+    patch.setattr(preemption, "candidates", candidates)
+
+
+def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Claims, "await_room", lambda self, owner, node, requests: None)
+
+
+def one_victim_too_few(patch: pytest.MonkeyPatch) -> None:
+    """The last of several is spared."""
+
+    def search(*asked):  # type: ignore[no-untyped-def]
+        found = searched(*asked)
+        return replace(found, victims=found.victims[:-1] or found.victims) if isinstance(found, Choice) else found
+
+    patch.setattr(preemption, "search", search)
+
+
+def room_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A reservation outlives its owner."""
+    real = Preemptions.end
+
+    def end(self, key):  # type: ignore[no-untyped-def]
+        found: Preemption | None = real(self, key)
+        if found is not None:
+            found.rooms.clear()
+        return found
+
+    patch.setattr(Preemptions, "end", end)
+
+
+@asks
+def jobs_that_give_way_never_suspended(effect: Effect, core: Core) -> Iterable[Effect]:
+    if not (isinstance(effect, SuspendJob) and effect.reason.startswith("preempted by")):
+        yield effect
+
+
+def victims_that_have_gone_are_no_news(patch: pytest.MonkeyPatch) -> None:
+    """The preemptor is not looked at when the last one has gone."""
+    patch.setattr(Preemptions, "make_ready", lambda self, key: None)
+
+
+def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """It seems to free more than it has."""
+
+    def twice(candidate: Candidate) -> Candidate:
+        return replace(candidate, claims=candidate.claims * 2)
+
+    def candidates(state, below, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in all_candidates(state, below, wall, related=related):
+            yield twice(candidate), victim
+
+    patch.setattr(preemption, "candidates", candidates)

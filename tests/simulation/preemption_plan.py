@@ -1,0 +1,49 @@
+"""Which seeds have preemption on, and what is drawn for them: by dice of their own, so that nothing else shifts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.limits import Limits, Preempts
+from extender.simulation.chance import Chance
+from tests.simulation.batch_plan import BatchPlan
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.jobs import JobSpec
+
+Submissions = tuple[tuple[float, JobSpec], ...]
+_FIRST, _LATER = (0, 0, 0, 10), (0, 10, 30, 30)
+"""Priorities of those that come at once, and of the others."""
+
+
+def has_preemption(seed: int) -> bool:
+    """One in fourteen."""
+    return seed % 14 == 0
+
+
+def with_preemption(limits: Limits, chance: Chance) -> Limits:
+    """Victims get less time than by default, so that what it bounds happens in the time of a run."""
+    dice = chance.stream("limits of preemption")
+    return replace(limits, preemption=Preempts.ON, preemption_s=dice.choice((20.0, 60.0)))
+
+
+def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submissions, BatchPlan]:
+    """The same gangs and jobs: some come later than before, and those are more often urgent."""
+    dice = chance.stream("who is urgent")
+
+    def drawn(at: float) -> tuple[float, int]:
+        at = at or dice.choice((0.0, 10 + 60 * dice.random()))
+        return at, dice.choice(_LATER if at else _FIRST)
+
+    gangs, others = [], []
+    for at, gang in jobs:
+        later, priority = drawn(at) if gang.min_member else (at, gang.priority)
+        gangs.append((later, replace(gang, priority=priority)))
+    for at, job in batch.jobs:
+        later, priority = drawn(at)
+        others.append((later, _ranked(job, priority)))
+    return tuple(gangs), replace(batch, jobs=tuple(others))
+
+
+def _ranked(job: BatchJob, priority: int) -> BatchJob:
+    podsets = (replace(one, template=replace(one.template, priority=priority)) for one in job.podsets)
+    return replace(job, podsets=tuple(podsets))

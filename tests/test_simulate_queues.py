@@ -1,0 +1,199 @@
+"""Queues in `muster simulate`: Kueue's own objects, virtual clusters of a trace, and how fairly GPUs were shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from extender.simulation.replay.arrivals import Arrival
+from extender.simulation.replay.course import Life
+from extender.simulation.replay.queueing import Partition, Queueing, Stake
+from extender.simulation.replay.shape import InputError, nodes_of, pools_from
+from extender.simulation.replay.virtual_clusters import nominal_quotas, virtual_clusters
+from extender.simulation.report.fairness import entitlements, fairness, jain
+from tests.test_simulate import figures, simulate
+
+TUTORIAL = Path(__file__).parent.parent / "manifests" / "examples" / "queues" / "tutorial.yaml"
+LABELS = "labels: {cloud.google.com/gke-gpu: nvidia-tesla-a100}"
+JOBS = """
+cluster: [{name: a100, nodes: 8, gpus: 8, LABELS}]
+jobs:
+  - {name: train, pods: 4, gpus: 8, duration_s: 600, queue: kueue-gang-queue, copies: 2}
+""".replace("LABELS", LABELS)
+TRACE = "vc,submission_time,duration,num_gpu\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_tutorials_objects_let_one_job_run_after_the_other(tmp_path: Path) -> None:
+    scenario = write(tmp_path / "jobs.yaml", JOBS)
+    found = figures(tmp_path, "--scenario", scenario, "--queues", TUTORIAL)
+    assert list(found) == ["fifo", "fifo-quota", "muster-no-queues", "muster"]
+    latest = {name: one["fairness"]["queues"][0]["max_s"] for name, one in found.items()}
+    expected = {"fifo": 0, "fifo-quota": 630, "muster-no-queues": 0, "muster": 630}
+    assert latest == pytest.approx(expected, abs=1)
+    (queue,) = found["muster"]["fairness"]["queues"]
+    assert (queue["queue"], queue["nominal"], queue["jobs"]) == ("heavy-ml-cluster-queue", 32, 2)
+    assert (queue["used"], queue["short"]) == (pytest.approx(11.2), pytest.approx(0, abs=0.01))
+
+
+def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
+    objects = TUTORIAL.read_text() + "---\n".join(
+        [
+            "",
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: urgent}\nvalue: 100\n",
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n"
+            "metadata: {name: lq, namespace: team}\nspec: {clusterQueue: heavy-ml-cluster-queue}\n",
+        ]
+    )
+    jobs = JOBS.replace("copies: 2", "copies: 3") + (
+        "  - {name: late, submit_s: 1, pods: 4, gpus: 8, duration_s: 60, queue: lq, namespace: team, "
+        "priority_class: urgent}\n"
+    )
+    queues, scenario = write(tmp_path / "queues.yaml", objects), write(tmp_path / "jobs.yaml", jobs)
+    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
+    (queue,) = found["muster"]["fairness"]["queues"]
+    assert (queue["jobs"], queue["max_s"]) == (4, pytest.approx(630 + 90 + 630, abs=1))
+    assert queue["p50_s"] == pytest.approx(629, abs=1), "the urgent one is second"
+
+
+@pytest.mark.parametrize(
+    ("queues", "jobs", "said"),
+    [
+        ("- a", JOBS, "document 1: it is no object with apiVersion and kind"),
+        ("a: [", JOBS, "this is not YAML"),
+        ("apiVersion: v1\nkind: Pod\n", JOBS, "a 'Pod' of 'v1' is not read here, but Topology, ResourceFlavor, Cohort"),
+        ("apiVersion: kueue.x-k8s.io/v1beta1\nkind: Cohort\n", JOBS, "document 1: the Cohort has no name"),
+        (TUTORIAL.read_text(), JOBS.replace("kueue-gang-queue", "other"), "there is no LocalQueue other in namespace"),
+        (TUTORIAL.read_text(), JOBS.replace(LABELS, "labels: {a: b}"), "no node of the cluster has the labels of"),
+        (TUTORIAL.read_text() + "---\n" + TUTORIAL.read_text(), JOBS, "two objects are ResourceFlavor a100-gpu-80gb"),
+        (TUTORIAL.read_text().replace("nominalQuota: 32", "nominalQuota: -1"), JOBS, "must not be negative"),
+        (
+            TUTORIAL.read_text(),
+            JOBS.replace("copies: 2", "priority_class: x"),
+            "job train: there is no WorkloadPriorityClass x",
+        ),
+    ],
+)
+def test_objects_that_cannot_be_used_are_said_with_their_reason(
+    tmp_path: Path, queues: str, jobs: str, said: str
+) -> None:
+    files = write(tmp_path / "queues.yaml", queues), write(tmp_path / "jobs.yaml", jobs)
+    code, told = simulate("--scenario", files[1], "--queues", files[0])
+    assert code == 2
+    assert said in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--borrowing-limit", "4"), "--borrowing-limit goes with --queue-column"),
+        (("--queues", TUTORIAL), "with --queues the jobs of a trace need --queue-column"),
+        (("--queue-column", "team"), "the trace has no column team"),
+    ],
+)
+def test_options_of_queues_that_mean_nothing_are_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    trace = write(tmp_path / "trace.csv", TRACE + "a,0,60,8\n")
+    code, told = simulate("--trace", trace, "--cluster", "1 node x 8 GPUs", *options)
+    assert code == 2
+    assert said in " ".join(told.split())
+
+
+def crowded() -> str:
+    """Two virtual clusters with as much work: the jobs of one come first."""
+    rows = [f"One VC,{at},3600,8" for at in range(8)] + [f"two,{10 + at},3600,8" for at in range(8)]
+    return TRACE + "\n".join(rows) + "\n"
+
+
+def test_virtual_clusters_share_a_cluster_by_what_they_ask_for(tmp_path: Path) -> None:
+    trace = write(tmp_path / "trace.csv", crowded())
+    options = ("--trace", trace, "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc")
+    found = figures(tmp_path, *options, "--borrowing-limit", "0")
+    for name, fair in (("fifo", False), ("muster-no-queues", False), ("fifo-quota", True), ("muster", True)):
+        queues = found[name]["fairness"]["queues"]
+        assert [(one["queue"], one["nominal"], one["jobs"]) for one in queues] == [("one-vc", 16, 8), ("two", 16, 8)]
+        assert (found[name]["fairness"]["jain"] > 0.99) == fair, name
+        assert (queues[1]["p50_s"] < 5000) == fair, name
+        assert len(queues[0]["curve"]) == 240
+    code, said = simulate(*options, "--html", tmp_path / "page.html")
+    assert code == 0
+    assert "Jain's index" in said
+    page = (tmp_path / "page.html").read_text()
+    assert 'aria-label="Shares with muster"' in page
+    assert "Waiting by queue" in page
+
+
+def test_idle_quota_is_lent_unless_a_limit_says_otherwise(tmp_path: Path) -> None:
+    rows = [f"a,{at},3600,8" for at in range(4)] + ["b,20000,3600,16"]
+    trace = write(tmp_path / "trace.csv", TRACE + "\n".join(rows) + "\n")
+    options = ("--trace", trace, "--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc", "--scheduler", "muster")
+    for limit, longest in (((), 0), (("--borrowing-limit", "0"), 3630)):
+        (first, _) = figures(tmp_path, *options, *limit)["muster"]["fairness"]["queues"]
+        assert first["nominal"] == 16 if limit else first["nominal"] < 32
+        assert first["max_s"] == pytest.approx(longest, abs=5)
+
+
+def test_quota_follows_the_gpu_time_and_every_job_fits_into_that_of_its_queue() -> None:
+    chance = Random(1)  # noqa: S311
+    for _ in range(300):
+        jobs = [
+            Arrival(f"j{at}", 0.0, chance.randint(1, 4), 8, chance.uniform(1, 1e5), queue=f"q{chance.randrange(8)}")
+            for at in range(40)
+        ]
+        found = nominal_quotas(jobs, 512)
+        assert sum(found.values()) == 512
+        assert all(found[one.queue] >= one.all_gpus for one in jobs)
+        asked = {name: sum(one.all_gpus * one.run_s for one in jobs if one.queue == name) for name in found}
+        least = {name: max(one.all_gpus for one in jobs if one.queue == name) for name in found}
+        above = [name for name in found if found[name] > least[name] + 1]
+        rates = [found[name] / asked[name] for name in above]
+        slack = max(1 / asked[name] for name in above) * 2
+        assert max(rates) - min(rates) <= slack
+    with pytest.raises(InputError, match="the largest jobs of the 8 virtual clusters need"):
+        nominal_quotas(jobs, 16)
+
+
+def test_jains_index_is_that_of_its_paper() -> None:
+    assert jain([3.0, 3.0, 3.0]) == pytest.approx(1.0)
+    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert jain([1.0, 3.0]) == pytest.approx(16 / 20)
+    assert jain([0.0, 0.0]) == 1.0
+
+
+def test_entitlements_are_what_filling_up_in_small_steps_gives() -> None:
+    chance = Random(2)  # noqa: S311
+    for _ in range(200):
+        stakes = {f"q{at}": Stake(chance.randrange(30), chance.randint(5, 60)) for at in range(chance.randint(1, 6))}
+        demand = {name: chance.choice((0, chance.randint(1, 80))) for name in stakes}
+        gpus = chance.randint(10, 100)
+        found = entitlements(Partition(gpus, stakes), demand)
+        step, filled = 0.01, dict.fromkeys((name for name in stakes if demand[name]), 0.0)
+        most = {name: min(demand[name], stakes[name].most) for name in filled}
+        while (growing := [name for name in filled if filled[name] < most[name]]) and sum(filled.values()) < gpus:
+            for name in growing:
+                filled[name] = min(most[name], filled[name] + step * max(1, stakes[name].nominal))
+        assert found.keys() == filled.keys()
+        assert all(found[name] == pytest.approx(filled[name], abs=2.0) for name in found)
+        assert sum(found.values()) <= gpus + 1e-6
+
+
+def test_shares_of_a_run_are_what_one_counts_by_hand() -> None:
+    """32 GPUs, half for each. The first queue alone has all for 100 s, and the other waits for the next 100 s."""
+    jobs = [Arrival("early", 0.0, 4, 8, 200.0, queue="a"), Arrival("late", 100.0, 2, 8, 100.0, queue="b")]
+    halves = [Arrival(name, 0.0, 2, 8, 100.0, queue=name) for name in "ab"]
+    queueing = Queueing(virtual_clusters(halves, 32, None))
+    queueing.check(jobs, nodes_of(pools_from("4 nodes x 8 GPUs")))
+    early = Life(jobs[0], 0, seats=["n"] * 4, whole_s=0.0, ended_s=200.0)
+    late = Life(jobs[1], 1, seats=["n"] * 2, whole_s=200.0, ended_s=300.0)
+    found = fairness([early, late], 300.0, queueing)
+    a, b = found.queues
+    gpu_s = [3600 * amount for amount in (a.used, a.short, b.used, b.entitled, b.short)]
+    assert gpu_s == pytest.approx([6400, 0, 1600, 3200, 1600])
+    assert found.jain == pytest.approx(0.5), "while both have demand one of them has all"
+    assert (b.p50_s, b.max_s, b.never_started) == (100.0, 100.0, 0)
+    assert sum(point[0] for point in a.curve) * 300 / 240 == pytest.approx(6400, rel=0.01)

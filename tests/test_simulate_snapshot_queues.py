@@ -1,0 +1,148 @@
+"""Snapshots with queue objects, and `muster simulate --snapshot FILE --what-if OBJECTS`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from extender.cli.simulate import main
+from extender.kube.objects import AnyObject, NodeObject, PodObject
+from extender.kube.pseudonyms import anonymise
+from extender.kube.queues.snapshot import reduced_queue
+from extender.kube.snapshot import ClusterFile, encode, reduced
+from tests.test_simulate_snapshot import answers, node, pod, simulate
+
+Tree = dict[str, Any]
+GPU = "nvidia.com/gpu"
+
+
+def cluster_queue(name: str, gpus: int, **spec: Any) -> Tree:
+    quota = {"name": GPU, "nominalQuota": gpus} | {key: spec.pop(key) for key in ("lendingLimit",) if key in spec}
+    groups = [{"coveredResources": [GPU], "flavors": [{"name": "secret-flavor", "resources": [quota]}]}]
+    return queue_object("ClusterQueue", name, cohortName="all", namespaceSelector={}, resourceGroups=groups, **spec)
+
+
+def queue_object(kind: str, name: str, namespace: str = "", **spec: Any) -> Tree:
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": meta, "spec": spec}
+
+
+def queued(gang: str, index: int, size: int, queue: str, node: str | None = None) -> Tree:
+    one = pod(gang, index, size, node=node)
+    one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
+    return one
+
+
+OBJECTS = [
+    queue_object("ResourceFlavor", "secret-flavor", nodeLabels={"nvidia.com/gpu.clique": "rack-a"}),
+    cluster_queue("research", 16, lendingLimit=0),
+    cluster_queue("production", 16, lendingLimit=0),
+    queue_object("LocalQueue", "apollo", "team-vision", clusterQueue="research"),
+    queue_object("LocalQueue", "gemini", "team-vision", clusterQueue="production"),
+]
+
+
+def shared() -> ClusterFile:
+    """Research uses its 16 GPUs; another gang of it waits although 16 more are free."""
+    pods = [queued("runs", index, 2, "apollo", f"gpu-{index}") for index in range(2)]
+    pods += [queued("waits", index, 2, "apollo") for index in range(2)]
+    return reduced(
+        msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(4)], list[NodeObject]),
+        msgspec.convert(pods, list[PodObject]),
+        [],
+        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in OBJECTS],
+        namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
+    )
+
+
+def written(tmp_path: Path, *objects: Tree) -> str:
+    path = tmp_path / "what-if.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def test_what_runs_uses_the_quota_of_its_queue(tmp_path: Path) -> None:
+    for file in (shared(), anonymise(shared())):
+        _, (verdict,) = simulate(tmp_path, file)
+        (waits,) = verdict["answers"]
+        assert waits["code"] == "NoQuota"
+        assert "0 of 16 nvidia.com/gpu are left" in waits["reason"]
+
+
+def test_nothing_else_of_the_objects_is_written_and_no_name_without_names() -> None:
+    noisy = cluster_queue("research", 16) | {"status": {"conditions": [{"message": "hush"}]}}
+    noisy["metadata"]["annotations"] = {"note": "hush"}
+    assert "hush" not in json.dumps(reduced_queue("ClusterQueue", "v1beta2", json.dumps(noisy).encode()))
+    text = encode(anonymise(shared())).decode()
+    for word in ("secret-flavor", "research", "production", "apollo", "gemini", "vision", "rack-a", '"all"'):
+        assert word not in text, word
+
+
+def test_more_quota_lets_the_gang_start(tmp_path: Path) -> None:
+    more = written(tmp_path, cluster_queue("research", 32, lendingLimit=0))
+    said, (before, then) = simulate(tmp_path, shared(), "--what-if", more)
+    assert answers(before)["waits"]["nodes"] == {}
+    assert sorted(answers(then)["waits"]["nodes"].values()) == ["gpu-2", "gpu-3"]
+    assert "What if: ClusterQueue research: changed." in said
+    assert "Would start then" in said
+
+
+def test_a_queue_that_lends_lets_the_gang_start(tmp_path: Path) -> None:
+    lends = written(tmp_path, cluster_queue("production", 16))
+    _, (_, then) = simulate(tmp_path, shared(), "--what-if", lends)
+    assert answers(then)["waits"]["nodes"]
+
+
+def test_too_little_more_is_told_beside_the_answer_as_it_is(tmp_path: Path) -> None:
+    more = written(tmp_path, cluster_queue("research", 24, lendingLimit=0))
+    said, (_, then) = simulate(tmp_path, shared(), "--what-if", more)
+    assert "8 of 24 nvidia.com/gpu are left" in answers(then)["waits"]["reason"]
+    assert "Would start then: none" in said
+
+
+def test_a_queue_of_another_name_is_said_to_be_new(tmp_path: Path) -> None:
+    misspelt = written(tmp_path, cluster_queue("reserch", 64, lendingLimit=0))
+    said, (before, then) = simulate(tmp_path, shared(), "--what-if", misspelt)
+    assert "ClusterQueue reserch: new" in said
+    assert then["answers"] == before["answers"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ("a: [", "this is not YAML"),
+        ("kind: Pod\napiVersion: v1", "a 'Pod' of 'v1' is not read here"),
+        ("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue", "has no name"),
+        (
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: high}\nvalue: 1",
+            "a WorkloadPriorityClass is of jobs, which are in no snapshot",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, objects: str, told: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(objects)
+    (tmp_path / "cluster.json").write_bytes(encode(shared()))
+    ended = CliRunner().invoke(main, ["--snapshot", str(tmp_path / "cluster.json"), "--what-if", str(path)])
+    assert ended.exit_code == 2
+    assert told in " ".join(ended.output.split())
+    assert "Traceback" not in ended.output
+
+
+def test_a_queue_that_points_nowhere_is_why_its_gang_waits(tmp_path: Path) -> None:
+    astray = written(tmp_path, queue_object("LocalQueue", "apollo", "team-vision", clusterQueue="nowhere"))
+    _, (_, then) = simulate(tmp_path, shared(), "--what-if", astray)
+    assert answers(then)["waits"]["code"] == "QueueMissing"
+    assert "points to ClusterQueue nowhere, which does not exist" in answers(then)["waits"]["reason"]
+
+
+def test_other_queues_go_with_a_snapshot_alone(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(main, ["--scenario", "x.yaml", "--what-if", "y.yaml"])
+    assert ended.exit_code == 2
+    assert "--what-if goes with --snapshot" in ended.output
