@@ -25,8 +25,9 @@ demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on 
 	@$(BIN)/python -m devcluster.demo $(ARGS)
 
 test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" selects)
-	@echo "The integration tests need a real control plane: its programs are built now unless they are cached."
+	@echo "The integration tests need a real control plane and the controllers of jobs: their programs are built now unless they are cached."
 	@$(BIN)/python -m devcluster --build-only
+	@$(BIN)/python -m devcluster.controllers --build-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
@@ -51,6 +52,7 @@ faults: $(SYNC) ## Inject faults into a real control plane at every write and pr
 
 facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make docs/kubernetes-facts.md (ARGS="-k unsuspend")
 	@$(BIN)/python -m devcluster --build-only
+	@$(BIN)/python -m devcluster.controllers --build-only
 	@$(BIN)/python -m tests.facts $(ARGS)
 
 format: $(SYNC) ## Format the code and fix what the linter can fix

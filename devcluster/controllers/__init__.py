@@ -4,6 +4,6 @@
 """
 
 from devcluster.controllers.catalogue import CATALOGUE, Controller
-from devcluster.controllers.install import install_crds, start_controller
+from devcluster.controllers.install import build_controller, install_crds, start_controller
 
-__all__ = ["CATALOGUE", "Controller", "install_crds", "start_controller"]
+__all__ = ["CATALOGUE", "Controller", "build_controller", "install_crds", "start_controller"]

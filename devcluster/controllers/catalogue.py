@@ -5,8 +5,8 @@ option for it: mpi-operator for its health (port 8080), and training-operator fo
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,7 @@ class Controller:
     webhooks: Webhooks | None = None
     needs: tuple[str, ...] = ()
     health: str = "/readyz"
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -202,6 +203,9 @@ CATALOGUE = {
                 f"--health-probe-bind-address={LOOPBACK}:{place.free_port}",
                 "--enable-leader-election=false",
             ],
+            # A cluster that is suspended before it has seen its new pods makes none for half a minute when it starts
+            # again (ExpectationsTimeout), and then not before it looks at it again: after 5 minutes, unless told so.
+            environment={"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "10"},
         ),
         Controller(
             "trainer",

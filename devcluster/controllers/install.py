@@ -29,15 +29,19 @@ PATIENCE_S = 120.0
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
+def build_controller(controller: Controller, progress: Progress = silent) -> tuple[Path, Path]:
+    """Its program, and the folder with its source. Builds and downloads what is missing."""
+    module = Module(controller.folder, {controller.name: controller.package})
+    return module.programs([controller.name], progress)[controller.name], module.source(controller.module, progress)
+
+
 def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -> Process:
     """Build, install and start it, and before it what it needs; returns when it is ready and its webhooks answer."""
     controller = CATALOGUE[name]
     for needed in controller.needs:
         if all(process.name != needed for process in cluster.processes):
             start_controller(cluster, needed, progress)
-    module = Module(controller.folder, {name: controller.package})
-    program = module.programs([name], progress)[name]
-    source = module.source(controller.module, progress)
+    program, source = build_controller(controller, progress)
     progress(f"starting {name} {controller.version}")
     place = Place(cluster.directory / name, cluster.kubeconfig, cluster.free_port(), cluster.free_port())
     place.certificates.mkdir(parents=True)
@@ -49,7 +53,8 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -
         _install_webhooks(cluster, source, controller, controller.webhooks, place)
     argv = [str(program), *controller.arguments(place)]
     # Where it writes temporary files, or looks for certificates among them, is its own directory.
-    process = cluster.start(name, argv, {"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.directory)})
+    environment = {"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.directory), **controller.environment}
+    process = cluster.start(name, argv, environment)
     if controller.webhooks is not None and controller.webhooks.secret:
         _mount(cluster, controller.namespace, controller.webhooks, place)
     _until_ready(process, controller.health_url(place))

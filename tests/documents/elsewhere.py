@@ -22,6 +22,8 @@ ELSEWHERE = (
     Elsewhere("python3 -m venv", "installs from the network"),
     Elsewhere("kind ", "needs containers"),
     Elsewhere("docker ", "needs containers"),
+    Elsewhere("awk -F, ", "its trace is published by others, and not part of this project"),
+    Elsewhere("muster simulate --trace week.csv", "the same"),
     Elsewhere("kubectl patch node muster-control-plane", "a node of kind"),
     Elsewhere(
         ".venv/bin/muster bench ", "measures for minutes to hours; tests/integration/test_benchmark.py runs small ones"

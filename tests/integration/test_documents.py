@@ -71,9 +71,15 @@ def typed() -> set[str]:
 
 @pytest.fixture(scope="module")
 def with_waiting_gangs(shell: Playground) -> Playground:
-    """Muster's Deployment, and the gang that the pages ask about in both namespaces in which they do."""
-    done = shell.run("kubectl apply -k manifests/base")
-    assert done.returncode == 0, done.stdout
+    """Muster's Deployment, the queue of the tutorial, and the gang that pages ask about in both of their namespaces."""
+    for command in (
+        "kubectl apply -k manifests/base",
+        "kubectl apply -k manifests/components/queues",
+        "kubectl wait --for=condition=Established crd --all",
+        "kubectl apply -f manifests/examples/queues/tutorial.yaml",
+    ):
+        done = shell.run(command)
+        assert done.returncode == 0, done.stdout
     for namespace in ("default", "team-a"):
         done = shell.run("kubectl apply -f -", stdin=WAITING.replace("NAMESPACE", namespace))
         assert done.returncode == 0, done.stdout

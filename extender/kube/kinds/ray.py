@@ -86,7 +86,8 @@ RAY_CLUSTER = Kind(
     managed_by="spec.managedBy",
     managers=("ray.io/kuberay-operator",),
     stopped="RayClusterSuspended",
-    began=("status.state", "status.conditions"),
+    # ray-operator begins with each, and then stops those that are suspended.
+    began=("metadata.uid",),
     # With upgradeStrategy Recreate each change of a template makes all pods anew.
     frozen=True,
 )
@@ -103,7 +104,7 @@ RAY_JOB = Kind(
     managed_by="spec.managedBy",
     managers=("ray.io/kuberay-operator",),
     stopped=f"{_STATUS}=Suspended",
-    # ray-operator begins each RayJob, and then stops those that are suspended.
+    # The same.
     began=("metadata.uid",),
     suspendable=_shuts_down,
 )
