@@ -36,6 +36,13 @@ class Stubborn:
 POINTS = "[muster.policies]\nemptiest = foreign:Emptiest\nstubborn = foreign:Stubborn\nlost = foreign.nowhere:Lost\n"
 
 
+@pytest.mark.parametrize(("said", "meant"), [("on", "on"), ("off", "off"), ('"on"', "on"), ("dry-run", "dry-run")])
+def test_on_and_off_may_stand_without_quotes(tmp_path: Path, said: str, meant: str) -> None:
+    """YAML 1.1 reads them as booleans."""
+    (tmp_path / "muster.yaml").write_text(f"preemption: {said}\n")
+    assert load(tmp_path / "muster.yaml").preemption == meant
+
+
 @pytest.fixture
 def _foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "foreign.py").write_text(FOREIGN)

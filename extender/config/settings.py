@@ -124,9 +124,7 @@ class Settings(BaseSettings):
         description="Which waiting gang is served first. proportion and drf order queues, too: docs/queues.md.",
     )
     default_queue: str = Field(
-        "",
-        max_length=253,
-        description="The LocalQueue of workloads that name none, where their namespace has it. Empty: none.",
+        "", max_length=253, description="The LocalQueue of those who name none, if their namespace has it. Empty: none."
     )
     require_queue: bool = Field(default=False, description="A workload without a queue waits.")
     workload_objects: bool = Field(
@@ -143,6 +141,7 @@ class Settings(BaseSettings):
     preemption_timeout_s: float = Field(
         300.0, ge=10, description="So long may they take to go: longer than their grace periods. Then it is given up."
     )
+    preemption_min_runtime_s: float = Field(0.0, ge=0, description="Nobody is evicted who has run for less.")
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},
@@ -269,6 +268,7 @@ class Settings(BaseSettings):
             past_usage=self.admission_fair_sharing.sampling,
             preemption=self.preemption,
             preemption_s=self.preemption_timeout_s,
+            min_runtime_s=self.preemption_min_runtime_s,
         )
 
     def engine(self) -> Engine:

@@ -83,12 +83,12 @@ class Admission:
         elif self._queued.has_news:
             pass
         elif not state.waiting.stale and not state.kept_out.reopened:
-            if self._preempting.has_news and state.waiting.keys:
-                at = self._preempting.due(at)
-            elif not state.news.taken:
+            wanted = [max(at, self._refresh_at)] if state.news.taken else []
+            if state.waiting.keys and (due := self._preempting.due(at)) is not None:
+                wanted.append(due)
+            if not wanted:
                 return
-            else:
-                at = max(at, self._refresh_at)
+            at = min(wanted)
         if self._due is None or at < self._due:
             self._due = at
 

@@ -15,6 +15,13 @@ class Preempts(StrEnum):
     DRY_RUN = "dry-run"
     ON = "on"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Preempts | None:
+        """YAML 1.1 reads the words on and off as true and false."""
+        if isinstance(value, bool):
+            return cls.ON if value else cls.OFF
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -38,7 +45,7 @@ class Limits:
     that names none, where its namespace has one of that name. ``require_queue``: a workload without a queue waits.
     ``fair_sharing``: between queues the least dominant resource share comes first. ``past_usage``: how the past usage
     of LocalQueues is counted. ``preemption``: whether others are evicted for a workload that lacks room;
-    ``preemption_s``: for so long may they take to go.
+    ``preemption_s``: for so long may they take to go. ``min_runtime_s``: nobody is evicted who has run for less.
     """
 
     coalesce_s: float = 0.005
@@ -66,3 +73,4 @@ class Limits:
     past_usage: Sampling = NO_HISTORY
     preemption: Preempts = Preempts.OFF
     preemption_s: float = 300.0
+    min_runtime_s: float = 0.0

@@ -6,6 +6,8 @@ planned like any other. What is written lets a restart go on.
 
 from __future__ import annotations
 
+import math
+
 from extender.core.candidates import candidates
 from extender.core.demands import siblings
 from extender.core.limits import Preempts
@@ -45,21 +47,25 @@ class Preempting:
         self._looked_at = 0
         self._searches = 0
         self._rest_until = 0.0
+        self._ripe_at = math.inf
+        """When the next one has run for long enough to give way to somebody who was refused."""
 
-    @property
-    def has_news(self) -> bool:
-        """Whether somebody runs by now who may give way."""
-        return self._mode is not Preempts.OFF and self._looked_at != self._state.preemptions.epoch
-
-    def due(self, at: float) -> float:
-        """When that is to be looked at, no sooner than ``at``."""
-        return max(at, self._rest_until)
+    def due(self, at: float) -> float | None:
+        """When somebody is to be looked at who may give way by then, no sooner than ``at``; None for nobody."""
+        if self._mode is Preempts.OFF:
+            return None
+        if self._looked_at == self._state.preemptions.epoch:
+            at = max(at, self._ripe_at)
+        return None if at == math.inf else max(at, self._rest_until)
 
     def review(self, now: float) -> bool:
         """A pass begins. Returns whether everybody who waits is to be looked at because of it."""
         self._searches = 0
-        if not self.has_news or now < self._rest_until:
+        if (due := self.due(now)) is None or now < due:
             return False
+        if now >= self._ripe_at:
+            self._ripe_at = math.inf
+            self._state.preemptions.ripen()
         self._looked_at, self._rest_until = self._state.preemptions.epoch, now + _REST_S
         return True
 
@@ -117,11 +123,18 @@ class Preempting:
         request = Request(
             str(workload.key), demand.pods, shape.needed, workload.priority, caps=shape.caps, beside=beside
         )
+        least = state.limits.min_runtime_s
         chosen = search(
-            request, self._planner.view(workload), [one for one, _ in found], Protection(wall), self._planner.policies
+            request,
+            self._planner.view(workload),
+            [one for one, _ in found],
+            Protection(wall, least),
+            self._planner.policies,
         )
         if not isinstance(chosen, Choice):
             self._vain[shape] = f"; {chosen.text}"
+            ripe = (one.started + least for one, _ in found if one.started is not None and one.started + least > wall)
+            self._ripe_at = min([self._ripe_at, *(at + state.epoch for at in ripe)])
         elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
             return ""
         elif self._mode is Preempts.ON:

@@ -125,6 +125,10 @@ class Preemptions:
         self.lowest = min(self.lowest, priority)
         self.epoch += 1
 
+    def ripen(self) -> None:
+        """Somebody has run for long enough to give way."""
+        self.epoch += 1
+
     def looked(self, lowest: int) -> None:
         """The lowest priority of all candidates as of now."""
         self.lowest = lowest

@@ -317,3 +317,27 @@ def test_a_podgroup_whose_pods_have_yet_to_come_evicts_nobody() -> None:
     assert script.turns(Turn.PREEMPTING) == 0
     assert script.evicted == []
     assert script.reason(KEY.name) == "NoRoom"
+
+
+def test_nobody_is_evicted_who_has_run_for_less_than_the_minimum() -> None:
+    script = Cluster(*cluster("a: 2x8"), limits=replace(ON, min_runtime_s=100.0))
+    running(script, "old", 1)
+    script.advance(40)
+    running(script, "young", 1)
+    script.advance(10)
+    script.see(gang("high", 2, priority=10))
+    assert not script.evicted
+    assert "has run for less than its minimum" in script.message("high")
+    script.advance(60)
+    assert not script.evicted, "the young one has run for 70 s, and both are needed"
+    script.advance(31)
+    assert sorted(script.evicted) == ["old-0", "young-0"]
+
+
+def test_who_has_run_for_long_enough_goes_at_once() -> None:
+    script = Cluster(*cluster("a: 2x8"), limits=replace(ON, min_runtime_s=100.0))
+    running(script, "old", 1, priority=5)
+    script.advance(101)
+    running(script, "young", 1)
+    script.see(gang("high", 1, priority=10))
+    assert script.evicted == ["old-0"]

@@ -14,6 +14,7 @@ from tests.simulation.admissions import Admissions
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.shown import Shown
 from tests.simulation.sight import take
+from tests.simulation.terms import Terms
 
 _PATIENCE_S = 10.0
 """So long may a workload take to be planned when its last victim has gone and nothing goes wrong."""
@@ -33,11 +34,10 @@ class _Kept:
 class Evictions:
     """Of one life of the extender."""
 
-    def __init__(self, shown: Shown, admissions: Admissions, *, calm: bool, on: bool) -> None:
+    def __init__(self, shown: Shown, admissions: Admissions, terms: Terms) -> None:
         self._shown = shown
         self._admissions = admissions
-        self._calm = calm
-        self._on = on
+        self._terms = terms
         self._kept: dict[GroupKey, _Kept] = {}
 
     def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
@@ -55,13 +55,13 @@ class Evictions:
                 pass
         for effect in effects:
             admission = self._admissions.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
-            if admission is not None and self._on and getattr(effect, "reason", "").startswith(_WORD):
+            if admission is not None and self._terms.preempts and getattr(effect, "reason", "").startswith(_WORD):
                 admission.note("it gives way")
             self._restore(effect, api)
 
-    def judge(self, event: Event, effects: list[Effect]) -> str | None:
+    def judge(self, effects: list[Effect], now: float) -> str | None:
         """What is wrong with any of them."""
-        for complaint in self._complaints(event, effects):
+        for complaint in self._complaints(effects, now):
             return complaint
         return None
 
@@ -72,16 +72,17 @@ class Evictions:
                 continue
             kept.since = now if kept.since is None else kept.since
             waited, wanted = now - kept.since > _PATIENCE_S, key in self._shown.members or key in self._shown.jobs
-            if self._calm and waited and wanted and not kept.disturbed:
+            if self._terms.calm and waited and wanted and not kept.disturbed:
                 return f"{_named(kept)} were evicted for {key}, and it is not planned"
         return None
 
-    def _complaints(self, event: Event, effects: list[Effect]) -> Iterator[str]:
+    def _complaints(self, effects: list[Effect], now: float) -> Iterator[str]:
         gone: dict[GroupKey, set[str]] = {}
         for effect in effects:
             match effect:
                 case Reserve(key, reservation=Reservation() as reservation):
                     yield from self._judge_room(key, reservation)
+                    yield from self._judge_runtimes(key, reservation, now)
                     self._kept[key] = _Kept(reservation)
                 case Reserve(key):
                     self._kept.pop(key, None)
@@ -114,6 +115,20 @@ class Evictions:
             if any(amount < 0 for amount in room.values()):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
 
+    def _judge_runtimes(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
+        """As of the decision: later some of a victim's pods may have gone."""
+        least = self._terms.min_runtime_s
+        for victim in reservation.victims:
+            if (ran := now - self._began(victim, now)) < least:
+                yield f"{victim} is to give way to {key} after {ran:.1f} s, and may run for {least:.0f} s"
+
+    def _began(self, victim: Victim, now: float) -> float:
+        """When its first pod was released, as it says itself; of a pod of no gang, when it was made."""
+        if victim.pod:
+            return min(now, self._shown.pods[victim.pod].created)
+        bound = [pod for pod in self._shown.members.get(victim.key, {}).values() if pod.node and pod.live]
+        return min([now, *(pod.stamp.at for pod in bound if pod.stamp is not None and pod.stamp.at)])
+
     def _judge_victim(self, key: GroupKey, uid: str, reason: str) -> Iterator[str]:
         named = [
             (preemptor, kept)
@@ -121,7 +136,7 @@ class Evictions:
             if any((victim.key, victim.pod) == (key, uid) for victim in kept.reservation.victims)
             and reason.startswith(f"{_WORD}{preemptor},")
         ]
-        if not self._on:
+        if not self._terms.preempts:
             yield f"{key} is evicted ({reason}), and preemption is off"
         elif not named:
             yield f"{key} is evicted ({reason}), and no room is kept for that"

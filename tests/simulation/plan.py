@@ -113,6 +113,7 @@ class Plan:
             pins,
             bool(self.queues.things),
             limits.preemption is Preempts.ON,
+            limits.min_runtime_s,
         )
 
     def core(self) -> Engine:

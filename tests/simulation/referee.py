@@ -88,7 +88,7 @@ class Referee:
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
-        self._evictions = Evictions(self._shown, self._admissions, calm=self._terms.calm, on=self._terms.preempts)
+        self._evictions = Evictions(self._shown, self._admissions, self._terms)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
 
     def attach(self, world: World) -> None:
@@ -138,7 +138,7 @@ class Referee:
         if isinstance(event, JobSeen):
             self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
         self._evictions.hear(event, effects, self._world.api)
-        _complain(self._evictions.judge(event, effects))
+        _complain(self._evictions.judge(effects, now))
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)

@@ -15,6 +15,7 @@ class Terms:
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
     ``queued``: there may be queues, which decide who is next.
     ``preempts``: workloads give way to others, which fairness knows nothing of.
+    ``min_runtime_s``: nobody gives way who has run for less.
     ``pins``: gated members are told theirs with their gates.
     """
 
@@ -28,3 +29,4 @@ class Terms:
     pins: bool = False
     queued: bool = False
     preempts: bool = False
+    min_runtime_s: float = 0.0

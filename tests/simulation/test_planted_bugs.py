@@ -126,6 +126,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
     (preemption.victims_told_before_it_is_written_down, 56, "is evicted before it is written down"),
     (preemption.one_pod_of_a_gang_is_spared, 70, "of the same gang are not"),
+    (preemption.nobody_is_too_young, 266, "is to give way to .* after"),
     (preemption.equals_are_evicted, 56, "whose priority is no higher"),
     (preemption.victims_that_have_gone_are_no_news, 672, "and it is not planned"),
     (preemption.one_victim_too_few, 224, "has no room for it even then"),

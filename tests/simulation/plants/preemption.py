@@ -14,6 +14,7 @@ from extender.core.effects import Effect, Evict, Reserve, SuspendJob
 from extender.core.events import Reserved
 from extender.core.preemptions import Preemption, Preemptions
 from policies.preemption.candidates import Candidate
+from policies.preemption.candidates import Limits as Protection
 from policies.preemption.victims import Choice
 from policies.preemption.victims import search as searched
 from tests.simulation.plants.mutants import Core, asks
@@ -45,6 +46,11 @@ def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
             yield replace(candidate, priority=min(candidate.priority, below - 1)), victim
 
     patch.setattr(preemption, "candidates", candidates)
+
+
+def nobody_is_too_young(patch: pytest.MonkeyPatch) -> None:
+    """The minimum of time that a victim has run is forgotten."""
+    patch.setattr(preemption, "Protection", lambda wall, _: Protection(wall))
 
 
 def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
