@@ -138,10 +138,9 @@ class Settings(BaseSettings):
         AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/queues.md."
     )
     preemption: Preempts = Field(Preempts.OFF, description="Others of lower priority give way: docs/preemption.md.")
-    preemption_timeout_s: float = Field(
-        300.0, ge=10, description="So long may they take to go: longer than their grace periods. Then it is given up."
-    )
+    preemption_timeout_s: float = Field(300.0, ge=10, description="So long may they take to go, or it is given up.")
     preemption_min_runtime_s: float = Field(0.0, ge=0, description="Nobody is evicted who has run for less.")
+    pods_preempt_gangs: bool = Field(default=True, description="Gangs give way to pods of no gang: docs/preemption.md.")
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},
@@ -269,6 +268,7 @@ class Settings(BaseSettings):
             preemption=self.preemption,
             preemption_s=self.preemption_timeout_s,
             min_runtime_s=self.preemption_min_runtime_s,
+            pods_preempt_gangs=self.pods_preempt_gangs,
         )
 
     def engine(self) -> Engine:

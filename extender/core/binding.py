@@ -14,6 +14,7 @@ from extender.core.events import BindArrived, BindingPosted, Outcome
 from extender.core.expected import uncreated
 from extender.core.holds import Hold
 from extender.core.member import Member, MemberState, Stage, Step
+from extender.core.preemptions import key_of, room_of
 from extender.core.reasons import Reason
 from extender.core.removal import costs_of
 from extender.core.revocations import Revocations
@@ -287,11 +288,11 @@ class Bindings:
     def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
         state = self._state
-        promised = state.claims.promised_nodes.get(event.node, {})
-        if promised and pod.uid not in promised and not state.claims.fits(event.node, pod.requests):
+        if state.preemptions.keeps_out(pod, event.node):
             return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         state.news.taken = True
         state.end_kept(pod.uid)
+        state.claims.release(room_of(key_of(pod), event.node))
         state.claims.assume(pod, event.node)
         again = pod.uid in state.binds.doubted
         return state.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

@@ -9,6 +9,7 @@ from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
+from extender.core.kube_preemption import KubePreemption
 from extender.core.member import Step
 from extender.core.refusals import Refusals, refused_by_filter
 from extender.core.singles import Singles
@@ -21,12 +22,19 @@ class Calls:
     """``advisory``: where kube-scheduler does as it likes, and is only watched."""
 
     def __init__(
-        self, state: State, bindings: Bindings, refusals: Refusals, singles: Singles, advisory: Advisory | None
+        self,
+        state: State,
+        bindings: Bindings,
+        refusals: Refusals,
+        singles: Singles,
+        kube_preemption: KubePreemption,
+        advisory: Advisory | None,
     ) -> None:
         self._state = state
         self._bindings = bindings
         self._refusals = refusals
         self._singles = singles
+        self._kube_preemption = kube_preemption
         self._advisory = advisory
 
     def filter(self, event: FilterCalled, now: float) -> None:
@@ -55,21 +63,20 @@ class Calls:
         slots = None if workload is None else workload.members.slots
         return "" if slots is None or pod.identity in slots.turns else slots.planned.get(pod.identity, "")
 
-    def preempt(self, event: PreemptCalled) -> None:
-        """Until whole gangs can be preempted for: a gang's pod preempts nobody, and nobody preempts a gang's pod.
+    def preempt(self, event: PreemptCalled, now: float) -> None:
+        """A gang's pod preempts nobody by itself, and nobody preempts a gang's pod alone.
 
         In advisory mode a gang's pod may preempt as any other.
         """
         state = self._state
         pod = state.pods.get(event.pod.uid, event.pod)
-        allowed = {
-            node: uids for node, uids in event.victims.items() if uids and all(self._is_single(uid) for uid in uids)
-        }
-        if self._advisory is None and not pod.native_group:
-            is_single, may_preempt = pod.group_key is None, self._singles.may_preempt
-            allowed = {node: uids for node, uids in allowed.items() if is_single and may_preempt(pod, node, uids)}
+        enforced = self._advisory is None
+        if not enforced or pod.native_group:
+            allowed = self._kube_preemption.without_gangs(event.victims)
+        else:
+            allowed = {} if pod.group_key is not None else self._kube_preemption.answer(pod, event.victims, now)
         state.out.append(AnswerPreempt(event.call, allowed))
-        if not allowed and pod.group_key is None and self._advisory is None:
+        if not allowed and pod.group_key is None and enforced:
             self._clear_nomination(pod)
 
     def _clear_nomination(self, pod: Pod) -> None:
@@ -119,7 +126,3 @@ class Calls:
                 del binds.doubted[uid]
                 if state.member(uid) is None and not state.pods[uid].node:
                     state.free(uid)
-
-    def _is_single(self, uid: str) -> bool:
-        pod = self._state.pods.get(uid)
-        return pod is not None and pod.group_key is None

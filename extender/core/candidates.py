@@ -19,7 +19,7 @@ def candidates(state: State, below: int, wall: float, *, related: bool) -> Itera
     preemptor demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
     for workload in state.workloads.values():
         if workload.priority < below and is_evictable(state, workload):
-            yield _whole(state, workload, wall, related=related), _named(workload)
+            yield _whole(state, workload, wall, related=related), named(workload)
     for pod in state.pods.values():
         if pod.priority < below and is_evictable_alone(state, pod):
             yield _alone(state, pod, wall, related=related), Victim(GroupKey(pod.namespace, pod.name), pod.uid)
@@ -56,7 +56,8 @@ def _stops(workload: Workload) -> bool:
     return job is not None and job.plan is not None and not (job.writing or job.stop or job.over or job.seen.finished)
 
 
-def _named(workload: Workload) -> Victim:
+def named(workload: Workload) -> Victim:
+    """As a reservation names it."""
     return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.said.releases))))
 
 

@@ -59,6 +59,7 @@ from extender.core.giving_way import GivingWay
 from extender.core.hints import Hints
 from extender.core.invariants import told
 from extender.core.jobs import Jobs
+from extender.core.kube_preemption import KubePreemption
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits, Preempts
 from extender.core.member import IllegalTransitionError
@@ -99,7 +100,7 @@ class Engine:
         advising, limits, policies = mode is Mode.ADVISE, limits or Limits(), policies.guarded()
         if advising:
             counted = Preempts.OFF if limits.preemption is Preempts.OFF else Preempts.DRY_RUN
-            limits = replace(limits, evict_partial=False, preemption=counted)
+            limits = replace(limits, evict_partial=False, preemption=counted, pods_preempt_gangs=False)
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
         leading: Leading = advisory or Steering(state, steering)
@@ -107,14 +108,16 @@ class Engine:
         bindings = Bindings(state, leading, revocations)
         refusals = Refusals(state, revocations)
         jobs = Jobs(state, leading, revocations)
-        self._reservations = reservations = Reservations(state, GivingWay(state, revocations))
+        giving_way = GivingWay(state, revocations)
+        self._reservations = reservations = Reservations(state, giving_way)
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
         coming = Coming(state, owners, enqueues)
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
-        self._calls = calls = Calls(state, bindings, refusals, self._singles, advisory)
-        self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints)
+        kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
+        self._calls = calls = Calls(state, bindings, refusals, self._singles, kube_preemption, advisory)
+        self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints, kube_preemption)
         self._apply = apply = Apply(
             state,
             leading,
@@ -151,7 +154,7 @@ class Engine:
             NamespaceSeen: state.quotas.queues.note,
             NamespaceGone: state.quotas.queues.note,
             FilterCalled: calls.filter,
-            PreemptCalled: lambda event, _: calls.preempt(event),
+            PreemptCalled: calls.preempt,
             BindArrived: calls.bind,
             BindDisconnected: calls.disconnected,
             BindingPosted: bindings.posted,

@@ -46,6 +46,7 @@ class Limits:
     ``fair_sharing``: between queues the least dominant resource share comes first. ``past_usage``: how the past usage
     of LocalQueues is counted. ``preemption``: whether others are evicted for a workload that lacks room;
     ``preemption_s``: for so long may they take to go. ``min_runtime_s``: nobody is evicted who has run for less.
+    ``pods_preempt_gangs``: gangs give way to a pod of no gang, too, that kube-scheduler preempts for.
     """
 
     coalesce_s: float = 0.005
@@ -74,3 +75,4 @@ class Limits:
     preemption: Preempts = Preempts.OFF
     preemption_s: float = 300.0
     min_runtime_s: float = 0.0
+    pods_preempt_gangs: bool = True

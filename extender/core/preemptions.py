@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.reasons import Reason
-from policies.model import GroupKey, Requests, Reservation, Victim
+from policies.model import GroupKey, Pod, Requests, Reservation, Victim
 
 MOST = 32
 """Workloads that are given way to at a time."""
@@ -25,7 +25,7 @@ class Preemption:
     """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
     by the core's clock. ``why``: what its victims are told. ``reason``: what it waits for itself. ``carrier``: the UID
     of the pod that it is written on; empty for a job. ``told``: the victims know, and are told again at ``tell_at``.
-    ``ready``: all of them have gone.
+    ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is written on.
     """
 
     reservation: Reservation
@@ -38,6 +38,7 @@ class Preemption:
     told: bool = False
     tell_at: float = 0.0
     ready: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,22 @@ class Preemptions:
         """Whether that pod of no gang is a victim."""
         return any(victim.pod == uid for one in self.under_way.values() for victim in one.left)
 
+    def of_pod(self, pod: Pod) -> Preemption | None:
+        """The one that is for this pod of no gang."""
+        preemption = self.under_way.get(key_of(pod))
+        return preemption if preemption is not None and preemption.carrier == pod.uid else None
+
+    def keeps_out(self, pod: Pod, node: str) -> bool:
+        """Whether others are promised so much there that this pod of no gang does not fit, not even with what is kept
+        for it."""
+        own, promised = room_of(key_of(pod), node), self._claims.promised_nodes.get(node, {})
+        if pod.uid in promised or not promised.keys() - {own}:
+            return False
+        room, kept = self._claims.room(node), self._claims.get(own)
+        if kept is not None:
+            room |= {name: room.get(name, 0) + amount for name, amount in kept.requests}
+        return any(room.get(name, 0) < amount for name, amount in pod.requests if amount)
+
     def holds(self, owner: SlotOf) -> bool:
         """Whether that is the owner of room that is kept."""
         preemption = self.under_way.get(owner.workload)
@@ -193,6 +210,11 @@ class Preemptions:
             if claim.workload in gangs or (claim.workload is None and owner in pods):
                 held.update(dict(claim.requests))
         return held
+
+
+def key_of(pod: Pod) -> GroupKey:
+    """What stands for a pod of no gang among the workloads that are given way to; none of these can have that name."""
+    return GroupKey(pod.namespace, f"pod {pod.name}")
 
 
 def room_of(key: GroupKey, node: str) -> SlotOf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.core.hints import Hints
+from extender.core.kube_preemption import KubePreemption
 from extender.core.lifecycle import Lifecycle
 from extender.core.state import State
 from extender.core.steering import Leading
@@ -15,11 +16,14 @@ _LOOK = 2
 class Recovery:
     """Walked through in slices. Events come in between: of their workloads everything is found out first."""
 
-    def __init__(self, state: State, lifecycle: Lifecycle, steering: Leading, hints: Hints) -> None:
+    def __init__(
+        self, state: State, lifecycle: Lifecycle, steering: Leading, hints: Hints, kube_preemption: KubePreemption
+    ) -> None:
         self._state = state
         self._lifecycle = lifecycle
         self._steering = steering
         self._hints = hints
+        self._kube_preemption = kube_preemption
         self._unheard: dict[GroupKey, None] = {}
 
     def begin(self, epoch: float) -> None:
@@ -52,6 +56,7 @@ class Recovery:
         """Calls are answered from now on. What plans of an earlier life leave is for pods of jobs that replace others
         which are yet to go."""
         state = self._state
+        self._kube_preemption.restore(now)
         state.recover()
         for key in list(state.waiting.keys):
             if (workload := state.workloads.get(key)) is not None and workload.admitted:

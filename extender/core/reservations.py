@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from extender.core.effects import Reserve
+from extender.core.effects import Reserve, Turned, Wake
 from extender.core.events import Reserved
 from extender.core.giving_way import GivingWay
 from extender.core.job import JobWrite
@@ -49,25 +49,27 @@ class Reservations:
         preemption = Preemption(
             reservation, until, _told(workload), _waits(victims), "" if first is None else first.uid
         )
-        state.preemptions.begin(workload.key, preemption)
-        self._write(workload.key, preemption.carrier, reservation)
+        self.keep(workload.key, preemption)
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         turned(state, workload, Turn.PREEMPTING, now, detail=detail)
         return preemption.reason
 
+    def keep(self, key: GroupKey, preemption: Preemption) -> None:
+        """Keep that room, and write it down."""
+        self._state.preemptions.begin(key, preemption)
+        self.write(key, preemption.carrier, preemption.reservation)
+
     def written(self, event: Reserved, now: float) -> None:
         """Only when it is written down anybody is told."""
         if event.reservation is None:
             return
         preemption = self._state.preemptions.under_way.get(event.key)
-        workload = self._state.workloads.get(event.key)
-        if workload is None or preemption is None or preemption.reservation != event.reservation:
+        if preemption is None or preemption.reservation != event.reservation:
             self._state.out.append(Reserve(event.key, event.pod, event.job, None))
         elif event.detail:
-            why = f"it could not be written down: {event.detail}"
-            explain(self._state, workload, self.fail(workload, why, now), now)
+            self._give_up(event.key, preemption, f"it could not be written down: {event.detail}", now)
         elif not preemption.told:
             self._tell(event.key, preemption, now)
 
@@ -78,16 +80,14 @@ class Reservations:
             return
         moved = preemptions.has_moved
         for key, preemption in list(preemptions.under_way.items()):
-            workload = state.workloads.get(key)
-            if workload is None or key not in state.waiting.keys:
+            if not self._waits(key, preemption):
                 self._end(key)
                 continue
             if moved:
                 self._see_off(key, preemption)
             if now >= preemption.until:
                 left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
-                why = f"after {state.limits.preemption_s:.0f} s {left} had yet to go"
-                explain(state, workload, self.fail(workload, why, now), now)
+                self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {left} had yet to go", now)
             elif preemption.told and preemption.left and now >= preemption.tell_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
@@ -118,11 +118,24 @@ class Reservations:
             for carrier, reservation in _written_on(state.workloads[key]):
                 preemption = self._believed(state.workloads[key], carrier, reservation, now)
                 if preemption is None or key in state.preemptions.under_way:
-                    self._write(key, carrier, None)
-                    continue
-                state.preemptions.begin(key, preemption)
-                self._see_off(key, preemption)
-                self._tell(key, preemption, now)
+                    self.write(key, carrier, None)
+                else:
+                    self.resume(key, preemption, now)
+
+    def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        """What was written down before a restart goes on."""
+        self._state.preemptions.begin(key, preemption)
+        self._see_off(key, preemption)
+        self._tell(key, preemption, now)
+
+    def write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
+        """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
+        workload, pod = self._state.workloads.get(key), self._state.pods.get(carrier)
+        record = None if workload is None else workload.job
+        if pod is not None:
+            self._state.out.append(Reserve(key, pod, None, reservation))
+        elif record is not None and not carrier and record.writing is not JobWrite.START:
+            self._state.out.append(Reserve(key, None, record.seen, reservation))
 
     def _believed(self, workload: Workload, carrier: str, reservation: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
@@ -157,6 +170,10 @@ class Reservations:
         if not preemption.left and not preemption.ready:
             state.preemptions.make_ready(key)
             state.waiting.look_again(key)
+            if (pod := state.kept_out.pods.get(preemption.carrier)) is not None:
+                # kube-scheduler had seen them go before we did, and was told that others have room there.
+                state.kept_out.drop(pod.uid)
+                state.out.append(Wake(pod.uid, pod.namespace, pod.name))
 
     def _end(self, key: GroupKey) -> Preemption | None:
         """Its room is for everybody."""
@@ -167,17 +184,26 @@ class Reservations:
             state.free(room_of(key, node))
         for victim in preemption.left:
             state.waiting.look_again(victim.key)
-        self._write(key, preemption.carrier, None)
+        self.write(key, preemption.carrier, None)
         return preemption
 
-    def _write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
-        """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
-        workload, pod = self._state.workloads.get(key), self._state.pods.get(carrier)
-        record = None if workload is None else workload.job
-        if pod is not None:
-            self._state.out.append(Reserve(key, pod, None, reservation))
-        elif record is not None and not carrier and record.writing is not JobWrite.START:
-            self._state.out.append(Reserve(key, None, record.seen, reservation))
+    def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
+        """Whether it is there, and has yet to get its room."""
+        state = self._state
+        if not preemption.alone:
+            return key in state.workloads and key in state.waiting.keys
+        pod = state.pods.get(preemption.carrier)
+        return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
+
+    def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
+        """It ends, and nobody is evicted again for it until something has changed."""
+        state, workload = self._state, self._state.workloads.get(key)
+        if workload is not None:
+            return explain(state, workload, self.fail(workload, why, now), now)
+        self._end(key)
+        state.preemptions.spare(key, preemption.reservation.rooms)
+        state.out.append(Turned(key, Turn.UNRESERVED, 1, 0.0, detail=why))
+        return None
 
 
 def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extender.core.claims import Owner
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
+from extender.core.preemptions import key_of, room_of
 from extender.core.state import State
 from policies.model import Pod, Requests, Selection
 
@@ -28,12 +30,14 @@ class Singles:
             return
         view = state.claims.snapshot()
         roomy = (view.slots(pod.requests) > 0).tolist()
+        own = state.preemptions.of_pod(pod)
         refused = {
             node: None
             for node in event.candidates
             if node in promised
             and pod.uid not in promised[node]
             and not ((row := view.rows.get(node)) is not None and roomy[row])
+            and (own is None or state.preemptions.keeps_out(pod, node))
         }
         if refused:
             state.kept_out.add(pod)
@@ -46,14 +50,15 @@ class Singles:
         keeps it out, or where they give way to somebody else. Where nothing is promised to others, room is
         kube-scheduler's business.
         """
-        claims, leaving = self._state.claims, dict.fromkeys((pod.uid, *victims))
-        if any(map(self._state.preemptions.awaits, leaving)):
+        claims, preemptions = self._state.claims, self._state.preemptions
+        if any(map(preemptions.awaits, uids := (pod.uid, *victims))):
             return False
+        leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
         if claims.promised_nodes.get(node, {}).keys() <= leaving.keys():
             return True
         room = claims.room(node)
-        for uid in leaving:
-            if (claim := claims.get(uid)) is not None and claim.node == node:
+        for owner in leaving:
+            if (claim := claims.get(owner)) is not None and claim.node == node:
                 room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 

@@ -133,7 +133,8 @@ WRITTEN_ON_JOBS = {
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
     FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
     "Tolerations of its flavors are added to those of its pod templates.",
-    PREEMPTING: "On the job while others give way to it, or on one pod of a gang: what room is kept for it, who gives "
+    PREEMPTING: "On the job while others give way to it, on one pod of a gang, or on a pod of no gang: what "
+    "room is kept for it, who gives "
     "way, and until when.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",

@@ -3,7 +3,7 @@ time for whom they go. Judged by what is written, asked for and shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
@@ -18,6 +18,8 @@ from tests.simulation.terms import Terms
 
 _PATIENCE_S = 10.0
 """So long may a workload take to be planned when its last victim has gone and nothing goes wrong."""
+_PATIENCE_ALONE_S = 40.0
+"""The same for a pod of no gang: kube-scheduler tries it after its backoff, and may evict others before it is bound."""
 _WORD = "preempted by "
 
 
@@ -39,9 +41,12 @@ class Evictions:
         self._admissions = admissions
         self._terms = terms
         self._kept: dict[GroupKey, _Kept] = {}
+        self._pods: Mapping[str, Pod] = {}
+        """As they are, whatever has been shown of them."""
 
     def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
         """To be called before the effects are judged."""
+        self._pods = api.pods
         match event:
             case Reserved(key, reservation=Reservation() as written, detail=""):
                 if key in self._kept and self._kept[key].reservation == written:
@@ -71,7 +76,9 @@ class Evictions:
             if not kept.written or any(map(self._is_there, kept.reservation.victims)):
                 continue
             kept.since = now if kept.since is None else kept.since
-            waited, wanted = now - kept.since > _PATIENCE_S, key in self._shown.members or key in self._shown.jobs
+            alone = self._single(key) is not None
+            waited = now - kept.since > (_PATIENCE_ALONE_S if alone else _PATIENCE_S)
+            wanted = alone or key in self._shown.members or key in self._shown.jobs
             if self._terms.calm and waited and wanted and not kept.disturbed:
                 return f"{_named(kept)} were evicted for {key}, and it is not planned"
         return None
@@ -104,16 +111,23 @@ class Evictions:
         """Once its victims have gone there has to be room for it."""
         units = {victim.key for victim in reservation.victims if not victim.pod}
         alone = {victim.pod for victim in reservation.victims}
+        single = self._single(key)
         if not reservation.victims:
             yield f"room is kept for {key}, and nobody gives way to it"
         for node, requests in reservation.rooms:
             room = self._shown.free(node)
             for pod in self._shown.pods.values():
-                if pod.node == node and not pod.terminal and (pod.uid in alone or pod.group_key in units):
+                goes = pod.uid in alone or pod.group_key in units
+                if pod.node == node and not pod.terminal and (goes or (single and self._goes_anyhow(pod, single))):
                     room = {name: amount + dict(pod.requests).get(name, 0) for name, amount in room.items()}
             take(room, requests)
             if any(amount < 0 for amount in room.values()):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
+
+    def _goes_anyhow(self, pod: Pod, single: Pod) -> bool:
+        """kube-scheduler evicts other pods of no gang afterwards, and knows earlier than the extender who has ended."""
+        now = self._pods.get(pod.uid)
+        return now is None or now.terminal or (pod.group_key is None and pod.priority < single.priority)
 
     def _judge_runtimes(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
         """As of the decision: later some of a victim's pods may have gone."""
@@ -150,9 +164,15 @@ class Evictions:
         """As the watches have shown it."""
         if uid:
             return self._shown.pods[uid].priority if uid in self._shown.pods else 0
+        if (single := self._single(key)) is not None:
+            return single.priority
         job = self._shown.jobs.get(key)
         live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
         return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
+
+    def _single(self, key: GroupKey) -> Pod | None:
+        """The pod of no gang that it stands for."""
+        return next((pod for pod in self._shown.pods.values() if pod.group_key is None and _alone(pod) == key), None)
 
     def _is_there(self, victim: Victim) -> bool:
         if victim.pod:
@@ -165,10 +185,11 @@ class Evictions:
         reason = effect.reason if isinstance(effect, Evict | SuspendJob) else ""
         if not reason.startswith(_WORD):
             return
-        found = [(one.group_key, one.reservation) for one in api.pods.values() if one.reservation is not None]
+        pods = [one for one in api.pods.values() if one.reservation is not None]
+        found = [(_alone(one) if one.group_key is None else one.group_key, one.reservation) for one in pods]
         found += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
         for key, reservation in found:
-            if key is not None and reservation is not None and reason.startswith(f"{_WORD}{key},"):
+            if reservation is not None and reason.startswith(f"{_WORD}{key},"):
                 self._kept.setdefault(key, _Kept(reservation, written=True, disturbed=True))
 
     def _disturb(self, node: str, pod: Pod) -> None:
@@ -181,6 +202,11 @@ class Evictions:
 def _unit(pod: Pod) -> GroupKey:
     """What goes as a whole with it."""
     return GroupKey(pod.namespace, pod.name) if pod.group_key is None else pod.group_key
+
+
+def _alone(pod: Pod) -> GroupKey:
+    """What stands for a pod of no gang to which others give way."""
+    return GroupKey(pod.namespace, f"pod {pod.name}")
 
 
 def _named(kept: _Kept) -> str:

@@ -112,7 +112,7 @@ class Plan:
             limits.creation_s,
             pins,
             bool(self.queues.things),
-            limits.preemption is Preempts.ON,
+            limits.preemption is Preempts.ON or limits.pods_preempt_gangs,
             limits.min_runtime_s,
         )
 
@@ -163,7 +163,9 @@ def draw(seed: int) -> Plan:
             bind_timeout_s=bind_timeout_s,
             longest_backoff_s=longest_backoff_s,
         ),
-        limits=Limits(partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting),
+        limits=Limits(
+            partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting, pods_preempt_gangs=False
+        ),
         steering=_steering(seed, shape),
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),

@@ -24,7 +24,8 @@ def with_preemption(limits: Limits, chance: Chance) -> Limits:
     """Victims get less time than by default, so that what it bounds happens in the time of a run."""
     dice = chance.stream("limits of preemption")
     preemption_s, min_runtime_s = dice.choice((20.0, 60.0)), dice.choice((0.0, 0.0, 15.0))
-    return replace(limits, preemption=Preempts.ON, preemption_s=preemption_s, min_runtime_s=min_runtime_s)
+    limits = replace(limits, preemption=Preempts.ON, preemption_s=preemption_s, min_runtime_s=min_runtime_s)
+    return replace(limits, pods_preempt_gangs=True)
 
 
 def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submissions, BatchPlan]:

@@ -12,6 +12,7 @@ from extender.core.candidates import candidates as all_candidates
 from extender.core.claims import Claims
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
 from extender.core.events import Reserved
+from extender.core.kube_preemption import KubePreemption
 from extender.core.preemptions import Preemption, Preemptions
 from policies.preemption.candidates import Candidate
 from policies.preemption.candidates import Limits as Protection
@@ -102,3 +103,27 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
             yield twice(candidate), victim
 
     patch.setattr(preemption, "candidates", candidates)
+
+
+# For a pod of no gang.
+
+
+def nobody_is_too_young_for_a_pod(patch: pytest.MonkeyPatch) -> None:
+    real = KubePreemption._may_go
+    patch.setattr(KubePreemption, "_may_go", lambda self, workload, below, now: real(self, workload, below, now + 1e6))
+
+
+def one_gang_too_few_for_a_pod(patch: pytest.MonkeyPatch) -> None:
+    """Of several on its node the last one is spared."""
+    real = KubePreemption._gangs_of
+
+    def gangs_of(self, pod, node, uids, now):  # type: ignore[no-untyped-def]
+        gangs = real(self, pod, node, uids, now)
+        return dict(list(gangs.items())[: max(1, len(gangs) - 1)])
+
+    patch.setattr(KubePreemption, "_gangs_of", gangs_of)
+
+
+def room_of_a_pod_kept_from_itself(patch: pytest.MonkeyPatch) -> None:
+    """What is kept for it counts as promised to others."""
+    patch.setattr(Preemptions, "of_pod", lambda self, pod: None)
