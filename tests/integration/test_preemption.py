@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from policies.model import Pod
-from tests.integration.preemption import with_preemption
+from tests.integration.preemption import PRIORITIES, Tutorial, on, with_preemption
 from tests.integration.stage import RealStage, add_priorities
 from tests.scenarios.pods import bound, gang, gated, member, pod, whole
 
 pytestmark = pytest.mark.xdist_group("preemption")
-
-PRIORITIES = {"dev": 100, "training": 500, "inference": 10_000}
 
 
 @pytest.fixture(scope="module")
@@ -27,35 +22,6 @@ def muster(cluster: Cluster) -> RunningMuster:
     install_job_admission(cluster)
     add_priorities(cluster, PRIORITIES)
     return running
-
-
-def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
-    """Those with a node whose names begin like that."""
-    return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
-
-
-class Tutorial:
-    """3 nodes of 4 GPUs: four dev pods on the first, a training pod of 4 GPUs on each of the others."""
-
-    def __init__(self, stage: RealStage) -> None:
-        self.stage = stage
-        (self.first,) = stage.add_nodes(1, gpus=4)
-        stage.create(
-            *(
-                pod(f"dev-{number}", gpus=1, priorityClassName="dev", terminationGracePeriodSeconds=2)
-                for number in range(4)
-            )
-        )
-        stage.until(lambda pods: len(on(pods, "dev")) == 4)
-        stage.add_nodes(2, gpus=4)
-        stage.create(*gated("train", 2, gpus=4, priorityClassName="training"))
-        stage.until(lambda pods: len(bound(pods, "train")) == 2)
-
-    def until_only_dev_pods_have_gone(self, prefix: str) -> None:
-        pods = self.stage.until(lambda pods: len(on(pods, prefix)) == 4)
-        assert {one.node for one in on(pods, prefix)} == {self.first}
-        assert len(bound(pods, "train")) == 2
-        assert not on(pods, "dev")
 
 
 def test_exactly_the_dev_pods_give_way_to_a_gang(stage: RealStage) -> None:
