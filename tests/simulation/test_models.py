@@ -202,15 +202,6 @@ def test_a_preemptor_whose_victims_could_not_be_deleted_is_tried_again() -> None
     assert waits(it, high) == [False]
 
 
-def test_a_gang_is_preempted_by_nobody() -> None:
-    it = world("a: 2x8")
-    it.jobs.submit(job("gang", 2))
-    let(it, 10)
-    it.api.create_pod(single("high", gpus=8, priority=5))
-    let(it, 60)
-    assert bound(it) == {"gang": 2}
-
-
 def test_a_bind_is_given_up_after_its_timeout_and_tried_again_after_a_backoff() -> None:
     it = world("a: 2x8", profile=Profile(bind_timeout_s=8.0))
     half = job("half", 2, run_s=60.0)
