@@ -115,7 +115,7 @@ class Engine:
         coming = Coming(state, owners, enqueues)
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
-        kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
+        self._kube_preemption = kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
         self._calls = calls = Calls(state, bindings, refusals, self._singles, kube_preemption, advisory)
         self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints, kube_preemption)
         self._apply = apply = Apply(
@@ -176,6 +176,7 @@ class Engine:
         try:
             self._handlers[type(event)](event, now)
             self._settle(now)
+            self._kube_preemption.review(now)
             if state.preemptions.under_way:
                 self._reservations.follow(now)
                 self._settle(now)
@@ -238,7 +239,7 @@ class Engine:
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
-        instants += self._enqueues.next_retry(), self._reservations.next_end()
+        instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
         instants += (self.state.quotas.past.next_sample(),)
         instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)

@@ -8,6 +8,7 @@ workload (``reservations.py``): it is written on the pod first, then the gangs a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from extender.core.candidates import is_evictable, named
 from extender.core.effects import Turned
@@ -25,6 +26,10 @@ from policies.words import listed
 Victims = Mapping[str, tuple[str, ...]]
 """Node -> the UIDs of those that kube-scheduler would delete there."""
 Gangs = dict[GroupKey, Workload]
+_REST_S = 1.0
+"""Those to whom nobody could give way are looked at so often."""
+_LOOKS = 8
+"""So many of them at a time."""
 
 
 class KubePreemption:
@@ -35,17 +40,38 @@ class KubePreemption:
         self._singles = singles
         self._reservations = reservations
         self._giving_way = giving_way
+        self._later: dict[str, Victims] = {}
+        """What kube-scheduler asked for pods that gangs may give way to another time, by UID."""
+        self._look_at = inf
 
     def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
         """The candidates without members of gangs; if there is none, nothing, and gangs may give way."""
-        alone, may_preempt = self.without_gangs(asked), self._singles.may_preempt
-        offered = {node: uids for node, uids in alone.items() if may_preempt(pod, node, uids)}
+        offered = self._offered(pod, asked)
+        self._later.pop(pod.uid, None)
         if (preemption := self._state.preemptions.of_pod(pod)) is not None:
             # Room is on its way there: nobody else goes elsewhere.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
-        if not offered:
-            self._have_gangs_give_way(pod, asked, now)
+        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
+            self._later[pod.uid] = asked
+            self._look_at = min(self._look_at, now + _REST_S)
         return offered
+
+    def review(self, now: float) -> None:
+        """Called after every event. Gangs that could not go may do so by now, of which kube-scheduler hears nothing."""
+        if now < self._look_at:
+            return
+        for uid in list(self._later)[:_LOOKS]:
+            pod, asked = self._state.pods.get(uid), self._later.pop(uid)
+            if pod is None or not self._may(pod) or self._state.preemptions.of_pod(pod) is not None:
+                continue
+            # While there is room for it, or others may go, it is for kube-scheduler to try it again.
+            if self._has_room(pod) or self._offered(pod, asked) or not self._have_gangs_give_way(pod, asked, now):
+                self._later[uid] = asked
+        self._look_at = now + _REST_S if self._later else inf
+
+    def next_look(self) -> float | None:
+        """When ``review`` has something to do."""
+        return self._look_at if self._later else None
 
     def without_gangs(self, asked: Victims) -> Victims:
         """The candidates all of whose victims are known, and pods of no gang."""
@@ -61,16 +87,27 @@ class KubePreemption:
             else:
                 self._reservations.resume(key_of(pod), preemption, now)
 
-    def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> None:
-        """Those that matter least."""
-        if not self._may(pod) or len(self._state.preemptions.under_way) >= MOST:
-            return
+    def _offered(self, pod: Pod, asked: Victims) -> Victims:
+        return {
+            node: uids for node, uids in self.without_gangs(asked).items() if self._singles.may_preempt(pod, node, uids)
+        }
+
+    def _has_room(self, pod: Pod) -> bool:
+        view = self._state.claims.snapshot()
+        return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
+
+    def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """Those that matter least, if any may go. Nobody does while it is not known who a victim is: it may be a pod of
+        no gang."""
+        known = all(uid in self._state.pods for uids in asked.values() for uid in uids)
+        if not known or len(self._state.preemptions.under_way) >= MOST:
+            return False
         found = {node: gangs for node, uids in asked.items() if (gangs := self._gangs_of(pod, node, uids, now))}
         rooms = {node: ((node, _positive(pod)),) for node in found}
         spared = self._state.preemptions.spares
         left = [node for node in found if not spared(key_of(pod), rooms[node])]
         if not left:
-            return
+            return False
         node = min(left, key=lambda one: (*_loss(found[one]), one))
         victims = tuple(map(named, found[node].values()))
         until = now + self._state.limits.preemption_s
@@ -78,6 +115,7 @@ class KubePreemption:
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
         self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail))
+        return True
 
     def _may(self, pod: Pod) -> bool:
         """One of ours that waits, and whose PriorityClass lets it."""

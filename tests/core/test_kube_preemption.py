@@ -312,3 +312,50 @@ def test_muster_evicts_nobody_where_it_only_advises() -> None:
     script = Script(*cluster("a: 2x8"), *there, asked.pod, mode=Mode.ADVISE)
     assert script.preempt(asked.pod, {asked.node: (asked.low[0].uid,)}) == {}
     assert not script.evicted
+
+
+def test_a_gang_that_is_still_starting_goes_once_it_runs() -> None:
+    """kube-scheduler asks again only after minutes: nothing that it hears of has changed for the pod."""
+    script = Cluster(*cluster("a: 2x8"), limits=OFF)
+    low, pod = gang("low", 2), urgent()
+    script.see(low, pod)
+    script.bind_all(low)
+    script.post(low[0])
+    node = script.pods[low[0].uid].node or ""
+    assert script.preempt(pod, {node: (low[0].uid,)}) == {}
+    script.advance(5)
+    assert not script.written
+    script.post_all()
+    script.advance(2)
+    assert sorted(script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_there_is_room_for_by_then() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.see(*cluster("b: 1x8"))
+    asked.script.advance(200)
+    assert not asked.script.written
+    asked.script.drop("b-0")
+    asked.script.advance(2)
+    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.gone(asked.script.pods[asked.pod.uid])
+    asked.script.advance(200)
+    assert not asked.script.written
+    assert asked.script.core.next_wake() is None
+
+
+def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
+    """A pod of no gang that is about to be gone, or that the watch has yet to show: it may be enough that it goes."""
+    asked = Asked()
+    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "a-9": ("uid-unknown",)}
+    assert asked.script.preempt(asked.pod, victims) == {}
+    assert not asked.script.written
+    asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
+    asked.script.advance(2)
+    assert not asked.script.written, "it would do"
