@@ -136,7 +136,10 @@ class KubePreemption:
                     return {}
                 gangs[workload.key] = workload
         members = dict.fromkeys(member.uid for workload in gangs.values() for member in workload.members)
-        return gangs if self._singles.may_preempt(pod, node, {**members, **dict.fromkeys(uids)}) else {}
+        leaving = {**members, **dict.fromkeys(uids)}
+        # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
+        fits = self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
+        return gangs if fits else {}
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
         if workload.priority >= below or not is_evictable(self._state, workload):

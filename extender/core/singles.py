@@ -53,10 +53,14 @@ class Singles:
         claims, preemptions = self._state.claims, self._state.preemptions
         if any(map(preemptions.awaits, uids := (pod.uid, *victims))):
             return False
-        leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
-        if claims.promised_nodes.get(node, {}).keys() <= leaving.keys():
-            return True
+        leaving = {*uids, room_of(key_of(pod), node)}
+        return claims.promised_nodes.get(node, {}).keys() <= leaving or self.fits_without(pod, node, uids)
+
+    def fits_without(self, pod: Pod, node: str, victims: Iterable[str]) -> bool:
+        """Whether it fits there, as far as is known, once these are gone."""
+        claims = self._state.claims
         room = claims.room(node)
+        leaving: dict[Owner, None] = dict.fromkeys((pod.uid, *victims, room_of(key_of(pod), node)))
         for owner in leaving:
             if (claim := claims.get(owner)) is not None and claim.node == node:
                 room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}

@@ -359,3 +359,29 @@ def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
     asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
     asked.script.advance(2)
     assert not asked.script.written, "it would do"
+
+
+def test_no_gang_goes_later_from_a_node_that_others_have_filled_by_then() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=replace(OFF, min_runtime_s=100.0))
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    script.see(single("late", gpus=4, node="a-0", priority=20))
+    script.advance(200)
+    assert not script.written
+    script.gone(script.pods["uid-late"])
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_no_gang_goes_for_a_pod_that_does_not_fit_as_far_as_is_known() -> None:
+    """kube-scheduler knows already that somebody has ended: we will, too."""
+    script = Cluster(*cluster("a: 1x8"), single("ended", gpus=4, node="a-0", priority=20), limits=OFF)
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    script.preempt(pod, {"a-0": (low[0].uid,)})
+    script.advance(5)
+    assert not script.written
+    script.change(script.pods["uid-ended"], phase="Succeeded")
+    script.advance(2)
+    assert script.evicted == ["low-0"]

@@ -3,7 +3,7 @@ time for whom they go. Judged by what is written, asked for and shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
@@ -41,12 +41,9 @@ class Evictions:
         self._admissions = admissions
         self._terms = terms
         self._kept: dict[GroupKey, _Kept] = {}
-        self._pods: Mapping[str, Pod] = {}
-        """As they are, whatever has been shown of them."""
 
     def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
         """To be called before the effects are judged."""
-        self._pods = api.pods
         match event:
             case Reserved(key, reservation=Reservation() as written, detail=""):
                 if key in self._kept and self._kept[key].reservation == written:
@@ -117,17 +114,13 @@ class Evictions:
         for node, requests in reservation.rooms:
             room = self._shown.free(node)
             for pod in self._shown.pods.values():
-                goes = pod.uid in alone or pod.group_key in units
-                if pod.node == node and not pod.terminal and (goes or (single and self._goes_anyhow(pod, single))):
+                # For a pod of no gang kube-scheduler evicts others of no gang afterwards.
+                later = single is not None and pod.group_key is None and pod.priority < single.priority
+                if pod.node == node and not pod.terminal and (later or pod.uid in alone or pod.group_key in units):
                     room = {name: amount + dict(pod.requests).get(name, 0) for name, amount in room.items()}
             take(room, requests)
             if any(amount < 0 for amount in room.values()):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
-
-    def _goes_anyhow(self, pod: Pod, single: Pod) -> bool:
-        """kube-scheduler evicts other pods of no gang afterwards, and knows earlier than the extender who has ended."""
-        now = self._pods.get(pod.uid)
-        return now is None or now.terminal or (pod.group_key is None and pod.priority < single.priority)
 
     def _judge_runtimes(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
         """As of the decision: later some of a victim's pods may have gone."""
