@@ -132,7 +132,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (preemption.one_victim_too_few, 224, "has no room for it even then"),
     (preemption.what_a_victim_has_is_counted_twice, 70, "has no room for it even then"),
     (preemption.nobody_is_too_young_for_a_pod, 2002, "is to give way to .*/pod .* after"),
-    (preemption.one_gang_too_few_for_a_pod, 4704, "/pod .* has no room for it even then"),
+    (preemption.one_gang_too_few_for_a_pod, 6440, "/pod .* has no room for it even then"),
     (preemption.room_of_a_pod_kept_from_itself, 4704, "were evicted for .*/pod .*, and it is not planned"),
     (queues.quota_not_given_back, 46, "waits, and there is room for"),
     (queues.quota_that_is_given_back_is_no_news, 864, "waits, and there is room for"),
