@@ -28,6 +28,8 @@ Victims = Mapping[str, tuple[str, ...]]
 Gangs = dict[GroupKey, Workload]
 _REST_S = 1.0
 """Those to whom nobody could give way are looked at so often."""
+_UNSEEN_S = 30.0
+"""For so long the watch may have yet to show a pod that kube-scheduler asks for."""
 _LOOKS = 8
 """So many of them at a time."""
 
@@ -40,8 +42,8 @@ class KubePreemption:
         self._singles = singles
         self._reservations = reservations
         self._giving_way = giving_way
-        self._later: dict[str, Victims] = {}
-        """What kube-scheduler asked for pods that gangs may give way to another time, by UID."""
+        self._later: dict[str, tuple[Victims, float]] = {}
+        """What kube-scheduler asked for pods that gangs may give way to another time, by UID, and when."""
         self._look_at = inf
 
     def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
@@ -52,7 +54,7 @@ class KubePreemption:
             # Room is on its way there: nobody else goes elsewhere.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
         if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
-            self._later[pod.uid] = asked
+            self._later[pod.uid] = asked, now
             self._look_at = min(self._look_at, now + _REST_S)
         return offered
 
@@ -61,13 +63,20 @@ class KubePreemption:
         if now < self._look_at:
             return
         for uid in list(self._later)[:_LOOKS]:
-            pod, asked = self._state.pods.get(uid), self._later.pop(uid)
-            if pod is None or not self._may(pod) or self._state.preemptions.of_pod(pod) is not None:
-                continue
-            # While there is room for it, or others may go, it is for kube-scheduler to try it again.
-            if self._has_room(pod) or self._offered(pod, asked) or not self._have_gangs_give_way(pod, asked, now):
-                self._later[uid] = asked
+            pod, (asked, since) = self._state.pods.get(uid), self._later.pop(uid)
+            if pod is None:
+                waits = now < since + _UNSEEN_S
+            else:
+                waits = self._may(pod) and not self._gives_way_now(pod, asked, now)
+            if waits:
+                self._later[uid] = asked, since
         self._look_at = now + _REST_S if self._later else inf
+
+    def _gives_way_now(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """While there is room for it, or others may go, it is for kube-scheduler to try it again."""
+        if self._has_room(pod) or self._offered(pod, asked):
+            return False
+        return self._have_gangs_give_way(pod, asked, now)
 
     def next_look(self) -> float | None:
         """When ``review`` has something to do."""
@@ -97,9 +106,9 @@ class KubePreemption:
         return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
 
     def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
-        """Those that matter least, if any may go. Nobody does while it is not known who a victim is: it may be a pod of
-        no gang."""
-        known = all(uid in self._state.pods for uids in asked.values() for uid in uids)
+        """Those that matter least, if any may go. Nobody does while it is not known who a victim is, maybe a pod of
+        no gang, or the pod itself is yet to be shown."""
+        known = all(uid in self._state.pods for uids in asked.values() for uid in (pod.uid, *uids))
         if not known or len(self._state.preemptions.under_way) >= MOST:
             return False
         found = {node: gangs for node, uids in asked.items() if (gangs := self._gangs_of(pod, node, uids, now))}
@@ -120,7 +129,7 @@ class KubePreemption:
     def _may(self, pod: Pod) -> bool:
         """One of ours that waits, and whose PriorityClass lets it."""
         state = self._state
-        waits = pod.uid in state.pods and pod.live and not pod.node and state.claims.get(pod.uid) is None
+        waits = pod.live and not pod.node and state.claims.get(pod.uid) is None
         return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
 
     def _gangs_of(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> Gangs:

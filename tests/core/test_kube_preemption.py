@@ -385,3 +385,21 @@ def test_no_gang_goes_for_a_pod_that_does_not_fit_as_far_as_is_known() -> None:
     script.change(script.pods["uid-ended"], phase="Succeeded")
     script.advance(2)
     assert script.evicted == ["low-0"]
+
+
+def test_kube_scheduler_may_ask_for_a_pod_before_the_watch_shows_it() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod = running(script, "low", 1), urgent()
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    assert not script.written
+    script.see(pod)
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_a_pod_that_the_watch_never_shows_is_forgotten() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low = running(script, "low", 1)
+    script.preempt(urgent(), {"a-0": (low[0].uid,)})
+    script.advance(60)
+    assert script.core.next_wake() is None
