@@ -48,7 +48,7 @@ class Admission:
         self._shortfalls = Shortfalls()
         self._queued = queued = Queued(state, self._planner, self._demands, policies)
         self._reservations = reservations
-        self._preempting = preempting = Preempting(state, self._planner, reservations)
+        self._preempting = preempting = Preempting(state, self._planner, self._demands, reservations)
         self._attempts = Attempts(state, self._planner, self._demands, commit, queued, self._shortfalls, preempting)
         self.passes = 0
         self._walk: Steps[None] | None = None

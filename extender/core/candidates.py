@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from extender.core.claims import Owner, SlotOf
 from extender.core.state import State
@@ -14,14 +14,19 @@ SYSTEM_CRITICAL = 2_000_000_000
 """The priority of system-cluster-critical, from which on Kubernetes itself evicts nobody for room."""
 
 
-def candidates(state: State, below: int, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
-    """All of a priority below that one, as the search wants them, and as a reservation names them. ``related``: the
-    preemptor demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
+Concerns = Callable[[int, str], bool]
+"""Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
+
+
+def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
+    """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor
+    demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
+    queue_of = state.quotas.members.queue_of
     for workload in state.workloads.values():
-        if workload.priority < below and is_evictable(state, workload):
+        if concerns(workload.priority, queue_of(workload.key) or "") and is_evictable(state, workload):
             yield _whole(state, workload, wall, related=related), named(workload)
     for pod in state.pods.values():
-        if pod.priority < below and is_evictable_alone(state, pod):
+        if concerns(pod.priority, "") and is_evictable_alone(state, pod):
             yield _alone(state, pod, wall, related=related), Victim(GroupKey(pod.namespace, pod.name), pod.uid)
 
 
@@ -77,6 +82,9 @@ def _whole(state: State, workload: Workload, wall: float, *, related: bool) -> C
         tuple(Held(claim.node, claim.requests) for claim in claims),
         min(wall, *began) if began else min(wall, workload.created),
         pods=tuple(pod for pod in pods if related or pod.constraints),
+        queue=state.quotas.members.queue_of(workload.key) or "",
+        usage=state.quotas.uses.total(workload.key),
+        past=state.quotas.past_of(workload.key),
     )
 
 

@@ -7,11 +7,13 @@ from collections.abc import Collection
 from extender.core.candidates import is_evictable, is_evictable_alone
 from extender.core.claims import Owner, SlotOf
 from extender.core.effects import Evict
+from extender.core.reclaiming import may_not_evict
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import Pod, Victim
+from policies.preemption.allowed import Why
 
 
 class GivingWay:
@@ -21,19 +23,31 @@ class GivingWay:
         self._state = state
         self._revocations = revocations
 
-    def may(self, victim: Victim, priority: int, nodes: Collection[str]) -> bool:
-        """After a restart: whether it is the one that was chosen, may be evicted for a workload of that priority, and
-        has room on one of these nodes. One that has started again since is another one."""
+    def may(
+        self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None
+    ) -> bool:
+        """After a restart: whether it is the one that was chosen, may be evicted for a workload or pod of that priority,
+        and has room on one of these nodes, or quota that the queue of the ``preemptor`` may take back. One that has
+        started again since is another one."""
         state = self._state
         if victim.pod:
             pod = state.pods.get(victim.pod)
-            return pod is not None and pod.node in nodes and pod.priority < priority and _may_go_alone(state, pod)
+            may = pod is not None and pod.node in nodes and pod.priority < priority
+            return may and pod is not None and _may_go_alone(state, pod)
         workload = state.workloads.get(victim.key)
-        if workload is None or workload.priority >= priority:
+        if workload is None or (workload.priority >= priority if preemptor is None else may_not_evict(state, preemptor, workload)):
             return False
-        stamps = [member.pod.stamp for member in workload.members if member.pod.node in nodes]
+        by_quota = preemptor is not None and self.rule(victim, preemptor) is not Why.PRIORITY
+        stamps = [member.pod.stamp for member in workload.members if by_quota or member.pod.node in nodes]
         ours = any(stamp is not None and stamp.release in victim.releases for stamp in stamps)
         return ours and (is_evictable(state, workload) or not workload.whole or workload.paused)
+
+    def rule(self, victim: Victim, preemptor: Workload) -> Why:
+        """By which rule it may be evicted, as far as the queues of both tell."""
+        ours, theirs = (self._state.quotas.members.queue_of(key) for key in (preemptor.key, victim.key))
+        if ours is None or theirs is None:
+            return Why.PRIORITY
+        return Why.IN_QUEUE if ours == theirs else Why.RECLAIM
 
     def has_room(self, victim: Victim) -> bool:
         """Whether it has yet to go."""

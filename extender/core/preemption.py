@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import math
 
-from extender.core.candidates import candidates
-from extender.core.demands import siblings
+from extender.core.demands import Demands
 from extender.core.limits import Preempts
 from extender.core.planner import Planner
 from extender.core.preemptions import MOST
 from extender.core.reasons import Reason
+from extender.core.reclaiming import evicts
 from extender.core.reservations import Reservations
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import turned
 from extender.core.turns import Turn
+from extender.core.victim_search import Found, VictimSearch
 from extender.core.workload import Workload
 from policies.model import GroupKey
-from policies.placement.request import Sibling
-from policies.preemption.candidates import Limits as Protection
-from policies.preemption.candidates import Request
-from policies.preemption.victims import Choice, search
+from policies.model.queues import Evicts
+from policies.preemption.victims import Choice
 from policies.steps import Steps
+
+_Asks = tuple[Shape, str, float]
+"""What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
+_LACKS = ("NoRoom", "NoQuota")
 
 _SEARCHES = 4
 """In one pass: each may take tens of milliseconds."""
@@ -36,13 +39,13 @@ _REST_S = 1.0
 class Preempting:
     """What the admission pass asks about preemption."""
 
-    def __init__(self, state: State, planner: Planner, reservations: Reservations) -> None:
+    def __init__(self, state: State, planner: Planner, demands: Demands, reservations: Reservations) -> None:
         self._state = state
-        self._planner = planner
+        self._victims = VictimSearch(state, planner, demands)
         self._reservations = reservations
         self._mode = state.limits.preemption
-        self._vain: dict[Shape, str] = {}
-        """What was found for workloads of a shape, as of this epoch."""
+        self._vain: dict[_Asks, str] = {}
+        """What was found for workloads that ask for the same, as of this epoch."""
         self._as_of = -1
         self._looked_at = 0
         self._searches = 0
@@ -66,17 +69,19 @@ class Preempting:
         if now >= self._ripe_at:
             self._ripe_at = math.inf
             self._state.preemptions.ripen()
+        self._state.waiting.unpark()
         self._looked_at, self._rest_until = self._state.preemptions.epoch, now + _REST_S
         return True
 
     def wants(self, workload: Workload, shape: Shape) -> bool:
         """Whether somebody may give way to it, as far as is known."""
-        preemptions = self._state.preemptions
-        if self._mode is Preempts.OFF or workload.priority <= preemptions.lowest:
+        preemptions, queue = self._state.preemptions, self._state.quotas.queue_of(workload.key)
+        by_rules = queue is not None and evicts(queue)
+        if self._mode is Preempts.OFF or (workload.priority <= preemptions.lowest and not by_rules):
             return False
         if workload.key in preemptions.under_way or preemptions.spares(workload.key, shape):
             return False
-        return self._as_of != preemptions.epoch or shape not in self._vain
+        return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
 
     def is_ready(self, key: GroupKey) -> bool:
         """Whether its victims have gone: whatever was found before, it is planned now."""
@@ -86,7 +91,7 @@ class Preempting:
     def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
         """It cannot be admitted: whether others give way, or what else is to be said."""
         demand, key = workload.asked, workload.key
-        if self._mode is Preempts.OFF or why.code != "NoRoom" or self._state.quotas.queue_of(key) is not None:
+        if self._mode is Preempts.OFF or why.code not in _LACKS:
             return why
         if (preemption := self._state.preemptions.under_way.get(key)) is not None:
             if preemption.ready:
@@ -96,15 +101,13 @@ class Preempting:
             return why
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
-        if shape in self._vain or not self.wants(workload, shape) or self._searches >= _SEARCHES:
-            return Reason("NoRoom", f"{why.message}{self._vain.get(shape, '')}")
-        beside = yield from siblings(workload)
-        if workload.asked is not demand:
-            return why
+        asks = self._asks(workload, shape)
+        if asks in self._vain or not self.wants(workload, shape) or self._searches >= _SEARCHES:
+            return Reason(why.code, f"{why.message}{self._vain.get(asks, '')}")
         self._searches += 1
-        said = self._search(workload, demand, shape, beside, now)
-        yield 100 + len(self._state.pods) // 8
-        return said if isinstance(said, Reason) else Reason("NoRoom", f"{why.message}{said}")
+        found = yield from self._victims.find(workload, demand, shape, now)
+        said = "" if found is None else self._conclude(workload, asks, found, now)
+        return said if isinstance(said, Reason) else Reason(why.code, f"{why.message}{said}")
 
     def _may(self, workload: Workload, demand: Demand) -> bool:
         """One that has yet to start, whose PriorityClass lets it, and on which a reservation can be written."""
@@ -112,36 +115,25 @@ class Preempting:
         written = workload.job is not None or workload.members.first is not None
         return written and not started and not workload.seated and all(pod.preempts for pod in demand.pods)
 
-    def _search(
-        self, workload: Workload, demand: Demand, shape: Shape, beside: list[Sibling], now: float
-    ) -> Reason | str:
+    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
         """Have others give way; or why that is not done, to be said after why it waits."""
-        state, wall = self._state, now - self._state.epoch
-        found = list(candidates(state, workload.priority, wall, related=shape.related))
-        lowest = min((candidate.priority for candidate, _ in found), default=workload.priority)
-        state.preemptions.looked(lowest)
-        request = Request(
-            str(workload.key), demand.pods, shape.needed, workload.priority, caps=shape.caps, beside=beside
-        )
-        least = state.limits.min_runtime_s
-        chosen = search(
-            request,
-            self._planner.view(workload),
-            [one for one, _ in found],
-            Protection(wall, least),
-            self._planner.policies,
-        )
+        state, chosen = self._state, found.chosen
         if not isinstance(chosen, Choice):
-            self._vain[shape] = f"; {chosen.text}"
-            ripe = (one.started + least for one, _ in found if one.started is not None and one.started + least > wall)
-            self._ripe_at = min([self._ripe_at, *(at + state.epoch for at in ripe)])
+            self._vain[asks] = "" if chosen is None else f"; {chosen.text}"
+            self._ripe_at = min(self._ripe_at, found.ripe_at + state.epoch)
         elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
             return ""
         elif self._mode is Preempts.ON:
-            named = {candidate.name: victim for candidate, victim in found}
-            victims = [named[one.name] for one in chosen.victims]
-            return self._reservations.begin(workload, demand.pods, chosen, victims, now)
+            return self._reservations.begin(workload, found, chosen, now)
         else:
-            self._vain[shape] = f"; preemption is a dry run: on, it {chosen.text}"
+            self._vain[asks] = f"; preemption is a dry run: on, it {chosen.text}"
             turned(state, workload, Turn.WOULD_PREEMPT, now, detail=chosen.text)
-        return self._vain[shape]
+        return self._vain[asks]
+
+    def _asks(self, workload: Workload, shape: Shape) -> _Asks:
+        """In a queue that lets newer ones of the same priority be evicted, its age counts."""
+        queue = self._state.quotas.queue_of(workload.key)
+        if queue is None:
+            return shape, "", 0.0
+        aged = queue.preemption.within is Evicts.LOWER_OR_NEWER
+        return shape, queue.name, workload.created if aged else 0.0

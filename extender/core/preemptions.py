@@ -7,12 +7,13 @@ have: nobody else gets it, and no node is overcommitted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.reasons import Reason
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim
+from policies.model.queues import Usage
 
 MOST = 32
 """Workloads that are given way to at a time."""
@@ -23,14 +24,15 @@ _AGAIN_S = 15.0
 @dataclass(slots=True)
 class Preemption:
     """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
-    by the core's clock. ``why``: what its victims are told. ``reason``: what it waits for itself. ``carrier``: the UID
-    of the pod that it is written on; empty for a job. ``told``: the victims know, and are told again at ``tell_at``.
-    ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is written on.
+    by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself. ``carrier``:
+    the UID of the pod that it is written on; empty for a job. ``told``: the victims know, and are told again at
+    ``tell_at``. ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is written on.
+    ``usage``: the quota that its owner is to have yet, where it needs any.
     """
 
     reservation: Reservation
     until: float
-    why: str
+    why: Mapping[Victim, str]
     reason: Reason
     carrier: str
     rooms: dict[str, Counter[str]] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Preemption:
     tell_at: float = 0.0
     ready: bool = False
     alone: bool = False
+    usage: Usage = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Preemptions:
         """The preemptor is about to be promised this."""
         if (preemption := self.under_way.get(key)) is None:
             return
+        preemption.usage = {}
         for node, requests in seats:
             if node in preemption.rooms:
                 preemption.rooms[node].subtract(dict(requests))
@@ -129,6 +133,11 @@ class Preemptions:
     def ripen(self) -> None:
         """Somebody has run for long enough to give way."""
         self.epoch += 1
+
+    def redrawn(self) -> None:
+        """Queue objects have changed: others may have to give way, or have room without that."""
+        self.epoch += 1
+        self.freed += 1
 
     def looked(self, lowest: int) -> None:
         """The lowest priority of all candidates as of now."""

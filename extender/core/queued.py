@@ -63,6 +63,7 @@ class Queued:
         state, quotas = self._state, self._state.quotas
         if quotas.queues.stale:
             quotas.redraw()
+            state.preemptions.redrawn()
             self._redrawn(shortfalls)
         for root in quotas.uses.take_freed():
             for name in quotas.queues.picture.tree.below(root):
@@ -113,11 +114,23 @@ class Queued:
         queue = self._state.quotas.queue_of(workload.key)
         broken = workload.release.partial_since is not None and not workload.seated
         if queue is not None and not broken:
-            return (yield from self._plans.plan(workload, demand, shape, queue, shortfalls))
+            return (yield from self._with_kept(workload, self._plans.plan(workload, demand, shape, queue, shortfalls)))
         if queue is not None or (broken and self._state.quotas.route(workload).why is not None):
             demand, shape = yield from self._plans.least(workload, demand, shape)
         found = yield from self._planner.plan(workload, demand, shape)
         return Refused(Lack.ROOM, found, EVERYBODY) if isinstance(found, Reason) else found
+
+    def _with_kept(
+        self, workload: Workload, planning: Steps[Plan | Refused | Changed]
+    ) -> Steps[Plan | Refused | Changed]:
+        """Also with the quota that is kept for it since others give way to it."""
+        kept, found = self._state.quotas.lift(workload.key), None
+        try:
+            found = yield from planning
+        finally:
+            if not isinstance(found, Plan):
+                self._state.quotas.keep(workload.key, kept)
+        return found
 
     def strict(self, workload: Workload, now: float) -> HeldUp | None:
         """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,10 +14,19 @@ from policies.model import GroupKey
 from policies.model.queues import FlavorResource, Usage
 
 
+class Kept(str):
+    """Who owns what is kept for a workload until others have given way to it."""
+
+    __slots__ = ()
+
+
+KEPT = Kept("kept")
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Of one pod or slot. ``queue``: the ClusterQueue. ``part``: as in ``Flavoring``. ``unseen``: of pods that have no
-    node yet, of a job that somebody else has started."""
+    """Of one pod or slot. ``queue``: the ClusterQueue. ``part``: as in ``Flavoring``. ``unseen``: there is no claim of
+    a node for it: of pods without a node, of a job that somebody else has started, or kept for who is to start."""
 
     queue: str
     part: PartKey
@@ -70,6 +80,21 @@ class QuotaUses:
             tree.free(use.queue, use.usage)
             self.freed[tree.root_of(use.queue)] = None
         self.version += 1
+
+    def total(self, key: GroupKey) -> Counter[FlavorResource]:
+        """What the workload uses."""
+        total = Counter[FlavorResource]()
+        for use in self.of(key).values():
+            total.update(use.usage)
+        return total
+
+    def lift(self, key: GroupKey, owner: Owner) -> Use | None:
+        """Take it out for a moment: nobody else is told that it is free."""
+        freed = dict(self.freed)
+        use = self.of(key).get(owner)
+        self.end(key, owner)
+        self.freed = freed
+        return use
 
     def end_all(self, key: GroupKey) -> None:
         """Nothing of the workload uses any."""

@@ -14,11 +14,11 @@ from extender.core.past_usage import PastUsage
 from extender.core.queue_members import QueueMembers
 from extender.core.queues import Queues, Route
 from extender.core.quota_counting import QuotaCounting, Unseen, unseen_of
-from extender.core.quota_uses import QuotaUses, Use
+from extender.core.quota_uses import KEPT, QuotaUses, Use
 from extender.core.reasons import Reason
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod
-from policies.model.queues import ClusterQueue
+from policies.model.queues import ClusterQueue, Usage
 from policies.quota.tree import QuotaNode
 
 _FREE = Route("")
@@ -39,6 +39,7 @@ class Quotas:
         self._claims = claims
         self._workloads = workloads
         self._counting = QuotaCounting(self.queues, claims, pods)
+        self._kept: dict[GroupKey, Usage] = {}
         self._stood = 0
 
     @property
@@ -110,6 +111,25 @@ class Quotas:
         known = self.queues.picture.flavors
         return {part: of_gang(queue, known, told[asked]) for part, asked in lacking.items() if asked in told}
 
+    def keep(self, key: GroupKey, usage: Usage) -> None:
+        """So much of the quota of its queue is for nobody else, before it has any node. Nothing ends that."""
+        if self._kept.pop(key, {}) != usage or not usage:
+            self.uses.end(key, KEPT)
+        if not usage:
+            return
+        self._kept[key] = usage
+        if KEPT not in self.uses.of(key) and (queue := self.members.queue_of(key)) is not None:
+            self.uses.put(key, KEPT, Use(queue, None, {}, usage, unseen=True))
+
+    def kept(self, key: GroupKey) -> Usage:
+        """What ``keep`` was told last."""
+        return self._kept.get(key, {})
+
+    def lift(self, key: GroupKey) -> Usage:
+        """What is kept for it is its own to use: ``keep`` what is not used."""
+        self.uses.lift(key, KEPT)
+        return self._kept.pop(key, {})
+
     def redraw(self) -> None:
         """The objects have changed: everything is counted anew."""
         self.queues.redraw()
@@ -134,6 +154,7 @@ class Quotas:
         for owner in (*(member.uid for member in workload.members), *owners):
             if (claim := self._claims.get(owner)) is not None and owner not in self.uses.of(key):
                 self._use(workload, owner, claim, former.get(owner))
+        self.keep(key, self._kept.get(key, {}))
         self._count_unseen(workload)
 
     def moved(self, owner: Owner, claim: Claim, taken: bool) -> None:

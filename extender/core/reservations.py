@@ -14,13 +14,16 @@ from extender.core.events import Reserved
 from extender.core.giving_way import GivingWay
 from extender.core.job import JobWrite
 from extender.core.limits import Preempts
+from extender.core.preemption_words import preempted_by
 from extender.core.preemptions import Preemption, room_of
 from extender.core.reasons import Reason
+from extender.core.reclaiming import to_keep, told_by_rooms
 from extender.core.state import State
 from extender.core.telling import explain, turned
 from extender.core.turns import Turn
+from extender.core.victim_search import Found
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod, Reservation, Victim
+from policies.model import GroupKey, Reservation, Victim
 from policies.preemption.victims import Choice
 from policies.words import listed, many
 
@@ -34,31 +37,33 @@ class Reservations:
         self._state = state
         self._giving_way = giving_way
 
-    def begin(
-        self, workload: Workload, pods: Sequence[Pod], chosen: Choice, victims: Sequence[Victim], now: float
-    ) -> Reason:
+    def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""
         state, rooms = self._state, dict[str, Counter[str]]()
-        for pod in pods:
+        for pod in found.pods:
             if (node := chosen.nodes.get(pod.uid)) is not None:
                 rooms.setdefault(node, Counter()).update(dict(pod.requests))
         until = now + state.limits.preemption_s
         kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
-        reservation = Reservation(kept, tuple(victims), until - state.epoch)
-        preemption = Preemption(
-            reservation, until, _told(workload), _waits(victims), "" if first is None else first.uid
+        reservation = Reservation(kept, tuple(found.victims), until - state.epoch)
+        carrier = "" if first is None else first.uid
+        why = {
+            victim: preempted_by(state, workload, victim, chosen.why[one.name])
+            for victim, one in zip(found.victims, chosen.victims, strict=True)
+        }
+        self.keep(
+            workload.key, Preemption(reservation, until, why, _waits(found.victims), carrier, usage=found.usage)
         )
-        self.keep(workload.key, preemption)
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         turned(state, workload, Turn.PREEMPTING, now, detail=detail)
-        return preemption.reason
+        return state.preemptions.under_way[workload.key].reason
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep that room, and write it down."""
-        self._state.preemptions.begin(key, preemption)
+        self._keep(key, preemption)
         self.write(key, preemption.carrier, preemption.reservation)
 
     def written(self, event: Reserved, now: float) -> None:
@@ -85,6 +90,7 @@ class Reservations:
                 continue
             if moved:
                 self._see_off(key, preemption)
+                state.quotas.keep(key, to_keep(state, preemption))
             if now >= preemption.until:
                 left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
                 self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {left} had yet to go", now)
@@ -124,7 +130,7 @@ class Reservations:
 
     def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         """What was written down before a restart goes on."""
-        self._state.preemptions.begin(key, preemption)
+        self._keep(key, preemption)
         self._see_off(key, preemption)
         self._tell(key, preemption, now)
 
@@ -152,14 +158,21 @@ class Reservations:
         if any(amount > asked[name] for name, amount in kept.items()):
             return None
         nodes = {node for node, _ in reservation.rooms}
-        victims = tuple(one for one in reservation.victims if self._giving_way.may(one, workload.priority, nodes))
+        victims = tuple(one for one in reservation.victims if self._giving_way.may(one, workload.priority, nodes, workload))
         found = Reservation(reservation.rooms, victims, reservation.until)
-        return Preemption(found, until, _told(workload), _waits(victims), carrier)
+        why = {one: preempted_by(state, workload, one, self._giving_way.rule(one, workload)) for one in victims}
+        usage = told_by_rooms(state, workload.key, reservation.rooms)
+        return Preemption(found, until, why, _waits(victims), carrier, usage=usage)
+
+    def _keep(self, key: GroupKey, preemption: Preemption) -> None:
+        """Room and quota, as they come free."""
+        self._state.preemptions.begin(key, preemption)
+        self._state.quotas.keep(key, to_keep(self._state, preemption))
 
     def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         self._state.preemptions.tell(key, now)
         for victim in list(preemption.left):
-            self._giving_way.tell(victim, preemption.why, now)
+            self._giving_way.tell(victim, preemption.why[victim], now)
 
     def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
         """Who has gone by now; when that is all of them, their preemptor is planned."""
@@ -180,6 +193,7 @@ class Reservations:
         state = self._state
         if (preemption := state.preemptions.end(key)) is None:
             return None
+        state.quotas.keep(key, {})
         for node in preemption.rooms:
             state.free(room_of(key, node))
         for victim in preemption.left:
@@ -212,11 +226,6 @@ def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
         found = workload.job.seen.reservation
         return [] if found is None else [("", found)]
     return [(pod.uid, pod.reservation) for pod in workload.live if pod.reservation is not None]
-
-
-def _told(workload: Workload) -> str:
-    """Why its victims go."""
-    return f"preempted by {workload.key}, which has priority {workload.priority} and lacked room"
 
 
 def _waits(victims: Sequence[Victim]) -> Reason:

@@ -44,6 +44,10 @@ class Waiting:
         if key in self.keys:
             self.parked[key] = None
 
+    def unpark(self) -> None:
+        """More than news of room may help those by now."""
+        self.parked.clear()
+
     def open(self) -> list[GroupKey]:
         """Those whom news of room may help."""
         parked = self.parked

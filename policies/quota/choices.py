@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from policies.model.queues import ClusterQueue, ResourceFlavor
-from policies.quota.flavors import Assignment, Fit, Flavors, PodSetRequest
+from policies.quota.flavors import Assignment, Fit, Flavors, PodSetRequest, Preempts, nobody
 from policies.quota.tree import QuotaTree
 
 
 class Choices:
-    """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there."""
+    """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there.
+    ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``: as in
+    ``Flavors``."""
 
     def __init__(
         self,
@@ -20,11 +22,15 @@ class Choices:
         flavors: Mapping[str, ResourceFlavor],
         queue: ClusterQueue,
         refused: Mapping[tuple[str, str], str] | None = None,
+        preempts: Preempts | None = None,
+        *,
+        fair: bool = False,
     ) -> None:
         self.refused = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
-        self._flavors = Flavors(tree, flavors, lambda podset, flavor: self.refused.get((podset.name, flavor.name), ""))
+        self._least = Fit.FITS if preempts is None else Fit.PREEMPT
+        self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair)
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
@@ -38,11 +44,18 @@ class Choices:
         for podset, flavor in reversed(pairs):
             self.refused[podset, flavor] = why
             found = self.first(podsets)
-            if found.fit is Fit.FITS:
+            if self.will_do(found):
                 return found
             if len(pairs) > 1:
                 self._allow(podset, self._group_of[flavor])
-        return found if found.fit is not Fit.FITS else Assignment(Fit.NO_CANDIDATES, text=why)
+        return found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+
+    def will_do(self, found: Assignment) -> bool:
+        """Whether it is one that was asked for."""
+        return found.fit >= self._least
+
+    def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        return self.refused.get((podset.name, flavor.name), "")
 
     def _allow(self, podset: str, group: int) -> None:
         """What was refused only in company with the flavors of others may be chosen again with other ones."""

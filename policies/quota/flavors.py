@@ -14,6 +14,7 @@ from enum import IntEnum
 from policies.model.node import ANY_NODE, Node, Selection
 from policies.model.queues import (
     ClusterQueue,
+    Evicts,
     FlavorResource,
     Fungibility,
     Preference,
@@ -90,8 +91,8 @@ class Assignment:
 
 Places = Callable[[PodSetRequest, ResourceFlavor], str]
 """Why the podset cannot be placed on the nodes of the flavor; empty if it can."""
-Preempts = Callable[[FlavorResource, int], tuple[Fit, int]]
-"""What preempting gives for so much of one flavor and resource, and from how far away it is borrowed then."""
+Preempts = Callable[[ClusterQueue, FlavorResource, int], tuple[Fit, int]]
+"""What preempting gives to a queue for so much of one flavor and resource, and from how far away it borrows then."""
 
 
 def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
@@ -99,25 +100,29 @@ def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
     return ""
 
 
-def _nobody(_what: FlavorResource, _amount: int) -> tuple[Fit, int]:
+def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[Fit, int]:
+    """Nobody may be preempted."""
     return Fit.NO_CANDIDATES, 0
 
 
 class Flavors:
     """``flavors``: all that exist, by name. ``places``, ``preempts``: what the planner knows; by default every podset
-    can be placed, and nobody be preempted."""
+    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares."""
 
     def __init__(
         self,
         tree: QuotaTree,
         flavors: Mapping[str, ResourceFlavor],
         places: Places = no_place_needed,
-        preempts: Preempts = _nobody,
+        preempts: Preempts = nobody,
+        *,
+        fair: bool = False,
     ) -> None:
         self._tree = tree
         self._flavors = flavors
         self._places = places
         self._preempts = preempts
+        self._fair = fair
 
     def assign(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Assignment:
         """A flavor for every resource of every podset. Resources that the queue does not cover are left out: whether
@@ -196,7 +201,7 @@ class Flavors:
                 text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
                 return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
             worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
-        if worst.fit is Fit.FITS and (text := self._places(podset, flavor)):
+        if worst.fit > Fit.NO_CANDIDATES and (text := self._places(podset, flavor)):
             return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
         return worst
 
@@ -211,10 +216,15 @@ class Flavors:
         if amount <= left:
             return Offer(flavor, Fit.FITS, level)
         text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
-        if quota.nominal >= amount or may_reclaim:
-            fit, at = self._preempts(what, amount)
+        if quota.nominal >= amount or may_reclaim or self._while_borrowing(queue):
+            fit, at = self._preempts(queue, what, amount)
             return Offer(flavor, fit, at if fit > Fit.NO_CANDIDATES else level, Lack.QUOTA, text)
         return Offer(flavor, Fit.NONE, level, Lack.QUOTA, text)
+
+    def _while_borrowing(self, queue: ClusterQueue) -> bool:
+        """Whether it may evict others and borrow then."""
+        rules = queue.preemption
+        return rules.borrow is not Evicts.NEVER or (self._fair and rules.reclaim is not Evicts.NEVER)
 
 
 def suits(flavor: ResourceFlavor, selection: Selection) -> bool:

@@ -35,6 +35,17 @@ class FungibilitySpec(Struct, rename="camel"):
     preference: str | None = None
 
 
+class BorrowSpec(Struct, rename="camel"):
+    policy: str | None = None
+    max_priority_threshold: int | None = None
+
+
+class PreemptionSpec(Struct, rename="camel"):
+    within_cluster_queue: str | None = None
+    reclaim_within_cohort: str | None = None
+    borrow_within_cohort: BorrowSpec | None = None
+
+
 class FairSharingSpec(Struct):
     weight: Amount | None = None
 
@@ -51,6 +62,7 @@ class ClusterQueueSpec(Struct, rename="camel"):
     queueing_strategy: str | None = None
     namespace_selector: LabelSelector | None = None
     flavor_fungibility: FungibilitySpec | None = None
+    preemption: PreemptionSpec | None = None
     fair_sharing: FairSharingSpec | None = None
     admission_scope: AdmissionScope | None = None
     stop_policy: str | None = None

@@ -34,6 +34,7 @@ from extender.kube.queues.objects import (
     ResourceQuota,
 )
 from extender.kube.queues.past_use import past_use_from
+from extender.kube.queues.rules import preemption_from
 from extender.kube.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
@@ -117,6 +118,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         cohort=plain(cohort),
         strategy=notes.one_of(Strategy, "spec.queueingStrategy", spec.queueing_strategy, Strategy.BEST_EFFORT),
         fungibility=_fungibility(spec.flavor_fungibility or FungibilitySpec(), notes),
+        preemption=preemption_from(spec.preemption, notes.problems),
         weight=_weight(spec.fair_sharing, notes),
         namespaces=selector_of(spec.namespace_selector),
         stop=notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE),

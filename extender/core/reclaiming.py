@@ -1,0 +1,135 @@
+"""Who gives way to a workload of a ClusterQueue, by the rules of its queue: quota and nodes are taken back together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from extender.core.asked import Asked, must_of
+from extender.core.demands import Demands
+from extender.core.flavoring import told_by
+from extender.core.preemptions import Preemption
+from extender.core.shape import Demand, Shape
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import GroupKey, Pod, Requests
+from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
+from policies.preemption.allowed import forbids
+from policies.preemption.candidates import Candidate, Request, Unit
+from policies.preemption.reclaim import Queues
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.tree import QuotaTree
+from policies.steps import Steps
+
+_FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
+"""Those that Kueue takes by default, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Flavors for which others may give way. ``pods``: those that have to start, held to the nodes of these flavors;
+    ``shape``: theirs. ``usage``: the quota that they would use."""
+
+    pods: tuple[Pod, ...]
+    shape: Shape
+    usage: Usage
+
+
+class Reclaiming:
+    """The options of one workload, from the one that is tried first on."""
+
+    def __init__(self, state: State, demands: Demands, workload: Workload, demand: Demand, queue: ClusterQueue) -> None:
+        self._state = state
+        self._demands = demands
+        self._workload = workload
+        self._demand = demand
+        self._queue = queue
+        picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
+        self._tree = tree_without_leaving(state, queue.name)
+        self._asked = Asked(workload, demand.pods, queue, picture)
+        self._choices = Choices(
+            self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
+        )
+        self._tried: Assignment | None = None
+
+    @property
+    def queues(self) -> Queues:
+        """What the search for victims has to know."""
+        known = self._state.quotas.queues.picture.queues
+        return Queues(self._tree, {name: known[name] for name in self._tree.queues}, _FAIR if self._fair else ())
+
+    def next(self, shape: Shape, why: str) -> Steps[Option | None]:
+        """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
+        when the workload has become another one."""
+        workload, former = self._workload, self._workload.flavoring
+        must = must_of(workload, self._demand.pods, shape)
+        podsets = self._asked.podsets(must)
+        tried = self._tried
+        found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
+        if not self._choices.will_do(found):
+            return None
+        self._tried = found
+        workload.flavor(self._asked.flavorings(found))
+        pods, flavored = yield from self._demands.flavored(workload, must, shape)
+        workload.flavor(former)
+        return Option(pods, flavored, found.usage) if workload.version == self._demand.version else None
+
+    def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+        """Whether it takes back what is its own by right, or has to evict for more: who would go is found out later."""
+        level, _ = self._tree.level(queue.name, what, amount)
+        if not evicts(queue):
+            return Fit.NO_CANDIDATES, level
+        own = not self._tree.queues[queue.name].borrows(what, amount)
+        return (Fit.RECLAIM if own and queue.preemption.reclaim is not Evicts.NEVER else Fit.PREEMPT), level
+
+
+def evicts(queue: ClusterQueue) -> bool:
+    """Whether its rules let its workloads evict anybody of a queue."""
+    rules = queue.preemption
+    return any(one is not Evicts.NEVER for one in (rules.within, rules.reclaim, rules.borrow))
+
+
+def may_not_evict(state: State, preemptor: Workload, victim: Workload) -> str:
+    """Why the rules forbid it whatever quota there is; empty if they do not."""
+    quotas = state.quotas
+    ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
+    request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
+    candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
+    tree, known = quotas.queues.picture.tree, quotas.queues.picture.queues
+    return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
+
+
+def tree_without_leaving(state: State, queue: str) -> QuotaTree:
+    """The hierarchy of that queue as it will be when everybody has gone who gives way to somebody now, and these have
+    started."""
+    quotas, tree = state.quotas, state.quotas.queues.picture.tree.fork(queue)
+    for key, preemption in state.preemptions.under_way.items():
+        for victim in preemption.left:
+            for use in quotas.uses.of(victim.key).values():
+                if use.queue in tree.queues:
+                    tree.free(use.queue, use.usage)
+        own = quotas.members.queue_of(key)
+        if own is not None and own in tree.queues:
+            tree.free(own, quotas.kept(key))
+            tree.use(own, preemption.usage)
+    return tree
+
+
+def to_keep(state: State, preemption: Preemption) -> Usage:
+    """Of the quota that a preemptor is to have, what its victims do not use any more."""
+    left = Counter(preemption.usage)
+    for victim in preemption.left:
+        left.subtract(state.quotas.uses.total(victim.key))
+    return {what: left[what] for what in preemption.usage if left[what] > 0}
+
+
+def told_by_rooms(state: State, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
+    """After a restart: the quota of the room that is kept for a workload, by the flavors of the nodes."""
+    queue, picture, usage = state.quotas.queue_of(key), state.quotas.queues.picture, Counter[FlavorResource]()
+    for name, requests in rooms if queue is not None else ():
+        if queue is not None and (node := state.claims.nodes.get(name)) is not None:
+            flavors = told_by(node, queue, picture.flavors)
+            usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
+    return usage

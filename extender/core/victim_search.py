@@ -1,0 +1,107 @@
+"""Victims for one workload: who may give way to it is gathered, and the search asked, in a queue flavor by flavor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from extender.core.candidates import Concerns, candidates
+from extender.core.demands import Demands, siblings
+from extender.core.planner import Planner
+from extender.core.reclaiming import Option, Reclaiming
+from extender.core.shape import Demand, Shape
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import Pod, Victim
+from policies.model.queues import Usage
+from policies.placement.request import Sibling
+from policies.preemption.candidates import Candidate, Request
+from policies.preemption.candidates import Limits as Protection
+from policies.preemption.reclaim import Queues
+from policies.preemption.victims import Choice, Refusal, search
+from policies.steps import Steps
+
+_OPTIONS = 4
+"""Assignments of flavors that are searched for one workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``chosen``: the victims, or why there are none; None where no flavor could be had by evicting. ``pods``: those
+    that start then. ``usage``: the quota that they use. ``victims``: as a reservation names them. ``ripe_at``: when the
+    next candidate has run for long enough, in seconds since the epoch."""
+
+    chosen: Choice | Refusal | None = None
+    pods: Sequence[Pod] = ()
+    usage: Usage = field(default_factory=dict)
+    victims: Sequence[Victim] = ()
+    ripe_at: float = math.inf
+
+
+class VictimSearch:
+    """``find`` takes up to tens of milliseconds for each set of flavors, and evicts nobody."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
+        self._state = state
+        self._planner = planner
+        self._demands = demands
+
+    def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
+        """None if something has changed meanwhile."""
+        beside = yield from siblings(workload)
+        if workload.asked is not demand:
+            return None
+        if (queue := self._state.quotas.queue_of(workload.key)) is None:
+            found = self._search(workload, Option(demand.pods, shape, {}), beside, None, now)
+            yield 100 + len(self._state.pods) // 8
+            return found
+        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue)
+        found, why, version = Found(), "", self._state.quotas.version
+        for _ in range(_OPTIONS):
+            option = yield from reclaiming.next(shape, why)
+            if workload.asked is not demand or version != self._state.quotas.version:
+                return None
+            if option is None:
+                break
+            found = self._search(workload, option, beside, reclaiming.queues, now)
+            if not isinstance(found.chosen, Refusal):
+                break
+            why = found.chosen.text
+            yield 100 + len(self._state.pods) // 8
+        return found
+
+    def _search(
+        self, workload: Workload, option: Option, beside: Sequence[Sibling], queues: Queues | None, now: float
+    ) -> Found:
+        state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
+        some = list(candidates(state, _concerns(priority, queues), wall, related=shape.related))
+        if queues is None:
+            state.preemptions.looked(min((one.priority for one, _ in some), default=priority))
+        request = Request(
+            str(workload.key),
+            option.pods,
+            shape.needed,
+            priority,
+            since=workload.created,
+            queue=state.quotas.members.queue_of(workload.key) or "",
+            usage=option.usage,
+            caps=shape.caps,
+            beside=beside,
+        )
+        least = state.limits.min_runtime_s
+        view, policies = self._planner.view(workload), self._planner.policies
+        chosen = search(request, view, [one for one, _ in some], Protection(wall, least), policies, queues)
+        named = {one.name: victim for one, victim in some}
+        victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
+        return Found(chosen, option.pods, option.usage, victims, _ripe_at([one for one, _ in some], least, wall))
+
+
+def _concerns(priority: int, queues: Queues | None) -> Concerns:
+    """In a queue the priority of whoever is in one counts by its rules."""
+    return lambda of, queue: of < priority if queues is None or not queue else queue in queues.tree.queues
+
+
+def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:
+    ends = (one.started + least for one in some if one.started is not None)
+    return min((at for at in ends if at > wall), default=math.inf)
