@@ -186,7 +186,7 @@ def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
     names = listed(map(str, reservation.victims))
     why = f"preempted by {key_of(pod)}, which has priority {pod.priority} and lacked room"
     reason = Reason("Preempting", f"{names} give way to it", warning=False)
-    return Preemption(reservation, until, why, reason, pod.uid, alone=True)
+    return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
 
 
 def _loss(gangs: Gangs) -> tuple[int, int]:

@@ -74,6 +74,8 @@ class Quotas:
     def see(self, workload: Workload) -> None:
         """It was settled: its queue, and what it uses without a claim, may be others."""
         key, name = workload.key, workload.queue
+        if not name and not workload.members.said.words and key in self.uses:
+            name = self.local_of(key)  # its last pods terminate
         if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
             name = self._limits.default_queue
         if name != self.local_of(key):

@@ -9,6 +9,8 @@ from policies.placement.snapshot import Snapshot
 from policies.preemption.candidates import Candidate, Unit
 
 HOUR_S = 3600
+_MOST_USED = 1 << 62
+"""A LocalQueue whose weight is 0 has used without bound."""
 
 Level = tuple[int, int, int]
 """A priority; how many device-hours victims of it lose, rounded down; and how many they are."""
@@ -27,7 +29,7 @@ class Costed:
         self.unit = candidate.unit
         self.priority = candidate.priority
         self.hours = int(candidate.lost(now) // HOUR_S)
-        self.past = int(candidate.past)
+        self.past = int(min(candidate.past, _MOST_USED))
         self.age = int(max(0.0, now - candidate.created))
         self._snapshot = snapshot
 

@@ -82,6 +82,7 @@ def test_quota_is_used_until_the_last_pod_has_gone() -> None:
         script.change(script.pods[pod.uid], deleting=True)
     script.advance(0.5)
     assert used(script, "team") == 16, "a pod that is being deleted uses quota"
+    assert planned(script, "second") == 0
     leave(script, first)
     assert planned(script, "second") == 2
 

@@ -236,10 +236,10 @@ def test_a_dry_run_says_who_would_give_quota_back() -> None:
 
 
 def test_with_fair_sharing_the_larger_share_gives_way() -> None:
-    rules = Preemption(reclaim=Evicts.ANY)
     things = (
         flavor("gpus"),
-        *(cluster_queue(name, {"gpus": 0}, cohort="all", preemption=rules) for name in ("one", "two")),
+        cluster_queue("one", {"gpus": 0}, cohort="all", preemption=RECLAIMS),
+        cluster_queue("two", {"gpus": 0}, cohort="all", preemption=RECLAIMS),
         cluster_queue("idle", {"gpus": 32}, cohort="all"),
     )
     script = Queued(*cluster("a: 4x8"), things=things, limits=replace(ON, fair_sharing=True))

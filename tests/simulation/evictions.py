@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
-from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, Reserved
+from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen, Reserved
 from extender.core.turns import Turn
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.reclaims import Reclaims
 from tests.simulation.shown import Shown
 from tests.simulation.sight import take
 from tests.simulation.terms import Terms
@@ -36,8 +37,9 @@ class _Kept:
 class Evictions:
     """Of one life of the extender."""
 
-    def __init__(self, shown: Shown, admissions: Admissions, terms: Terms) -> None:
+    def __init__(self, shown: Shown, admissions: Admissions, reclaims: Reclaims, terms: Terms) -> None:
         self._shown = shown
+        self._reclaims = reclaims
         self._admissions = admissions
         self._terms = terms
         self._kept: dict[GroupKey, _Kept] = {}
@@ -48,7 +50,7 @@ class Evictions:
             case Reserved(key, reservation=Reservation() as written, detail=""):
                 if key in self._kept and self._kept[key].reservation == written:
                     self._kept[key].written = True
-            case NodeSeen() | NodeGone():
+            case NodeSeen() | NodeGone() | QueueSeen() | QueueGone():
                 for kept in self._kept.values():
                     kept.disturbed = True
             case PodSeen(Pod(node=str(node)) as pod):
@@ -87,6 +89,7 @@ class Evictions:
                 case Reserve(key, reservation=Reservation() as reservation):
                     yield from self._judge_room(key, reservation)
                     yield from self._judge_runtimes(key, reservation, now)
+                    yield from self._reclaims.judge(key, reservation, now)
                     self._kept[key] = _Kept(reservation)
                 case Reserve(key):
                     self._kept.pop(key, None)
@@ -150,18 +153,6 @@ class Evictions:
         for preemptor, kept in named:
             if not kept.written:
                 yield f"{key} is evicted before it is written down what is kept for {preemptor}"
-            if not self._priority(key, uid) < self._priority(preemptor, ""):
-                yield f"{key} is evicted for {preemptor}, whose priority is no higher"
-
-    def _priority(self, key: GroupKey, uid: str) -> int:
-        """As the watches have shown it."""
-        if uid:
-            return self._shown.pods[uid].priority if uid in self._shown.pods else 0
-        if (single := self._single(key)) is not None:
-            return single.priority
-        job = self._shown.jobs.get(key)
-        live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
-        return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
 
     def _single(self, key: GroupKey) -> Pod | None:
         """The pod of no gang that it stands for."""

@@ -14,6 +14,7 @@ from extender.simulation.chance import Chance
 from policies.chosen import OURS
 from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
+from policies.order import FairSharing
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, has_jobs, limits_of
 from tests.simulation.faults import FAULTS
@@ -25,7 +26,7 @@ from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.preemption_plan import has_preemption, ranked, with_preemption
 from tests.simulation.queue_plan import NONE as NO_QUEUES
-from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name
+from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name, ruled
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
@@ -112,6 +113,7 @@ class Plan:
             limits.creation_s,
             pins,
             bool(self.queues.things),
+            limits.fair_sharing,
             limits.preemption is Preempts.ON or limits.pods_preempt_gangs,
             limits.min_runtime_s,
         )
@@ -205,6 +207,9 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     jobs = tuple((at, replace(one, queue=queue_name(dice)) if one.min_member else one) for at, one in plan.jobs)
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
     queues = draw_queues(nodes, chance, calm=plan.calm)
+    if has_preemption(plan.seed):
+        queues = ruled(queues, chance)
+        plan = replace(plan, limits=replace(plan.limits, fair_sharing=isinstance(queues.between, FairSharing)))
     return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
 
 

@@ -11,7 +11,9 @@ from policies.model import Node
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
+    Evicts,
     LocalQueue,
+    Preemption,
     QueueObject,
     Quota,
     ResourceFlavor,
@@ -61,6 +63,25 @@ def flavored(nodes: tuple[Node, ...], chance: Chance) -> tuple[Node, ...]:
         one if dice.random() < 0.05 else replace(one, labels={**one.labels, FLAVOR: dice.choice(names)})
         for one in nodes
     )
+
+
+def ruled(plan: QueuePlan, chance: Chance) -> QueuePlan:
+    """The same queues, with rules for whom their workloads may evict."""
+    dice = chance.stream("whom queues let evict")
+
+    def with_rules(one: QueueObject) -> QueueObject:
+        return replace(one, preemption=rules[one.name]) if isinstance(one, ClusterQueue) else one
+
+    rules = {one.name: _rules(dice) for one in plan.things if isinstance(one, ClusterQueue)}
+    changes = tuple((at, with_rules(one), gone) for at, one, gone in plan.changes)
+    return replace(plan, things=tuple(map(with_rules, plan.things)), changes=changes)
+
+
+def _rules(dice: Random) -> Preemption:
+    within = dice.choice((Evicts.NEVER, Evicts.LOWER, Evicts.LOWER_OR_NEWER))
+    reclaim = dice.choice((Evicts.NEVER, Evicts.LOWER, Evicts.ANY, Evicts.ANY))
+    borrow = Evicts.NEVER if reclaim is Evicts.NEVER else dice.choice((Evicts.NEVER, Evicts.LOWER))
+    return Preemption(within, reclaim, borrow, dice.choice((None, 5)))
 
 
 def queue_name(dice: Random) -> str:

@@ -161,9 +161,7 @@ class QuotaJudge:
         return {one.labels[FLAVOR] for one in known if one is not None and FLAVOR in one.labels}
 
     def _judge(self, name: str, what: str, nodes: Iterable[str], now: float) -> str | None:
-        books = [book for at, book in self._books if at >= now - _LATE_S]
-        if len(books) < len(self._books):
-            books.insert(0, self._books[-len(books) - 1][1])  # the one that was right at the beginning of that time
+        books = self.books(now - _LATE_S)
         complaint, flavors = "", self._flavors_of(nodes)
         for book in books:
             queue = book.queue_of(name)
@@ -172,7 +170,7 @@ class QuotaJudge:
             if queue is None:
                 complaint = complaint or f"{what}, and its queue {name} does not exist"
                 continue
-            used = self._used(book)
+            used = self.used(book)
             asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
             found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
@@ -180,7 +178,19 @@ class QuotaJudge:
             complaint = f"{what}, and {found}"
         return complaint or None
 
-    def _used(self, book: Book) -> Used:
+    def books(self, since: float) -> list[Book]:
+        """What the queue objects have said since then, the present last."""
+        found = [book for at, book in self._books if at >= since]
+        return found if len(found) == len(self._books) else [self._books[-len(found) - 1][1], *found]
+
+    def local_of(self, key: GroupKey) -> str:
+        """The LocalQueue that a gang or job names."""
+        if (job := self._jobs.get(key)) is not None:
+            return job.queue
+        return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
+
+    def used(self, book: Book) -> Used:
+        """By what is bound, or being bound, and by jobs that were started."""
         where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods}
         pods = [(self._shown.pods[uid], node) for uid, node in where.items()]
         return used_by(pods, self._shown.nodes, self._jobs, book, self._starts)

@@ -35,6 +35,7 @@ from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.quota import QuotaJudge
+from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
@@ -88,7 +89,8 @@ class Referee:
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
-        self._evictions = Evictions(self._shown, self._admissions, self._terms)
+        reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair)
+        self._evictions = Evictions(self._shown, self._admissions, reclaims, self._terms)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
 
     def attach(self, world: World) -> None:

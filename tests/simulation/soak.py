@@ -73,7 +73,7 @@ def main() -> int:
         return _replay(options.seed, verbose=options.verbose)
     start = options.start or SystemRandom().randrange(*_FRESH)
     print(f"from seed {start} on; to play the same ones again: make soak ARGS='--start {start}'", flush=True)
-    seeds = count(start)
+    seeds = count(start, options.step)
     progress, wanted = Progress(), seeds if options.count is None else islice(seeds, options.count)
     # Whoever is told to end takes its processes along.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -103,6 +103,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=_number, help="play this one seed and tell its story if it fails")
     parser.add_argument("--verbose", action="store_true", help="with --seed: print everything that happens")
     parser.add_argument("--start", type=_number, metavar="SEED", help="the first seed (default: one by chance)")
+    parser.add_argument(
+        "--step",
+        type=_number,
+        default=1,
+        metavar="N",
+        help="play every Nth seed only (from 14 on, 14: all with preemption)",
+    )
     parser.add_argument("--count", type=_number, metavar="N", help="how many seeds; without it, until stopped")
     parser.add_argument(
         "--jobs", type=_number, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"

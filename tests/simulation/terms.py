@@ -13,7 +13,7 @@ class Terms:
     ``writes_at_once``: how many requests the extender may have under way.
     ``creation_s``: how long the next pod of a job may take to be created.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
-    ``queued``: there may be queues, which decide who is next.
+    ``queued``: there may be queues, which decide who is next. ``fair``: by their shares, also who is evicted.
     ``preempts``: workloads give way to others, which fairness knows nothing of.
     ``min_runtime_s``: nobody gives way who has run for less.
     ``pins``: gated members are told theirs with their gates.
@@ -28,5 +28,6 @@ class Terms:
     creation_s: float = 30.0
     pins: bool = False
     queued: bool = False
+    fair: bool = False
     preempts: bool = False
     min_runtime_s: float = 0.0

@@ -60,6 +60,7 @@ def test_of_what_loses_equally_much_the_fewest_go() -> None:
 
 def test_the_local_queue_that_has_used_most_gives_way() -> None:
     assert evicted(on("a-0", past=5.0), on("b-0", past=9.0), on("c-0", hours=10.0)) == ["b-0"]
+    assert evicted(on("a-0", past=5.0), on("b-0", past=float("inf")), on("c-0", hours=10.0)) == ["b-0"]
 
 
 def test_no_domain_is_broken_that_need_not_be() -> None:

@@ -1,0 +1,108 @@
+"""The referee's own reading of ``spec.preemption``: who may be evicted for whom. The cohorts of its seeds are flat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from policies.model import GroupKey, Pod, Reservation, Victim
+from policies.model.queues import ClusterQueue, Evicts
+from tests.builders import GPU
+from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.quota import Book, QuotaJudge, Used
+from tests.simulation.shown import Shown
+
+_LATE_S = 5.0
+"""How long ago the queues may have been as a decision of now takes them to be."""
+
+
+class Reclaims:
+    """``fair``: shares are compared, which is not judged; nor is whose quota is contested."""
+
+    def __init__(self, shown: Shown, quota: QuotaJudge, *, fair: bool) -> None:
+        self._shown = shown
+        self._quota = quota
+        self._fair = fair
+
+    def judge(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
+        """At the decision, for each victim: what the rules say against it."""
+        books = self._quota.books(now - _LATE_S)
+        for victim in reservation.victims:
+            found = [self._forbids(book, key, victim, reservation) for book in books]
+            if all(found):
+                yield f"{victim} is to give way to {key}, and {found[-1]}"
+
+    def queue_of(self, book: Book, key: GroupKey) -> ClusterQueue | None:
+        """The ClusterQueue of a gang or job."""
+        return book.queue_of(self._quota.local_of(key))
+
+    def _forbids(self, book: Book, key: GroupKey, victim: Victim, reservation: Reservation) -> str:
+        ours = self.queue_of(book, key) if book.there else None
+        theirs = None if victim.pod or not book.there else self.queue_of(book, victim.key)
+        mine, other = self.priority(key), self.priority(victim.key, victim.pod)
+        if ours is None or theirs is None:
+            return "" if other < mine else f"its priority {other} is no lower than {mine}"
+        if ours.name == theirs.name:
+            newer = other == mine and self._created(victim.key) >= self._created(key)
+            may = {Evicts.NEVER: False, Evicts.LOWER: other < mine, Evicts.LOWER_OR_NEWER: other < mine or newer}
+            return "" if may[ours.preemption.within] else f"withinClusterQueue is {ours.preemption.within}"
+        if not ours.cohort or ours.cohort != theirs.cohort:
+            return f"its queue {theirs.name} is not in the cohort of {ours.name}"
+        rules = ours.preemption
+        may = {Evicts.NEVER: False, Evicts.LOWER: other < mine, Evicts.ANY: True}
+        if not may[rules.reclaim]:
+            return f"reclaimWithinCohort of {ours.name} is {rules.reclaim}"
+        if not self._may_borrow(book, theirs):
+            return f"its queue {theirs.name} has borrowed nothing"
+        if self._fair or not self._would_borrow(book, ours, reservation):
+            return ""
+        below = rules.threshold is None or other <= rules.threshold
+        return (
+            ""
+            if rules.borrow is Evicts.LOWER and other < mine and below
+            else f"{ours.name} would borrow, and borrowWithinCohort is {rules.borrow}"
+        )
+
+    def priority(self, key: GroupKey, uid: str = "") -> int:
+        """As the watches have shown it."""
+        if uid:
+            return self._shown.pods[uid].priority if uid in self._shown.pods else 0
+        pods = self._shown.pods.values()
+        if (alone := next((pod for pod in pods if pod.group_key is None and alone_key(pod) == key), None)) is not None:
+            return alone.priority
+        job = self._shown.jobs.get(key)
+        live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
+        return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
+
+    def _created(self, key: GroupKey) -> float:
+        return min((pod.created for pod in self._shown.members.get(key, {}).values()), default=0.0)
+
+    def _may_borrow(self, book: Book, queue: ClusterQueue) -> bool:
+        """Whether it uses more than its own of anything, should all that is promised to it count."""
+        used = self._quota.used(book)
+        waiting = sum(
+            dict(pod.requests).get(GPU, 0) for pod in self._shown.pods.values() if self._is_promised(book, queue, pod)
+        )
+        return any(used[queue.name, name] + waiting > quota for name, quota in _nominal(queue).items())
+
+    def _is_promised(self, book: Book, queue: ClusterQueue, pod: Pod) -> bool:
+        """It has no node yet, and may be about to have one."""
+        key = pod.group_key
+        return key is not None and not pod.node and pod.live and self.queue_of(book, key) is queue
+
+    def _would_borrow(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> bool:
+        """Whether it would use more than its own of what the workload gets, when its victims have gone."""
+        used, nodes, wanted = self._quota.used(book), self._shown.nodes, Used()
+        for name, requests in reservation.rooms:
+            flavor = nodes[name].labels.get(FLAVOR, "") if name in nodes else ""
+            wanted[queue.name, flavor] += dict(requests).get(GPU, 0)
+        own = [one.key for one in reservation.victims if not one.pod and self.queue_of(book, one.key) is queue]
+        for pod in (pod for one in own for pod in self._shown.members.get(one, {}).values()):
+            if pod.node in nodes and not pod.terminal:
+                used[queue.name, nodes[pod.node].labels.get(FLAVOR, "")] -= dict(pod.requests).get(GPU, 0)
+        total = Counter({what: used[what] + amount for what, amount in wanted.items()})
+        return any(total[queue.name, name] > quota for name, quota in _nominal(queue).items())
+
+
+def _nominal(queue: ClusterQueue) -> dict[str, int]:
+    return {name: quotas[GPU].nominal for group in queue.groups for name, quotas in group.flavors}
