@@ -6,7 +6,7 @@ Cohorts of its seeds are in no other cohort, and a node is of one flavor at most
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
 from extender.core.events import BindingPosted, Event, JobGone, JobSeen, Outcome, QueueGone, QueueSeen, Synced
@@ -86,6 +86,8 @@ class QuotaJudge:
         self._broken: dict[GroupKey, tuple[str, ...]] = {}
         """Gangs that are half released, with the pods that were bound by then: they are completed with the flavors of
         these, whatever quota there is by now."""
+        self._beyond: dict[str, float] = {}
+        """When such a gang was completed with that pod: who was planned before could not know of it."""
         self._ours: dict[str, str] = {}
         """Pods that were bound when everything was read, or that are being bound since, and where."""
 
@@ -136,6 +138,7 @@ class QuotaJudge:
                 if pod is None or pod.group_key is None or pod.group_key in self._jobs:
                     return None
                 if pod.group_key in self._broken:
+                    self._beyond[uid] = now
                     return None  # it is judged when it is told its node
                 return self._judge(pod.queue, f"{uid} is to be bound", {node}, now)
         return None
@@ -170,7 +173,7 @@ class QuotaJudge:
             if queue is None:
                 complaint = complaint or f"{what}, and its queue {name} does not exist"
                 continue
-            used = self.used(book)
+            used = self.used(book, [uid for uid, at in self._beyond.items() if at >= now - _LATE_S])
             asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
             found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
@@ -189,9 +192,9 @@ class QuotaJudge:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
-    def used(self, book: Book) -> Used:
-        """By what is bound, or being bound, and by jobs that were started."""
-        where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods}
+    def used(self, book: Book, but: Collection[str] = ()) -> Used:
+        """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started."""
+        where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods and uid not in but}
         pods = [(self._shown.pods[uid], node) for uid, node in where.items()]
         return used_by(pods, self._shown.nodes, self._jobs, book, self._starts)
 
