@@ -103,7 +103,7 @@ class Attempts:
         workload.unadvise()
         # The same words are the same object: most often nothing is new for those who have been told.
         reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
-        self._shortfalls.put(found.lack, shape, reason, found.scope)
+        self._shortfalls.put(found.lack, shape, reason, found.scope, found.rests_on)
         return reason
 
     def blame(self, workload: Workload, error: PolicyError, now: float) -> None:

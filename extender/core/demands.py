@@ -95,7 +95,8 @@ class Demands:
         asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods])))
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
-        content = (shape.caps, shape.kept, shape.tied, shape.related, shape.priority)
+        # Its demand may have flavors, too, and is refused only when all that it may have were tried.
+        content = (shape.caps, shape.kept, (*shape.tied, "flavored"), shape.related, shape.priority)
         return asked, self._shape(shape.needed, counts, *content)
 
     def _shape(self, *content: Any) -> Shape:

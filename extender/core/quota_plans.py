@@ -30,11 +30,12 @@ _ASSIGN = 10
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why it cannot be admitted, what that rests on, and whom it concerns."""
+    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room."""
 
     lack: Lack
     reason: Reason
     scope: Scope
+    rests_on: tuple[Shape, ...] = ()
 
 
 class QuotaPlans:
@@ -55,6 +56,7 @@ class QuotaPlans:
             return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name)
         choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
         must = must_of(workload, demand.pods, shape)
+        tried_as: dict[Shape, None] = {}
         pods, lack, found = demand.pods, Lack.QUOTA, choices.first(asked.podsets(demand.pods))
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
@@ -63,14 +65,14 @@ class QuotaPlans:
             if found.fit is not Fit.FITS:
                 break
             workload.flavor(asked.flavorings(found))
-            tried = yield from self._try(workload, demand, pods, shape, shortfalls)
+            tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
             if not isinstance(tried, Reason):
                 return tried if self._is_there(queue, asked, tried, found) else Changed()
             workload.flavor(former)
             lack, found = Lack.ROOM, choices.after(found, asked.podsets(pods), tried.message)
         text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
-        return Refused(lack, reason, queue.name)
+        return Refused(lack, reason, queue.name, (*tried_as,))
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """Of what it asks for, no more than has to start together."""
@@ -85,12 +87,19 @@ class QuotaPlans:
         return choices.first(asked.podsets(demand.pods))
 
     def _try(
-        self, workload: Workload, demand: Demand, pods: Sequence[Pod], shape: Shape, shortfalls: Shortfalls
+        self,
+        workload: Workload,
+        demand: Demand,
+        pods: Sequence[Pod],
+        shape: Shape,
+        shortfalls: Shortfalls,
+        tried_as: dict[Shape, None],
     ) -> Steps[Plan | Reason | Changed]:
         """With the flavors that are on it now."""
         asked, flavored = yield from self._demands.flavored(workload, pods, shape)
         if workload.version != demand.version:
             return Changed()
+        tried_as[flavored] = None
         if (known := shortfalls.get(flavored)) is not None:
             return known
         found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)

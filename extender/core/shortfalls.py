@@ -34,6 +34,8 @@ class Shortfalls:
     def __init__(self) -> None:
         self._known: dict[tuple[Lack, Scope], dict[Shape, Reason]] = {}
         self._shapes: dict[Shape, int] = {}
+        self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
+        """What rests on the shortfall of a shape that was tried: in a queue there is one for each flavor."""
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -51,7 +53,12 @@ class Shortfalls:
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
         return shape in self._known.get((lack, scope), _NOTHING)
 
-    def put(self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY) -> None:
+    def put(
+        self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY, rests_on: Iterable[Shape] = ()
+    ) -> None:
+        """``rests_on``: shapes that lack room. Where one of them may have it, so may this one."""
+        for one in rests_on:
+            self._above.setdefault(one, {})[scope, shape] = None
         reasons = self._known.setdefault((lack, scope), {})
         if shape not in reasons:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
@@ -69,6 +76,8 @@ class Shortfalls:
             self._shapes[shape] -= 1
             if not self._shapes[shape]:
                 del self._shapes[shape]
+        for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
+            self.drop(lack, resting, above)
 
     def reopen(self, scope: Scope) -> bool:
         """Quota of that queue was given back: whatever was found for it may be wrong. Returns whether anything was."""
@@ -94,6 +103,8 @@ class Shortfalls:
     def keep(self, shapes: Iterable[Shape]) -> None:
         """Nobody asks for others any more."""
         wanted = dict.fromkeys(shapes)
+        resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
+        self._above, wanted = resting, wanted | dict.fromkeys(resting)
         for (lack, scope), reasons in self._known.items():
             for shape in [shape for shape in reasons if shape not in wanted]:
                 self.drop(lack, shape, scope)

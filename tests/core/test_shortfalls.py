@@ -57,6 +57,19 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
     assert not len(known)
 
 
+def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
+    known, asked, tried = Shortfalls(), shape(), shape()
+    known.put(Lack.ROOM, tried, NO_ROOM)
+    known.put(Lack.ROOM, asked, OTHER, "team-a", [tried])
+    known.keep([asked])
+    assert known.get(tried) is NO_ROOM, "what asked for rests on it"
+    known.drop(Lack.ROOM, tried)
+    assert known.get(asked, "team-a") is None
+    known.put(Lack.ROOM, tried, NO_ROOM)
+    known.keep([asked])
+    assert known.get(tried) is None
+
+
 NO_QUEUES = QueueLines(State().quotas, lambda _: None)
 
 
