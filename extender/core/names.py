@@ -80,5 +80,4 @@ def taken_by(job: Job, first: Job, pods: int) -> str:
 
 def _rank(job: Job) -> tuple[bool, bool, float, str]:
     begun = not job.suspended or not job.stopped or job.marked
-    created = min((podset.template.created for podset in job.podsets.podsets), default=0.0)
-    return is_over(job), not begun, created, job.uid
+    return is_over(job), not begun, job.created, job.uid

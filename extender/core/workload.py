@@ -189,10 +189,10 @@ class Workload:
 
     @property
     def created(self) -> float:
-        if self.group is not None:
-            return self.group.created
+        """A job keeps its place when it starts again, whatever pods it has by then."""
         first = self.members.first or self.members.slots.first
-        return first.created if first is not None else 0.0
+        seen = self.group if self.job is None else self.job.seen
+        return seen.created if seen is not None else first.created if first is not None else 0.0
 
     @property
     def seats(self) -> list[str]:

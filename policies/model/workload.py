@@ -210,3 +210,8 @@ class Job:
     @property
     def uid(self) -> str:
         return self.owner.uid
+
+    @property
+    def created(self) -> float:
+        """When the job was made, in seconds since the epoch: its templates say so."""
+        return min((podset.template.created for podset in self.podsets.podsets), default=0.0)

@@ -13,7 +13,7 @@ from extender.core.events import JobSeen, NamespaceSeen, Outcome, QueueGone, Que
 from extender.core.limits import Limits
 from extender.core.phase import Phase
 from extender.core.reasons import Reason
-from policies.model import Node, Pod, Requirement, Taint, Toleration
+from policies.model import Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
@@ -542,3 +542,22 @@ def test_by_drf_what_a_queue_uses_of_its_own_counts() -> None:
     script.feed_synced()
     script.advance(0.5)
     assert [planned(script, name) for name in "abcd"] == [1, 1, 0, 1]
+
+
+def test_a_member_more_takes_room_of_another_flavor_that_comes_free() -> None:
+    """The gang runs with one flavor; what comes free is of the other one, and nothing else has changed."""
+    nodes = [node("fast-0", labels={FLAVOR: "fast"}), node("slow-0", labels={FLAVOR: "slow"})]
+    script = Script(*nodes)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 16, "fast": 16}))
+    other = gang("other", 1, priority=5)
+    come(script, [replace(other[0], selection=Selection((("kubernetes.io/hostname", "slow-0"),)))])
+    script.run([script.pods[other[0].uid]])
+    pods = in_queue("train", 2, min_member=1)
+    come(script, pods)
+    script.run([one for one in pods if script.planned(one)])
+    script.advance(30)
+    assert len(script.bound(pods)) == 1
+    leave(script, other)
+    script.advance(5)
+    assert sorted(map(script.planned, pods)) != ["", ""]
+    assert {script.planned(pod) or script.pods[pod.uid].node for pod in pods} == {"fast-0", "slow-0"}

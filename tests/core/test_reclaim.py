@@ -8,7 +8,7 @@ from extender.core.effects import Evict
 from extender.core.events import QueueGone
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
-from policies.model import Node, Pod
+from policies.model import Job, Node, Pod
 from policies.model.queues import Evicts, Preemption, QueueObject
 from tests.builders import cluster, node, single
 from tests.core.jobs import Controlled, job
@@ -276,3 +276,29 @@ def test_a_queue_that_is_deleted_in_between_ends_it() -> None:
     script.advance(1)
     assert script.reason("wants") == "QueueMissing"
     assert not script.planned(script.pods["uid-wants-0"])
+
+
+def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn() -> None:
+    """Of two jobs of the same priority the newer one waits, however new the pods of the older one are."""
+    rules = Preemption(within=Evicts.LOWER_OR_NEWER)
+    script = Queued(*cluster("a: 1x8"), things=(flavor("gpus"), cluster_queue("team", {"gpus": 8}, preemption=rules)))
+    newer = Controlled(script, made_at(job(1, name="newer"), 20.0))
+    newer.run()
+    script.advance(5)
+    older = Controlled(script, made_at(job(1, name="older"), 10.0))
+    newer.settle()
+    assert len(newer.stops) == 1
+    newer.delete()
+    newer.show(stopped=True)
+    older.settle()
+    for pod in older.run():
+        script.change(script.pods[pod.uid], created=script.now)
+    script.see(*cluster("small: 1x1"))
+    script.advance(60)
+    older.settle()
+    assert not older.stops
+
+
+def made_at(one: Job, created: float) -> Job:
+    podsets = tuple(replace(some, template=replace(some.template, created=created)) for some in one.podsets.podsets)
+    return replace(one, queue="team", podsets=replace(one.podsets, podsets=podsets))

@@ -9,6 +9,7 @@ from extender.simulation.chance import Chance
 from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.jobs import JobSpec
+from tests.simulation.model.world import BEGIN_S
 
 Submissions = tuple[tuple[float, JobSpec], ...]
 _FIRST, _LATER = (0, 0, 0, 10), (0, 10, 30, 30)
@@ -42,10 +43,10 @@ def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submiss
         gangs.append((later, replace(gang, priority=priority)))
     for at, job in batch.jobs:
         later, priority = drawn(at)
-        others.append((later, _ranked(job, priority)))
+        others.append((later, _ranked(job, priority, BEGIN_S + later)))
     return tuple(gangs), replace(batch, jobs=tuple(others))
 
 
-def _ranked(job: BatchJob, priority: int) -> BatchJob:
-    podsets = (replace(one, template=replace(one.template, priority=priority)) for one in job.podsets)
+def _ranked(job: BatchJob, priority: int, created: float) -> BatchJob:
+    podsets = (replace(one, template=replace(one.template, priority=priority, created=created)) for one in job.podsets)
     return replace(job, podsets=tuple(podsets))

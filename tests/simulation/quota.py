@@ -81,7 +81,7 @@ class QuotaJudge:
         self._shown = shown
         self._things: dict[str, QueueObject] = {}
         self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
-        self._jobs: dict[GroupKey, Job] = {}
+        self.jobs: dict[GroupKey, Job] = {}
         self._starts: dict[GroupKey, StartJob] = {}
         self._broken: dict[GroupKey, tuple[str, ...]] = {}
         """Gangs that are half released, with the pods that were bound by then: they are completed with the flavors of
@@ -100,18 +100,18 @@ class QuotaJudge:
                 self._things.pop(f"{type(thing).__name__}/{thing.name}", None)
                 self._turn_page(now)
             case JobSeen(job):
-                self._jobs[job.key] = job
+                self.jobs[job.key] = job
                 if job.suspended or job.finished:
                     self._starts.pop(job.key, None)
             case JobGone(key):
-                self._jobs.pop(key, None)
+                self.jobs.pop(key, None)
                 self._starts.pop(key, None)
             case BindingPosted(uid, Outcome.REFUSED):
                 self._ours.pop(uid, None)
             case Synced():
                 self._books = [(now, Book(self._things.values()))]
                 self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
-                running = (job for job in self._jobs.values() if job.plan and not (job.suspended or job.finished))
+                running = (job for job in self.jobs.values() if job.plan and not (job.suspended or job.finished))
                 self._starts = {job.key: StartJob(job, job.plan or {}, 0) for job in running}
             case _:
                 pass
@@ -135,7 +135,7 @@ class QuotaJudge:
             case PostBinding(uid, node=node):
                 self._ours[uid] = node
                 pod = self._shown.pods.get(uid)
-                if pod is None or pod.group_key is None or pod.group_key in self._jobs:
+                if pod is None or pod.group_key is None or pod.group_key in self.jobs:
                     return None
                 if pod.group_key in self._broken:
                     self._beyond[uid] = now
@@ -147,7 +147,7 @@ class QuotaJudge:
         """Whether it completes a gang with another flavor than those of its pods that ask for the same."""
         since, book = self._books[-1]
         unsure = book.queue_of(pod.queue) is None or (len(self._books) > 1 and since >= now - _LATE_S)
-        if unsure or pod.group_key not in self._broken or pod.group_key in self._jobs:
+        if unsure or pod.group_key not in self._broken or pod.group_key in self.jobs:
             return None
         bound = [one for uid in self._broken[pod.group_key] if (one := self._shown.pods.get(uid)) is not None]
         flavors = self._flavors_of(
@@ -188,7 +188,7 @@ class QuotaJudge:
 
     def local_of(self, key: GroupKey) -> str:
         """The LocalQueue that a gang or job names."""
-        if (job := self._jobs.get(key)) is not None:
+        if (job := self.jobs.get(key)) is not None:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
@@ -196,7 +196,7 @@ class QuotaJudge:
         """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started."""
         where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods and uid not in but}
         pods = [(self._shown.pods[uid], node) for uid, node in where.items()]
-        return used_by(pods, self._shown.nodes, self._jobs, book, self._starts)
+        return used_by(pods, self._shown.nodes, self.jobs, book, self._starts)
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, Book(self._things.values())))

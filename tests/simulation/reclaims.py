@@ -43,7 +43,7 @@ class Reclaims:
         if ours is None or theirs is None:
             return "" if other < mine else f"its priority {other} is no lower than {mine}"
         if ours.name == theirs.name:
-            newer = other == mine and self._created(victim.key) >= self._created(key)
+            newer = other == mine and max(self._ages(victim.key)) >= min(self._ages(key))
             may = {Evicts.NEVER: False, Evicts.LOWER: other < mine, Evicts.LOWER_OR_NEWER: other < mine or newer}
             return "" if may[ours.preemption.within] else f"withinClusterQueue is {ours.preemption.within}"
         if not ours.cohort or ours.cohort != theirs.cohort:
@@ -74,8 +74,11 @@ class Reclaims:
         live = [pod.priority for pod in self._shown.members.get(key, {}).values() if pod.live]
         return max([*(one.template.priority for one in (job.podsets if job is not None else ())), *live], default=0)
 
-    def _created(self, key: GroupKey) -> float:
-        return min((pod.created for pod in self._shown.members.get(key, {}).values()), default=0.0)
+    def _ages(self, key: GroupKey) -> list[float]:
+        """When it may be said to have come: its job, its PodGroup, or one of its pods."""
+        job, group = self._quota.jobs.get(key), self._shown.groups.get(key)
+        pods = [pod.created for pod in self._shown.members.get(key, {}).values()]
+        return [one.created for one in (job, group) if one is not None] + pods or [0.0]
 
     def _may_borrow(self, book: Book, queue: ClusterQueue) -> bool:
         """Whether it uses more than its own of anything, should all that is promised to it count."""
