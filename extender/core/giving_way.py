@@ -23,19 +23,19 @@ class GivingWay:
         self._state = state
         self._revocations = revocations
 
-    def may(
-        self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None
-    ) -> bool:
-        """After a restart: whether it is the one that was chosen, may be evicted for a workload or pod of that priority,
-        and has room on one of these nodes, or quota that the queue of the ``preemptor`` may take back. One that has
-        started again since is another one."""
+    def may(self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None) -> bool:
+        """After a restart: whether it is the one that was chosen, may be evicted for somebody of that priority, and has
+        room on one of these nodes, or quota that the queue of the ``preemptor`` may take back. One that has started
+        again since is another one."""
         state = self._state
         if victim.pod:
             pod = state.pods.get(victim.pod)
             may = pod is not None and pod.node in nodes and pod.priority < priority
             return may and pod is not None and _may_go_alone(state, pod)
         workload = state.workloads.get(victim.key)
-        if workload is None or (workload.priority >= priority if preemptor is None else may_not_evict(state, preemptor, workload)):
+        if workload is None or (preemptor is None and workload.priority >= priority):
+            return False
+        if preemptor is not None and may_not_evict(state, preemptor, workload):
             return False
         by_quota = preemptor is not None and self.rule(victim, preemptor) is not Why.PRIORITY
         stamps = [member.pod.stamp for member in workload.members if by_quota or member.pod.node in nodes]

@@ -84,9 +84,8 @@ class Preempting:
         return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
 
     def is_ready(self, key: GroupKey) -> bool:
-        """Whether its victims have gone: whatever was found before, it is planned now."""
-        preemption = self._state.preemptions.under_way.get(key)
-        return preemption is not None and preemption.ready
+        """Whether its victims have gone."""
+        return self._state.preemptions.is_ready(key)
 
     def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
         """It cannot be admitted: whether others give way, or what else is to be said."""

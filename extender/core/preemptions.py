@@ -88,6 +88,11 @@ class Preemptions:
         """All of its victims have gone."""
         self.under_way[key].ready = True
 
+    def is_ready(self, key: GroupKey) -> bool:
+        """Whether its victims have gone: whatever was found before, it is planned now."""
+        preemption = self.under_way.get(key)
+        return preemption is not None and preemption.ready
+
     def tell(self, key: GroupKey, now: float) -> None:
         """Its victims know of it from now on."""
         preemption = self.under_way[key]

@@ -100,7 +100,8 @@ class QuotaPlans:
         if workload.version != demand.version:
             return Changed()
         tried_as[flavored] = None
-        if (known := shortfalls.get(flavored)) is not None:
+        ready = self._state.preemptions.is_ready(workload.key)
+        if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
         found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
         if isinstance(found, Reason):

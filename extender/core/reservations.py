@@ -52,9 +52,7 @@ class Reservations:
             victim: preempted_by(state, workload, victim, chosen.why[one.name])
             for victim, one in zip(found.victims, chosen.victims, strict=True)
         }
-        self.keep(
-            workload.key, Preemption(reservation, until, why, _waits(found.victims), carrier, usage=found.usage)
-        )
+        self.keep(workload.key, Preemption(reservation, until, why, _waits(found.victims), carrier, usage=found.usage))
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
@@ -158,7 +156,8 @@ class Reservations:
         if any(amount > asked[name] for name, amount in kept.items()):
             return None
         nodes = {node for node, _ in reservation.rooms}
-        victims = tuple(one for one in reservation.victims if self._giving_way.may(one, workload.priority, nodes, workload))
+        may, priority = self._giving_way.may, workload.priority
+        victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
         found = Reservation(reservation.rooms, victims, reservation.until)
         why = {one: preempted_by(state, workload, one, self._giving_way.rule(one, workload)) for one in victims}
         usage = told_by_rooms(state, workload.key, reservation.rooms)

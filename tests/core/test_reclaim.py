@@ -105,6 +105,18 @@ def test_in_its_own_queue_the_lower_priority_goes() -> None:
     assert script.planned(wants[0])
 
 
+def test_one_that_lacks_nodes_alone_starts_when_its_victims_have_gone() -> None:
+    """What they give back is kept for it, and so is no news of room for anybody."""
+    things = flavor("gpus"), cluster_queue("team", {"gpus": 64}, preemption=Preemption(within=Evicts.LOWER))
+    script = Queued(*cluster("a: 2x8"), things=things)
+    low = script.start("low", 2, "team")
+    wants = script.come("wants", 2, "team", priority=10)
+    assert sorted(script.evicted) == ["low-0", "low-1"]
+    script.leave(*low)
+    assert sorted(map(script.planned, wants)) == ["a-0", "a-1"]
+    assert script.turns(Turn.UNRESERVED) == 0
+
+
 def test_quota_that_comes_free_is_for_nobody_else() -> None:
     """Another queue of the cohort would borrow it, on nodes that are free."""
     things = (*lent(), cluster_queue("other", {"gpus": 0}, cohort="all"))

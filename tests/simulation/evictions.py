@@ -12,7 +12,7 @@ from extender.core.turns import Turn
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.model.apiserver import ApiServer
-from tests.simulation.reclaims import Reclaims
+from tests.simulation.reclaims import Reclaims, alone_key
 from tests.simulation.shown import Shown
 from tests.simulation.sight import take
 from tests.simulation.terms import Terms
@@ -156,7 +156,7 @@ class Evictions:
 
     def _single(self, key: GroupKey) -> Pod | None:
         """The pod of no gang that it stands for."""
-        return next((pod for pod in self._shown.pods.values() if pod.group_key is None and _alone(pod) == key), None)
+        return next((pod for pod in self._shown.pods.values() if pod.group_key is None and alone_key(pod) == key), None)
 
     def _is_there(self, victim: Victim) -> bool:
         if victim.pod:
@@ -170,7 +170,7 @@ class Evictions:
         if not reason.startswith(_WORD):
             return
         pods = [one for one in api.pods.values() if one.reservation is not None]
-        found = [(_alone(one) if one.group_key is None else one.group_key, one.reservation) for one in pods]
+        found = [(alone_key(one) if one.group_key is None else one.group_key, one.reservation) for one in pods]
         found += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
         for key, reservation in found:
             if reservation is not None and reason.startswith(f"{_WORD}{key},"):
@@ -186,11 +186,6 @@ class Evictions:
 def _unit(pod: Pod) -> GroupKey:
     """What goes as a whole with it."""
     return GroupKey(pod.namespace, pod.name) if pod.group_key is None else pod.group_key
-
-
-def _alone(pod: Pod) -> GroupKey:
-    """What stands for a pod of no gang to which others give way."""
-    return GroupKey(pod.namespace, f"pod {pod.name}")
 
 
 def _named(kept: _Kept) -> str:

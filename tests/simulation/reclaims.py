@@ -109,3 +109,8 @@ class Reclaims:
 
 def _nominal(queue: ClusterQueue) -> dict[str, int]:
     return {name: quotas[GPU].nominal for group in queue.groups for name, quotas in group.flavors}
+
+
+def alone_key(pod: Pod) -> GroupKey:
+    """What stands for a pod of no gang to which others give way."""
+    return GroupKey(pod.namespace, f"pod {pod.name}")
