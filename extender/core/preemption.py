@@ -102,11 +102,11 @@ class Preempting:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
         asks = self._asks(workload, shape)
         if asks in self._vain or not self.wants(workload, shape) or self._searches >= _SEARCHES:
-            return Reason(why.code, f"{why.message}{self._vain.get(asks, '')}")
+            return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         self._searches += 1
         found = yield from self._victims.find(workload, demand, shape, now)
         said = "" if found is None else self._conclude(workload, asks, found, now)
-        return said if isinstance(said, Reason) else Reason(why.code, f"{why.message}{said}")
+        return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
 
     def _may(self, workload: Workload, demand: Demand) -> bool:
         """One that has yet to start, whose PriorityClass lets it, and on which a reservation can be written."""

@@ -23,8 +23,10 @@ from policies.model.node import Requirement, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
+    Evicts,
     Fungibility,
     LocalQueue,
+    Preemption,
     Preference,
     Quota,
     ResourceFlavor,
@@ -133,6 +135,15 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
             {"queueingStrategy": "Lottery"},
             "spec.queueingStrategy is 'Lottery'; it must be one of StrictFIFO, BestEffortFIFO",
         ),
+        (
+            {"preemption": {"withinClusterQueue": "Any"}},
+            "spec.preemption.withinClusterQueue is 'Any'; "
+            "it must be one of Never, LowerPriority, LowerOrNewerEqualPriority",
+        ),
+        (
+            {"preemption": {"borrowWithinCohort": {"policy": "LowerPriority"}}},
+            "spec.preemption.borrowWithinCohort.policy is LowerPriority, and reclaimWithinCohort is Never",
+        ),
         ({"stopPolicy": "Now"}, "spec.stopPolicy is 'Now'; it must be one of None, Hold, HoldAndDrain"),
         ({"fairSharing": {"weight": "much"}}, "spec.fairSharing.weight is 'much', which is no quantity"),
         ({"fairSharing": {"weight": -1}}, "spec.fairSharing.weight is '-1', and must not be negative"),
@@ -158,6 +169,17 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
 def test_a_contradiction_is_a_sentence_and_no_guess(spec: dict[str, Any], problem: str | None) -> None:
     found = queue({"namespaceSelector": {}, **spec})
     assert found.problems == ((problem,) if problem else ("spec.admissionChecksStrategy is not implemented",))
+
+
+def test_whom_its_workloads_may_evict() -> None:
+    said = {
+        "withinClusterQueue": "LowerPriority",
+        "reclaimWithinCohort": "Any",
+        "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100},
+    }
+    found = queue({"namespaceSelector": {}, "preemption": said})
+    assert found.problems == ()
+    assert found.value.preemption == Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 100)
 
 
 def test_what_may_not_be_meant_is_a_warning() -> None:
