@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core import preemption
+from extender.core import victim_search
 from extender.core.candidates import candidates as all_candidates
 from extender.core.claims import Claims
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
@@ -42,16 +42,26 @@ def one_pod_of_a_gang_is_spared(effect: Effect, core: Core) -> Iterable[Effect]:
 def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
     """Whoever has the same priority is looked at as if it had a lower one."""
 
-    def candidates(state, below, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in all_candidates(state, below + 1, wall, related=related):
-            yield replace(candidate, priority=min(candidate.priority, below - 1)), victim
+    def candidates(state, concerns, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in all_candidates(state, lambda of, _: concerns(of - 1, _), wall, related=related):
+            yield replace(candidate, priority=candidate.priority - 1), victim
 
-    patch.setattr(preemption, "candidates", candidates)
+    patch.setattr(victim_search, "candidates", candidates)
+
+
+def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is in a queue is looked at by its priority alone."""
+
+    def candidates(state, _, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in all_candidates(state, lambda *_: True, wall, related=related):
+            yield replace(candidate, queue=""), victim
+
+    patch.setattr(victim_search, "candidates", candidates)
 
 
 def nobody_is_too_young(patch: pytest.MonkeyPatch) -> None:
     """The minimum of time that a victim has run is forgotten."""
-    patch.setattr(preemption, "Protection", lambda wall, _: Protection(wall))
+    patch.setattr(victim_search, "Protection", lambda wall, _: Protection(wall))
 
 
 def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +75,7 @@ def one_victim_too_few(patch: pytest.MonkeyPatch) -> None:
         found = searched(*asked)
         return replace(found, victims=found.victims[:-1] or found.victims) if isinstance(found, Choice) else found
 
-    patch.setattr(preemption, "search", search)
+    patch.setattr(victim_search, "search", search)
 
 
 def room_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -102,7 +112,7 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
         for candidate, victim in all_candidates(state, below, wall, related=related):
             yield twice(candidate), victim
 
-    patch.setattr(preemption, "candidates", candidates)
+    patch.setattr(victim_search, "candidates", candidates)
 
 
 # For a pod of no gang.

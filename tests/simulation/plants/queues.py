@@ -39,7 +39,7 @@ def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
     def anybody(self: Shortfalls, shape: Shape, scope: Scope = "") -> object:
         return get(self, shape)
 
-    def everybody(self, lack: Lack, shape: Shape, reason, scope: Scope = "") -> None:  # type: ignore[no-untyped-def]
+    def everybody(self, lack: Lack, shape: Shape, reason, scope: Scope = "", rests_on=()) -> None:  # type: ignore[no-untyped-def]
         put(self, lack, shape, reason)
 
     patch.setattr(Shortfalls, "get", anybody)
