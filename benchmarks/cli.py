@@ -18,6 +18,7 @@ from benchmarks import (
     memory,
     official,
     preemption,
+    queues,
     replay,
     report,
     takeover,
@@ -186,6 +187,17 @@ def preemption_command(
 ) -> None:
     """How long it takes to find out whom to evict on a full cluster. Needs no control plane."""
     run(preemption.benchmark(nodes, candidates or [100, 700]), output)
+
+
+@main.command("queues")
+def queues_command(
+    queues_of: Annotated[
+        int, typer.Option("--queues", min=1, help="ClusterQueues, each with 5 nodes and 15 workloads that wait.")
+    ] = queues.QUEUES,
+    output: Output = None,
+) -> None:
+    """What queues cost the core, and the courses of Kueue's scalability test. Needs no control plane; takes minutes."""
+    run(queues.benchmark(queues_of), output)
 
 
 @main.command("memory")

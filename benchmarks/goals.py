@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import contention, core, gang, jobs, latency, levels, memory, throughput, waiting
+from benchmarks import contention, core, gang, jobs, latency, levels, memory, queues, throughput, waiting
 from benchmarks.benchmark import Table, middle
 from benchmarks.job_stage import Arm
 from benchmarks.kinds import runs_of
@@ -221,6 +221,8 @@ GOALS: Sequence[Goal] = (
     _core("gang of 512", 10, lambda run: run.large_ms),
     *(_asking(one) for some in core.QUESTIONS.values() for one in some),
     _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
+    Goal("queues", "1,000 ClusterQueues: a pass in which nothing can start, processor time", 20, queues.passing, " ms"),
+    Goal("queues", "1,000 ClusterQueues: an admission, more than without queues and others", 2, queues.more, " ms"),
     _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),
     _memory("ready after its start", 2.5, lambda run: run.ready_s, " s"),
 )

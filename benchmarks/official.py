@@ -16,6 +16,7 @@ from benchmarks import (
     levels,
     memory,
     preemption,
+    queues,
     throughput,
     waiting,
     writes,
@@ -56,6 +57,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         latency.benchmark(tuple(Verb), 100.0, 512, 1000, 5000),
         core.benchmark((1000, 5000, 20000), 1000),
         preemption.benchmark(5000, (100, 700)),
+        queues.benchmark(),
         memory.benchmark(5000, 20000),
         writes.benchmark(500, 1),
     )

@@ -88,6 +88,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         sight,
         reader,
         workload_objects=settings.workload_objects,
+        capacity=settings.elastic if settings.elastic.flavors else None,
     )
     app = create_app(
         runner,

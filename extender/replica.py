@@ -19,6 +19,7 @@ from extender.kube.connection import ApiError
 from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
+from extender.kube.queues.capacity import Capacity, CapacityKeeper
 from extender.kube.queues.recording import WorkloadWriter
 from extender.kube.queues.writing import QueueWriter
 from extender.observe.sight import Sight
@@ -46,17 +47,28 @@ class Replica:
         reader: Reader | None = None,
         *,
         workload_objects: bool = True,
+        capacity: Capacity | None = None,
     ) -> None:
+        """``capacity``: how nodes of elastic flavors are asked for, where there are such."""
         self._runner = runner
         self._sight = sight
         self._kube = kube
         self._new_core = new_core
         self._new_api = new_api
-        self._followers, jobs, self._pods = followers(kube, runner.dispatch, sight, reader or Reader())
+        reader = reader or Reader()
+        self._followers, jobs, self._pods = followers(kube, runner.dispatch, sight, reader)
         self.queues = jobs.queues
         self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.paths)
         self._workload_writer = WorkloadWriter(
             kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
+        )
+
+        self._capacity = (
+            None
+            if capacity is None
+            else CapacityKeeper(
+                kube, self._acting, lambda: self.queues.provisions, runner.dispatch, reader.registry, capacity
+            )
         )
 
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
@@ -68,6 +80,8 @@ class Replica:
                 await follower.synced.wait()
             group.create_task(self._queue_writer.run())
             group.create_task(self._workload_writer.run())
+            if self._capacity is not None:
+                group.create_task(self._capacity.run())
             garbage.collect_rarely()
             self._tell_what_was_read()
             if not election.enabled:
@@ -120,6 +134,6 @@ class Replica:
     def _tell_what_was_read(self) -> None:
         state = self._runner.core.state
         log.info("read %d nodes, %d pods, %d gangs", len(state.claims.nodes), len(state.pods), len(state.workloads))
-        levels = topology(state.claims.snapshot(), configured=state.claims.configured)
+        levels = topology(state.claims.snapshot(), configured=bool(state.claims.configured))
         torn = any(level.contradictions for level in levels.levels)
         log.log(logging.WARNING if torn else logging.INFO, told(levels))

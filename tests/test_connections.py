@@ -12,7 +12,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from extender.http import connections
-from extender.http.connections import MAX_HEAD, MAX_HEADERS, BoundedProtocol, Connections, http_config
+from extender.http.connections import MAX_HEAD, MAX_HEADERS, WHOLE, BoundedProtocol, Connections, http_config
 from extender.http.verbs import Receive, Scope, Send, reply
 from tests.running import eventually
 
@@ -51,6 +51,11 @@ class Caller:
         await self.send(REQUEST + b"\r\n")
         return await self.status()
 
+    async def rest(self) -> bytes:
+        """Everything until the connection is closed."""
+        async with asyncio.timeout(10):
+            return await self._reader.read()
+
     async def closed(self) -> bool:
         try:
             async with asyncio.timeout(10):
@@ -87,6 +92,8 @@ class Served:
             more = message.get("more_body", False)
         if scope["path"] == "/held":
             await self.go_on.wait()
+        if scope["path"] == "/whole":
+            return scope["extensions"][WHOLE]["send"](b"[1]")  # type: ignore[no-any-return]
         return await reply(send, b"x" * (64 << 20) if scope["path"] == "/large" else b"ok")
 
     @asynccontextmanager
@@ -276,3 +283,26 @@ async def test_what_is_no_http_is_refused_once(served: Served) -> None:
     await caller.send(b"\x16\x03\x01\x00\xff" * 50_000)
     assert await caller.status() in (400, 0)
     assert served.refusals == {"malformed": 1}
+
+
+async def test_a_whole_answer_ends_the_request_and_not_the_connection(served: Served) -> None:
+    caller = await served.caller()
+    whole = REQUEST.replace(b"/", b"/whole", 1)
+    for head in (whole, whole):
+        await caller.send(head + b"\r\n")
+        assert await caller.status() == 200
+    await caller.send(whole + b"Connection: close\r\n\r\n")
+    assert await caller.rest() == (
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3\r\nconnection: close\r\n\r\n[1]"
+    )
+    assert served.requests == 3
+    assert served.shared.arriving_bytes == 0
+
+
+async def test_nobody_is_answered_twice(served: Served) -> None:
+    caller = await served.caller()
+    assert await caller.get() == 200
+    (one,) = served.protocols
+    one.answer(b"[1]")
+    await caller.send(REQUEST + b"Connection: close\r\n\r\n")
+    assert b"[1]" not in await caller.rest()

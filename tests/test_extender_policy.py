@@ -9,6 +9,7 @@ from typing import Any, get_args
 from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
+from extender.kube.eviction import EVICTED_AT
 from extender.kube.kinds.keys import COMPONENT, FLAVORS, GANG, NODES, OWN, PLAN, PODSET, QUEUES, WORKLOAD
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
@@ -87,7 +88,7 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-ON_JOBS, ON_TEMPLATES = (PLAN, OWN, FLAVORS, PREEMPTING), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+ON_JOBS, ON_TEMPLATES = (PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT), (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
 """The annotations that Muster writes on a job, and on its pod templates."""
 
 

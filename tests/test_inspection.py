@@ -23,7 +23,7 @@ from extender.http.server import create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
 from policies.model import GroupRef, Topology
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, single
 from tests.listening import listening
 from tests.running import Written
 
@@ -63,9 +63,29 @@ def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
         "1 more node with 8 GPUs free in clique a",
         "default/train (2 nodes)",
         "wait-0",
+        "nobody would give way to it: nobody may be evicted",
     ):
         assert text in said.output
     assert asked("explain", "wait", "-n", "default", "--url", url).exit_code == 0
+
+
+def test_who_would_give_way_is_told_with_what_they_are_told() -> None:
+    core = Engine()
+    for one in cluster("a: 1x8"):
+        core.handle(NodeSeen(one), 1.0)
+    for pod in (single("dev", gpus=8, node="a-0"), *gang("wait", 1, priority=10)):
+        core.handle(PodSeen(pod), 1.0)
+    core.handle(Synced(), 1.0)
+    core.handle(Tick(), 2.0)
+    app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
+    with listening(app) as url:
+        said = asked("explain", "default/wait", "--url", url).output
+        read = json.loads(asked("explain", "default/wait", "--url", url, "-o", "json").output)
+    assert "preemption is off; on, pod default/dev would give way to it" in said
+    assert read["victims"] == [
+        {"name": "pod default/dev", "told": "preempted by default/wait, which has priority 10 and lacked room"}
+    ]
+    assert all(one["told"] in said for one in read["victims"])
 
 
 def test_json_and_yaml_say_the_same(url: str) -> None:

@@ -33,6 +33,7 @@ LISTS = {
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": [],
     "/api/v1/persistentvolumeclaims": [],
     "/api/v1/persistentvolumes": [],
+    "/apis/policy/v1/poddisruptionbudgets": [],
 }
 
 

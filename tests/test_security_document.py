@@ -11,7 +11,7 @@ import yaml
 
 from extender.config.settings import Settings, load
 from extender.http import connections, verbs, wire
-from extender.kube import client, connection
+from extender.kube import client, connection, exchange, recent
 from extender.kube.convert import MOST_NAMES
 from extender.kube.reflector import WATCH_S
 from extender.kube.requests import MOST
@@ -53,7 +53,9 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"of a bind {verbs.LARGEST_BIND >> 10} KiB" in limits
     assert f"| {wire.MOST_PARTS:,}, of victims twice" in limits
     assert f"{connections.ARRIVAL_S:.0f} s from its first byte to its last" in limits
-    assert f"| {connection.LARGEST_ANSWER >> 20} MiB, a line of a watch {connection.LONGEST_LINE >> 20} MiB |" in limits
+    assert f"| {exchange.LARGEST_ANSWER >> 20} MiB, a line of a watch {connection.LONGEST_LINE >> 20} MiB |" in limits
+    assert f"| {recent.MOST_BYTES >> 20} MiB of JSON, of at most {recent.LARGEST >> 10} KiB each |" in limits
+    assert f"| {recent.MOST_ASKED:,} specs, of at most {recent.LONGEST_ASKED >> 10} KiB each |" in limits
     assert f"| {connection.LONGEST_RETRY_AFTER_S:.0f} s |" in limits
     assert f"| {WATCH_S[1] + client.GRACE_S:.0f} s, of the Lease's" in limits
     assert f"after {DARK_S:.0f} s without a word" in limits

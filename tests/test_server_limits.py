@@ -94,12 +94,12 @@ def test_parts_are_counted_before_they_are_taken_apart(evil: str, monkeypatch: p
     def never(*_: object) -> None:
         raise AssertionError("taken apart")
 
-    for name in ("pod_again", "_node_name", "_victim_uid"):
+    for name in ("pod_sent", "_node_name", "_victim_uid"):
         monkeypatch.setattr(wire, name, never)
     body = ("{" + EVIL[evil] + ("" if "Pod" in EVIL[evil][:5] else f',"Pod":{json.dumps(POD)}') + "}").encode()
     decode = wire.decode_preempt if "Victims" in EVIL[evil] else wire.decode_filter
     if "Pod" not in EVIL[evil][:5]:
-        monkeypatch.setattr(wire, "pod_again", lambda _: None)
+        monkeypatch.setattr(wire, "pod_sent", lambda _: "a pod")
     with pytest.raises(wire.WireError, match=r"\d+ (parts|nodes)"):
         decode(body, 20_000)
 

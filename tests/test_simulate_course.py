@@ -61,8 +61,8 @@ def test_no_gpu_is_used_twice_and_every_gpu_hour_is_accounted_for(scheduler: str
     (outcome,) = run(here, [scheduler], lambda *_: None)
     figures = outcome.figures
     assert all(0 <= sum(step[1:]) <= figures.gpus and min(step[1:]) >= 0 for step in outcome.steps)
-    assert outcome.steps[-1][1:] == (0, 0, 0), "in the end everything is free"
-    told = figures.productive + figures.starting + figures.held + figures.free
+    assert outcome.steps[-1][1:] == (0, 0, 0, 0), "in the end everything is free"
+    told = figures.productive + figures.starting + figures.held + figures.lost + figures.free
     assert told == pytest.approx(figures.gpus * figures.observed_s / 3600)
     assert figures.held_in_vain + figures.rendezvous == pytest.approx(figures.held)
     assert figures.completed + figures.never_started == figures.jobs

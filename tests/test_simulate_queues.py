@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from extender.simulation.replay.arrivals import Arrival
-from extender.simulation.replay.course import Life
+from extender.simulation.replay.course import Life, Run
 from extender.simulation.replay.queueing import Partition, Queueing, Stake
 from extender.simulation.replay.shape import InputError, nodes_of, pools_from
 from extender.simulation.replay.virtual_clusters import nominal_quotas, virtual_clusters
@@ -188,8 +188,8 @@ def test_shares_of_a_run_are_what_one_counts_by_hand() -> None:
     halves = [Arrival(name, 0.0, 2, 8, 100.0, queue=name) for name in "ab"]
     queueing = Queueing(virtual_clusters(halves, 32, None))
     queueing.check(jobs, nodes_of(pools_from("4 nodes x 8 GPUs")))
-    early = Life(jobs[0], 0, seats=["n"] * 4, whole_s=0.0, ended_s=200.0)
-    late = Life(jobs[1], 1, seats=["n"] * 2, whole_s=200.0, ended_s=300.0)
+    early = Life(jobs[0], 0, whole_s=0.0, ended_s=200.0, runs=[Run(0.0, 200.0, 32)])
+    late = Life(jobs[1], 1, whole_s=200.0, ended_s=300.0, runs=[Run(200.0, 300.0, 16)])
     found = fairness([early, late], 300.0, queueing)
     a, b = found.queues
     gpu_s = [3600 * amount for amount in (a.used, a.short, b.used, b.entitled, b.short)]

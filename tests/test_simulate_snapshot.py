@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from extender.cli.simulate import main
+from extender.kube.budgets import BudgetObject
 from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject, VolumeObject
 from extender.kube.podgroups.kai import KaiGroup
 from extender.kube.podgroups.koordinator import KoordinatorGroup
@@ -72,12 +73,15 @@ def pod(gang: str, index: int, size: int, *, gpus: int = 8, node: str | None = N
     }
 
 
-def taken(nodes: list[Tree], pods: list[Tree], groups: list[Tree] | None = None) -> ClusterFile:
+def taken(
+    nodes: list[Tree], pods: list[Tree], groups: list[Tree] | None = None, budgets: Sequence[BudgetObject] = ()
+) -> ClusterFile:
     """The snapshot of a cluster with these objects."""
     return reduced(
         nodes=msgspec.convert(nodes, list[NodeObject]),
         pods=msgspec.convert(pods, list[PodObject]),
         groups=msgspec.convert(groups or [], list[GroupObject]),
+        budgets=budgets,
     )
 
 
@@ -125,6 +129,68 @@ def test_the_same_is_on_a_page(tmp_path: Path) -> None:
     page = out.read_text()
     for told in ("1 gang has all its nodes, 3 gangs lack nodes", "team-vision/large", "1 of 3 members fit at once"):
         assert told in page
+
+
+def outranked(priority: int = 100) -> ClusterFile:
+    """A gang that Muster has started an hour ago has all there is, and one of that priority waits; one more, in the
+    same hour, has a room of its own."""
+    low, other = pod("low", 0, 1, node="gpu-0"), pod("other", 0, 1, node="gpu-1", priority=1000)
+    for one in (low, other):
+        stamp = {"gang-uid": "g", "release": f"r-{one['metadata']['name']}", "release-complete": "true"}
+        stamp |= {"release-quorum": "1", "released-at": "2026-08-01T10:00:00Z"}
+        one["metadata"]["annotations"] |= {f"muster.dev/{key}": value for key, value in stamp.items()}
+    file = taken([node("gpu-0", "rack"), node("gpu-1", "rack")], [low, other, pod("high", 0, 1, priority=priority)])
+    file.taken = "2026-08-01T11:00:00+00:00"
+    return file
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_it_says_who_would_give_way_to_those_that_wait(tmp_path: Path, *, hidden: bool) -> None:
+    file = anonymise(outranked()) if hidden else outranked()
+    said, (verdict,) = simulate(tmp_path, file)
+    (one,) = verdict["answers"]
+    assert one["code"] == "NoRoom"
+    assert len(one["victims"]) == 1
+    assert hidden or one["victims"] == ["team-vision/low"]
+    # Since its start, an hour before the snapshot, and in the two minutes that are simulated.
+    assert one["preemption"].endswith("would give way to it; 8.3 device-hours would be lost")
+    assert "Would others give way" in said
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_budget_protects_those_that_it_counts(tmp_path: Path, *, hidden: bool) -> None:
+    alone = pod("alone", 0, 1, node="gpu-0")
+    alone["metadata"] |= {"labels": {"corp.example/app": "web", "owner": "hush"}, "annotations": {}}
+    spec = {"selector": {"matchLabels": {"corp.example/app": "web"}}}
+    for allowed, victims in ((0, 0), (1, 1)):
+        status = {"disruptionsAllowed": allowed, "observedGeneration": 1, "currentHealthy": 7}
+        meta: Tree = {"name": "web", "namespace": "team-vision", "uid": "0000-web", "generation": 1}
+        meta["annotations"] = {"corp.example/note": "hush"}
+        budget = msgspec.convert({"metadata": meta, "spec": spec, "status": status}, BudgetObject)
+        file = taken([node("gpu-0", "rack")], [alone, pod("high", 0, 1, priority=100)], budgets=[budget])
+        text = encode(file := anonymise(file) if hidden else file).decode()
+        assert "hush" not in text
+        assert not (hidden and ("web" in text or "corp" in text))
+        _, (verdict,) = simulate(tmp_path, file)
+        (one,) = verdict["answers"]
+        assert len(one["victims"]) == victims
+        assert victims or "does not let all of its pods go" in one["preemption"]
+
+
+def test_it_says_why_nobody_would_give_way(tmp_path: Path) -> None:
+    _, (verdict,) = simulate(tmp_path, outranked(priority=0))
+    (one,) = verdict["answers"]
+    assert one["victims"] == []
+    assert "nobody may be evicted" in one["preemption"]
+    assert "2 candidates may not: priority is not lower" in one["preemption"]
+
+
+def test_the_age_of_those_who_run_is_that_of_the_snapshot(tmp_path: Path) -> None:
+    settings = tmp_path / "muster.yaml"
+    for least, victims in ((3000, 1), (4000, 0)):
+        settings.write_text(f"preemption_min_runtime_s: {least}\n")
+        _, (verdict,) = simulate(tmp_path, outranked(), "--config", str(settings))
+        assert len(verdict["answers"][0]["victims"]) == victims
 
 
 def test_only_what_decides_is_written() -> None:

@@ -61,6 +61,41 @@ def shared() -> ClusterFile:
     )
 
 
+def by_past_usage(used: str) -> ClusterFile:
+    """Two LocalQueues of a ClusterQueue with quota for one gang more; the first one has used so much, the other 50."""
+
+    def local(name: str, much: str) -> Tree:
+        past = {"consumedResources": {GPU: much, "hush.example/x": "5"}, "lastUpdate": "2026-07-01T11:00:00Z"}
+        sharing = {"weightedShare": 7, "admissionFairSharingStatus": past}
+        found = queue_object("LocalQueue", name, "team-vision", clusterQueue="research")
+        return found | {"status": {"fairSharing": sharing, "conditions": [{"message": "secret-note"}]}}
+
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    objects = [OBJECTS[0], cluster_queue("research", 16, admissionScope=scope)]
+    objects += [local("apollo", used), local("gemini", "50")]
+    pods = [queued(name, at, 2, queue) for name, queue in (("a", "apollo"), ("b", "gemini")) for at in range(2)]
+    return reduced(
+        msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(4)], list[NodeObject]),
+        msgspec.convert(pods, list[PodObject]),
+        [],
+        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in objects],
+        namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
+        taken="2026-07-01T12:00:00Z",
+    )
+
+
+@pytest.mark.parametrize(("used", "starts"), [("0", "a"), ("100", "b")])
+def test_who_has_used_less_in_the_past_is_next(tmp_path: Path, used: str, starts: str) -> None:
+    settings = tmp_path / "muster.yaml"
+    settings.write_text("admission_fair_sharing: {usage_half_life_time_s: 604800}\n")
+    for file in (by_past_usage(used), anonymise(by_past_usage(used))):
+        assert b"secret-note" not in encode(file)
+        assert b"hush" not in encode(anonymise(file))
+        _, (verdict,) = simulate(tmp_path, file, "--config", str(settings))
+        found = {one["gang"]: bool(one["nodes"]) for one in verdict["answers"]}
+        assert [found[name] for name in sorted(found)] == [starts == "a", starts == "b"]
+
+
 def written(tmp_path: Path, *objects: Tree) -> str:
     path = tmp_path / "what-if.yaml"
     path.write_text(yaml.safe_dump_all(objects))

@@ -26,7 +26,7 @@ def outcome(name: str, small_s: float | None, large_s: float | None, *, held: fl
         productive=10, starting=1, held=held, free=100, held_at_most=0, utilisation=0.5, overall=overall,
         waits=(small, large), spans=None, scattered=0, window_s=3600, held_in_vain=held, rendezvous=0,
     )  # fmt: skip
-    return Outcome(figures, [(0.0, 1.0, 0.0, 0.0)], frozenset({LARGE}))
+    return Outcome(figures, [(0.0, 1.0, 0.0, 0.0, 0.0)], frozenset({LARGE}))
 
 
 KUBE = outcome("kube-scheduler", 7200, 600, held=100, never=2)

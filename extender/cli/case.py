@@ -23,8 +23,9 @@ from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
 from extender.simulation.replay.trace import Layout, read_trace
-from extender.simulation.replay.virtual_clusters import virtual_clusters
+from extender.simulation.replay.virtual_clusters import NOBODY, virtual_clusters
 from extender.simulation.report.tables import Input, counted
+from policies.model.queues import Preemption
 
 _NEVER_S = 1e12
 _GZIP = b"\x1f\x8b"
@@ -33,12 +34,14 @@ _GZIP = b"\x1f\x8b"
 @dataclass(slots=True)
 class QueueInput:
     """The queue objects of files, and the values of the WorkloadPriorityClasses by name. ``virtual``: each queue that
-    the jobs name is made a ClusterQueue, which may borrow ``borrowing`` GPUs; None: all that nobody uses."""
+    the jobs name is made a ClusterQueue, which may borrow ``borrowing`` GPUs; None: all that nobody uses. ``rules``:
+    whom its jobs may evict."""
 
     seen: list[QueueSeen] = field(default_factory=list)
     classes: dict[str, int] = field(default_factory=dict)
     virtual: bool = False
     borrowing: int | None = None
+    rules: Preemption = NOBODY
 
 
 def core(settings: Settings) -> Engine:
@@ -91,7 +94,8 @@ def case_of(
         arrivals = [one for one in arrivals if one.name not in names]
     gpus = gpus_of(nodes)
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
-    queueing = Queueing(virtual_clusters(arrivals, gpus, queues.borrowing) if queues.virtual else queues.seen)
+    virtual = virtual_clusters(arrivals, gpus, queues.borrowing, queues.rules) if queues.virtual else None
+    queueing = Queueing(queues.seen if virtual is None else virtual)
     queueing.check(arrivals, nodes)
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
@@ -102,6 +106,7 @@ def case_of(
         give_up_s=given.terms.give_up_s,
         seed=seed,
         muster=version("muster-scheduler"),
+        checkpoint_s=given.terms.checkpoint_s,
     )
     makers = {name: partial(core, one) for name, one in settings.items()}
     if queueing.seen:

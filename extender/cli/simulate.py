@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,8 @@ from extender.cli.progress import progress
 from extender.cli.stop import stop_on
 from extender.cli.terminal import console, grid
 from extender.config.settings import Settings, SettingsError
-from extender.simulation.replay.arrivals import LONGEST_S
+from extender.simulation.chance import Chance
+from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
 from extender.simulation.replay.contest import run
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
@@ -26,8 +28,10 @@ from extender.simulation.replay.whatif import other_queues
 from extender.simulation.replay.whatif import tables as snapshot_tables
 from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.page import page, snapshot_page
+from extender.simulation.report.preempted_tables import preempted_tables
 from extender.simulation.report.tables import Table, as_json, tables
 from extender.simulation.report.verdict import longer_waits, verdict
+from policies.model.queues import Evicts, Preemption
 from policies.words import counted, many
 
 main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -40,9 +44,22 @@ _INPUTS = ("trace", "scenario", "snapshot")
 _OF_SNAPSHOTS = ("snapshot", "what_if", "config", "policy", "scheduler_name", "json_", "html")
 _OF_SNAPSHOTS_ALONE = ("what_if", "scheduler_name")
 _OF_TRACES = (
-    "jobs", "trace_cluster", "gpus_per_pod", "queue_column", "borrowing_limit",
+    "jobs", "trace_cluster", "gpus_per_pod", "queue_column", "borrowing_limit", "urgent",
+    "within_cluster_queue", "reclaim_within_cohort",
     "submit_column", "duration_column", "gpus_column", "cluster_column", "priority_column",
 )  # fmt: skip
+
+
+class _Within(StrEnum):
+    NEVER = Evicts.NEVER.value
+    LOWER = Evicts.LOWER.value
+    LOWER_OR_NEWER = Evicts.LOWER_OR_NEWER.value
+
+
+class _Reclaim(StrEnum):
+    NEVER = Evicts.NEVER.value
+    LOWER = Evicts.LOWER.value
+    ANY = Evicts.ANY.value
 
 
 @main.command()
@@ -82,6 +99,16 @@ def simulate(
     borrowing_limit: Annotated[
         int | None, typer.Option(min=0, help="GPUs that each virtual cluster may borrow; default: no limit.")
     ] = None,
+    within_cluster_queue: Annotated[
+        _Within, typer.Option(help="With preemption: whom jobs of a virtual cluster may evict in their own.")
+    ] = _Within.LOWER,
+    reclaim_within_cohort: Annotated[
+        _Reclaim, typer.Option(help="With preemption: whom they may evict of those that use what is lent.")
+    ] = _Reclaim.ANY,
+    urgent: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="This part of the jobs, by the seed, has a higher priority than the others."),
+    ] = None,
     queues: Annotated[
         list[Path] | None, typer.Option(help="Kueue's objects, as YAML: queues, cohorts, flavors. May be repeated.")
     ] = None,
@@ -99,6 +126,10 @@ def simulate(
     ] = None,
     until: Annotated[
         float | None, typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends.")
+    ] = None,
+    checkpoint_every: Annotated[
+        float | None,
+        typer.Option(min=1, max=LONGEST_S, help="Seconds of work after which a job saves it; default: never."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Muster's settings file (YAML).")] = None,
     policy: Annotated[
@@ -142,12 +173,17 @@ def simulate(
         quota = queues_from(queues) if queues else QueueInput()
         if trace is not None:
             quota.virtual, quota.borrowing = bool(queue_column) and not queues, borrowing_limit
+            quota.rules = Preemption(Evicts(within_cluster_queue), Evicts(reclaim_within_cohort))
             layout = Layout(submit_column, duration_column, gpus_column, cluster_column, priority_column, queue_column)
             given = from_trace(trace, layout, trace_cluster, jobs, gpus_per_pod)
+            if urgent is not None:
+                arrivals = with_urgent(given.arrivals, urgent, Chance(seed).stream("urgent"))
+                given = replace(given, arrivals=arrivals)
         else:
             scenario = scenario or Path()
             given = read_scenario(text_of(scenario), scenario.stem, quota.classes)
-        given = amended(given, cluster, {"start_s": start, "give_up_s": give_up, "until_s": until})
+        terms = {"start_s": start, "give_up_s": give_up, "until_s": until, "checkpoint_s": checkpoint_every}
+        given = amended(given, cluster, terms)
         about, case = case_of(given, quota, load_, seed, settings, terminal.print)
         changed = [name for name in settings if name != "muster"]
         by_default = _WITH_QUEUES if case.queueing.seen else _BY_DEFAULT
@@ -155,7 +191,8 @@ def simulate(
         with progress(len(case.arrivals), len(names)) as over:
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
-        _show([*tables([one.figures for one in outcomes], price), *fairness_tables(outcomes)], terminal)
+        shown = tables([one.figures for one in outcomes], price)
+        _show([*shown, *preempted_tables(outcomes), *fairness_tables(outcomes)], terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")
         _write(figures, as_json(about, outcomes, price))
@@ -233,7 +270,10 @@ def _check_options(context: typer.Context) -> None:
             raise InputError(f"{option} goes with --snapshot")
         if "trace" not in given and name in _OF_TRACES:
             raise InputError(f"{option} goes with --trace")
-    if "borrowing_limit" in given and ("queues" in given or "queue_column" not in given):
-        raise InputError("--borrowing-limit goes with --queue-column, and not with --queues, whose objects say it")
+    for name in ("borrowing_limit", "within_cluster_queue", "reclaim_within_cohort"):
+        if name in given and ("queues" in given or "queue_column" not in given):
+            raise InputError(f"{given[name]} goes with --queue-column, and not with --queues, whose objects say it")
+    if "urgent" in given and "priority_column" in given:
+        raise InputError("--urgent goes with jobs that have no --priority-column")
     if "queues" in given and "trace" in given and "queue_column" not in given:
         raise InputError("with --queues the jobs of a trace need --queue-column, which says the LocalQueue of each")

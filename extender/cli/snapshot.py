@@ -14,7 +14,7 @@ import typer
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.stop import stop_on
 from extender.config.settings import Settings, SettingsError, load
-from extender.core.events import Event, GroupSeen, OwnerSeen, QueueSeen
+from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
 from extender.core.queues import key_of
 from extender.kube.client import Kube
 from extender.kube.pseudonyms import anonymise as replace_names
@@ -63,8 +63,8 @@ def read(path: Path, settings: Iterable[Settings]) -> ClusterFacts:
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
-    others += [*facts.volumes, *facts.claims]
-    return [decide(name, one.engine(), facts.nodes, facts.pods, others) for name, one in settings.items()]
+    others += [*facts.volumes, *facts.claims, *map(BudgetSeen, facts.budgets)]
+    return [decide(name, one.engine(), facts.nodes, facts.pods, others, facts.taken) for name, one in settings.items()]
 
 
 def amended(facts: ClusterFacts, changes: Iterable[QueueSeen]) -> tuple[ClusterFacts, list[str]]:

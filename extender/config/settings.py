@@ -12,7 +12,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
+from extender.config.elastic import NO_FLAVORS, Elastic
 from extender.config.job_kinds import JobKinds
+from extender.config.limiting import limits_of
 from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
@@ -127,9 +129,7 @@ class Settings(BaseSettings):
         "", max_length=253, description="The LocalQueue of those who name none, if their namespace has it. Empty: none."
     )
     require_queue: bool = Field(default=False, description="A workload without a queue waits.")
-    workload_objects: bool = Field(
-        default=True, description="Keep a Workload object of kueue.x-k8s.io for each job that names a queue."
-    )
+    workload_objects: bool = Field(default=True, description="Keep a Workload object (kueue.x-k8s.io) for each job.")
     fair_sharing: bool = Field(
         default=False,
         description="Between queues the one with the least dominant resource share over its weight is served first.",
@@ -137,9 +137,23 @@ class Settings(BaseSettings):
     admission_fair_sharing: AdmissionFairSharing = Field(
         AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/queues.md."
     )
+    elastic: Elastic = Field(NO_FLAVORS, description="Flavors for whose nodes Muster asks. docs/queues.md.")
     preemption: Preempts = Field(Preempts.OFF, description="Others of lower priority give way: docs/preemption.md.")
     preemption_timeout_s: float = Field(300.0, ge=10, description="So long may they take to go, or it is given up.")
     preemption_min_runtime_s: float = Field(0.0, ge=0, description="Nobody is evicted who has run for less.")
+    preemption_min_runtime_limit_s: float = Field(
+        86_400.0, ge=0, description="What `muster.dev/min-runtime` of a workload may say at most in place of that."
+    )
+    preemption_evictions_per_hour: int = Field(
+        4, ge=0, description="One workload is evicted no more often in an hour. 0: no limit."
+    )
+    preemption_saturation: float = Field(
+        0.0,
+        ge=0,
+        le=1000,
+        description="A queue that uses more than it has evicts for another one only if that, times this, is a smaller "
+        "share of its own than the other's. 0: no such rule; KAI's default is 1.",
+    )
     pods_preempt_gangs: bool = Field(default=True, description="Gangs give way to pods of no gang: docs/preemption.md.")
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
@@ -251,25 +265,7 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        return Limits(
-            post_margin_s=self.bind_margin_s,
-            hold_s=self.hold_timeout_s,
-            plan_s=self.plan_timeout_s,
-            partial_s=self.partial_grace_s,
-            evict_partial=self.evict_partial,
-            members=self.max_gang_members,
-            shapes=self.max_gang_shapes,
-            waiting=self.max_waiting_gangs,
-            node_loss_s=self.node_loss_s,
-            default_queue=self.default_queue,
-            require_queue=self.require_queue,
-            fair_sharing=self.fair_sharing,
-            past_usage=self.admission_fair_sharing.sampling,
-            preemption=self.preemption,
-            preemption_s=self.preemption_timeout_s,
-            min_runtime_s=self.preemption_min_runtime_s,
-            pods_preempt_gangs=self.pods_preempt_gangs,
-        )
+        return limits_of(self)
 
     def engine(self) -> Engine:
         """The core that these settings ask for, which knows of nothing yet."""

@@ -9,8 +9,10 @@ from extender.core.ahead import Ahead
 from extender.core.attempts import LOOK, SEAT, TRY, Attempts
 from extender.core.commit import Commit
 from extender.core.demands import Demands
+from extender.core.elastic import Elastic
 from extender.core.line import Line
 from extender.core.news import Freed, concerns
+from extender.core.outlook import Foresight
 from extender.core.owners import fills_up
 from extender.core.planner import Planner
 from extender.core.preemption import Preempting
@@ -38,7 +40,9 @@ class Admission:
     rests on, so a pass over thousands who wait costs nothing where nothing has changed for them.
     """
 
-    def __init__(self, state: State, policies: Policies, commit: Commit, reservations: Reservations) -> None:
+    def __init__(
+        self, state: State, policies: Policies, commit: Commit, reservations: Reservations, elastic: Elastic
+    ) -> None:
         self._state = state
         self._policy = policies.queue
         self._planner = Planner(state, policies)
@@ -49,7 +53,10 @@ class Admission:
         self._queued = queued = Queued(state, self._planner, self._demands, policies)
         self._reservations = reservations
         self._preempting = preempting = Preempting(state, self._planner, self._demands, reservations)
-        self._attempts = Attempts(state, self._planner, self._demands, commit, queued, self._shortfalls, preempting)
+        self.foresight = Foresight(state, self._planner, self._demands)
+        self._attempts = Attempts(
+            state, self._planner, self._demands, commit, queued, self._shortfalls, preempting, elastic
+        )
         self.passes = 0
         self._walk: Steps[None] | None = None
         self._now = 0.0
@@ -86,6 +93,8 @@ class Admission:
             wanted = [max(at, self._refresh_at)] if state.news.taken else []
             if state.waiting.keys and (due := self._preempting.due(at)) is not None:
                 wanted.append(due)
+            if (due := self._queued.due) is not None:
+                wanted.append(max(at, due))
             if not wanted:
                 return
             at = min(wanted)
@@ -128,7 +137,7 @@ class Admission:
         if news.hopeful and now < self._rest_until:
             return
         self._demands.review()
-        self._queued.review(self._shortfalls)
+        self._queued.review(self._shortfalls, now)
         self._attempts.vain, self._began = 0, now
         refresh = news.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
@@ -166,6 +175,8 @@ class Admission:
             elif excess[workload.key.namespace] > state.limits.excess_units:
                 state.waiting.look_again(workload.key)
                 yield LOOK
+            elif self._queued.passes_by(workload, self._shortfalls):
+                yield from self._pass_by(line, workload)
             else:
                 excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
                 yield from self._hold_up(line, workload)
@@ -175,7 +186,7 @@ class Admission:
 
     def _recovering(self, recovery: Recovery) -> Steps[None]:
         state = self._state
-        self._queued.review(self._shortfalls)
+        self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
         line = yield from self._line(list(state.waiting.keys))
@@ -226,12 +237,25 @@ class Admission:
             self._state.waiting.park(workload.key)
         return False
 
+    def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
+        """So are those behind it in its queue for whom nothing has changed, either."""
+        queue, count = self._state.quotas.members.queue_of(workload.key) or "", 0
+        for count, _ in enumerate(line.next_of(queue, lambda one: self._queued.passes_by(one, self._shortfalls)), 1):
+            if not count % AT_ONCE:
+                yield AT_ONCE
+        yield LOOK + count % AT_ONCE
+
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
-        """If it was refused, nobody passes it by in a queue that is StrictFIFO."""
+        """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
+        others give way to them."""
+        state = self._state
         if (why := self._queued.strict(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            self._state.waiting.looked_at(other.key)
+            if other.key in state.preemptions.under_way and state.workloads.get(other.key) is other:
+                yield from self._attempts.admit(other, self._now)
+                continue
+            state.waiting.looked_at(other.key)
             self._attempts.tell(other, why.reason, LOOK, self._now)
             yield LOOK
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from extender.core.answers import Nominated, Ungated
 from extender.core.bind_calls import Binding
 from extender.core.effects import AnswerFilter, Ungate
-from extender.core.events import BindArrived, FilterCalled, Nominated, Ungated
+from extender.core.events import BindArrived, FilterCalled
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.phase import Phase
 from extender.core.revocations import Revocations

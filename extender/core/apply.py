@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.answers import Nominated, Ungated
 from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
@@ -17,12 +18,10 @@ from extender.core.events import (
     JobSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
     OwnerGone,
     OwnerSeen,
     PodGone,
     PodSeen,
-    Ungated,
     VolumeGone,
     VolumeSeen,
 )
@@ -98,10 +97,12 @@ class Apply:
             self._bindings.taken_over_alone(pod, doubt)
         if pod.node and (old is None or old.node != pod.node):
             self._revocations.give_way(pod.node, now)
+        if old is not None and pod.node:
+            state.preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
         if old is None and (unseen := state.binds.stop_awaiting(pod.uid)) is not None:
             self._calls.bind(unseen, now)
         if old is None or old.hint != pod.hint:
-            self._hints.see(pod, now)
+            self._hints.see(pod, now, changed=old is not None)
 
     def _leaves(self, pod: Pod, now: float) -> Doubt | None:
         """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""
@@ -236,18 +237,18 @@ class Apply:
             self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 
     def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
-        """The pod has come that its slot was planned for: it gets the node, unless it asks for something else or others
-        have taken the room. A pod of a job goes there all the same: it was made for that node."""
+        """The pod has come that its slot was planned for: it gets the node, unless it is bound or asks for something
+        else, or others have taken the room. A pod of a job goes there all the same: it was made for that node."""
         slots, slot = workload.members.slots, member.pod.identity
         node, template = slots.planned.get(slot), slots.templates.get(slot)
-        if node is None or template is None or not member.pod.live or member.pod.node:
+        if node is None or template is None or not member.pod.live:
             return
         turn = slots.turns.get(slot, 0)
         self._state.assume_slot(workload, slot, "")
         same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
         open_to_it = self._state.claims.admits(node, member.pod.selection)
         roomy = workload.job is not None or self._state.claims.fits(node, member.pod.requests)
-        if member.state is MemberState.WAITING and same and open_to_it and roomy:
+        if member.state is MemberState.WAITING and not member.pod.node and same and open_to_it and roomy:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node, turn)
             self._jobs.came(workload, now)
@@ -259,6 +260,7 @@ class Apply:
         if workload.seen_at is None and old is None and not workload.release.complete:
             workload.begin(now)
         if pod.node and (old is None or not old.node):
+            self._jobs.upkeep.bound(workload, member, now)
             self._revocations.note_bound(workload, member, pod.node)
             self._bindings.bound(workload, member)
         if not pod.live and (old is None or old.live):

@@ -65,8 +65,9 @@ class Asked:
         """Flavors that a part cannot have, whatever quota there is of them."""
         closed: dict[tuple[str, str], str] = {}
         of_job = self._workload.job is not None
+        started = of_job or self._workload.release.partial_since is not None
         for one in self._parts:
-            held = self._workload.flavoring.get(one.part) if of_job else None
+            held = self._workload.flavoring.get(one.part) if started else None
             for group in self._queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():

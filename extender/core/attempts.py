@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.core.commit import Commit
 from extender.core.demands import Demands
+from extender.core.elastic import Elastic
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.preemption import Preempting
 from extender.core.problems import running, worded
@@ -35,6 +36,7 @@ class Attempts:
         queued: Queued,
         shortfalls: Shortfalls,
         preempting: Preempting,
+        elastic: Elastic,
     ) -> None:
         self.vain = 0
         self._state = state
@@ -44,6 +46,7 @@ class Attempts:
         self._queued = queued
         self._shortfalls = shortfalls
         self._preempting = preempting
+        self._elastic = elastic
 
     def admit(self, workload: Workload, now: float) -> Steps[int]:
         """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
@@ -72,14 +75,14 @@ class Attempts:
             why = self._queued.refused(workload, shape, self._shortfalls)
         why = why or until_started(state, workload, demand, related=shape.related)
         if why is not None:
-            why = yield from self._preempting.instead(workload, shape, why, now)
+            why = yield from self._instead(workload, shape, why, now)
             self.tell(workload, why, LOOK, now)
             yield LOOK
             return 0
         plain = TRY + SEAT * len(demand.pods)
         why, spent = yield from metered(self._try(workload, demand, shape, now))
         if why is not None:
-            why = yield from self._preempting.instead(workload, shape, why, now)
+            why = yield from self._instead(workload, shape, why, now)
             self.tell(workload, why, max(spent, plain), now)
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
@@ -96,6 +99,7 @@ class Attempts:
         match found:
             case Plan():
                 yield from self._commit.commit(workload, found, self._planner.holds, now)
+                self._state.quotas.count_unseen(workload)  # before anybody else is planned
                 return None
             case Changed():
                 self._state.waiting.look_again(workload.key)
@@ -103,8 +107,20 @@ class Attempts:
         workload.unadvise()
         # The same words are the same object: most often nothing is new for those who have been told.
         reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
-        self._shortfalls.put(found.lack, shape, reason, found.scope, found.rests_on)
+        # What lacks room with quota of its own says nothing of others.
+        scope = f"{found.scope}/{workload.key}" if self._state.quotas.has_own(workload.key) else found.scope
+        self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
         return reason
+
+    def _instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
+        """It cannot be admitted: others give way to it, or nodes are asked for, or what else is to be said."""
+        if (pending := self._elastic.pending(workload, shape)) is not None:
+            return pending
+        why = yield from self._preempting.instead(workload, shape, why, now)
+        said = self._elastic.instead(workload, shape, why, now)
+        if workload.key in self._state.quotas.whole:
+            self._queued.quota_taken(workload, self._shortfalls)
+        return said
 
     def blame(self, workload: Workload, error: PolicyError, now: float) -> None:
         """A policy failed: that costs the workload its turn, and a while."""

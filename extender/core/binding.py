@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from extender.core.answers import BindingPosted, Outcome
 from extender.core.bind_calls import Binding
-from extender.core.events import BindArrived, BindingPosted, Outcome
+from extender.core.events import BindArrived
 from extender.core.expected import uncreated
 from extender.core.holds import Hold
 from extender.core.member import Member, MemberState, Stage, Step

@@ -55,6 +55,8 @@ class Calls:
             return state.out.append(AnswerFilter(event.call, (node,)))
         if found is not None and refused_by_filter(found[1], event):
             self._refusals.refused(*found, now, event.candidates)
+        elif found is not None and not node:
+            self._refusals.accepted(*found, event.candidates)
         return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 
     def _node_of_slot(self, pod: Pod) -> str:

@@ -67,13 +67,11 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """Free amounts per node, kept up to date claim by claim. ``levels``, nearest first: empty for those detected."""
+    """Free amounts per node, kept up to date claim by claim. ``levels``, nearest first: empty for those detected.
+    ``changes`` grows whenever room changes hands or a node changes. ``configured``: the labels of ``levels``."""
 
     def __init__(self, levels: tuple[LevelKey, ...] = ()) -> None:
-        self.configured = bool(levels)
-        """Whether the levels are settings, and not what the labels of the nodes show."""
-        self.changes = 0
-        """Grows whenever room changes hands or a node changes."""
+        self.configured, self.changes = tuple(level.key for level in levels), 0
         self._table = Table(levels)
         self._claims: dict[Owner, Claim] = {}
         self._on_node: dict[str, dict[Owner, Claim]] = {}
@@ -105,6 +103,10 @@ class Claims:
         if new:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)
+
+    def declare(self, topologies: tuple[tuple[str, ...], ...]) -> bool:
+        self.changes += (new := self._table.declare(topologies))
+        return new
 
     def drop_node(self, name: str) -> None:
         """Forget a node. Claims on it stay, in case it comes back."""

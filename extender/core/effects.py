@@ -128,10 +128,12 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class SuspendJob:
-    """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods."""
+    """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods. ``evicted``: when it was
+    evicted in the last hour, to be written on it, if at all."""
 
     job: Job
     reason: str
+    evicted: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,8 @@ class Hint:
 class Turned:
     """A gang of ``size`` members has come to a turning point: for the log and the metrics, nothing is to be written.
 
-    ``after_s``: since its first member was seen; for RELEASED since the first of its binds came.
+    ``after_s``: since its first member was seen; for RELEASED since the first of its binds came. ``alone``: it is a pod
+    of no gang that others give way to.
     """
 
     key: GroupKey
@@ -205,6 +208,7 @@ class Turned:
     after_s: float
     cause: Cause | None = None
     detail: str = ""
+    alone: bool = False
 
 
 JobEffect = StartJob | SuspendJob | CleanJob

@@ -12,6 +12,7 @@ from typing import Any
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
+from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Nominated, Reserved, Ungated
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
@@ -19,14 +20,16 @@ from extender.core.claims import Claims
 from extender.core.coming import Coming
 from extender.core.commit import Commit
 from extender.core.effects import Effect
+from extender.core.elastic import CapacityAsk, Elastic
 from extender.core.enqueues import Enqueues
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BindingPosted,
+    BudgetGone,
+    BudgetSeen,
+    CapacityServed,
     ClaimGone,
     ClaimSeen,
-    Enqueued,
     Event,
     FilterCalled,
     GroupGone,
@@ -35,12 +38,10 @@ from extender.core.events import (
     GroupSeen,
     JobGone,
     JobSeen,
-    JobWritten,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
     OwnerGone,
     OwnerSeen,
     PodGone,
@@ -48,10 +49,8 @@ from extender.core.events import (
     PreemptCalled,
     QueueGone,
     QueueSeen,
-    Reserved,
     Synced,
     Tick,
-    Ungated,
     VolumeGone,
     VolumeSeen,
 )
@@ -61,10 +60,11 @@ from extender.core.invariants import told
 from extender.core.jobs import Jobs
 from extender.core.kube_preemption import KubePreemption
 from extender.core.lifecycle import Lifecycle
-from extender.core.limits import Limits, Preempts
+from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.core.member import IllegalTransitionError
+from extender.core.outlook import Outlook
 from extender.core.owners import Owners
-from extender.core.queue_reports import reports
+from extender.core.queue_reports import QueueReports
 from extender.core.queues import ObjectKey
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
@@ -74,6 +74,7 @@ from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering
 from extender.core.steering_mode import SteeringMode
+from extender.core.workload import Workload
 from extender.core.workload_reports import WorkloadReport, workload_report
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
@@ -100,7 +101,9 @@ class Engine:
         advising, limits, policies = mode is Mode.ADVISE, limits or Limits(), policies.guarded()
         if advising:
             counted = Preempts.OFF if limits.preemption is Preempts.OFF else Preempts.DRY_RUN
-            limits = replace(limits, evict_partial=False, preemption=counted, pods_preempt_gangs=False)
+            limits = replace(
+                limits, evict_partial=False, preemption=counted, pods_preempt_gangs=False, elastic=NOT_ELASTIC
+            )
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
         leading: Leading = advisory or Steering(state, steering)
@@ -112,6 +115,7 @@ class Engine:
         self._reservations = reservations = Reservations(state, giving_way)
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
+        self._elastic = elastic = Elastic(state)
         coming = Coming(state, owners, enqueues)
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
@@ -149,6 +153,8 @@ class Engine:
             ClaimGone: apply.volume_noted,
             VolumeSeen: apply.volume_noted,
             VolumeGone: apply.volume_noted,
+            BudgetSeen: self._budget_noted,
+            BudgetGone: self._budget_noted,
             QueueSeen: state.quotas.queues.note,
             QueueGone: state.quotas.queues.note,
             NamespaceSeen: state.quotas.queues.note,
@@ -163,12 +169,14 @@ class Engine:
             JobWritten: jobs.written,
             Enqueued: enqueues.ended,
             Reserved: reservations.written,
+            CapacityServed: elastic.served,
+            CapacityAnswered: elastic.answered,
             Synced: self._synced,
             Tick: self._tick,
         }
-        self._admission = Admission(state, policies, Commit(state, leading, revocations), reservations)
+        self._admission = Admission(state, policies, Commit(state, leading, revocations), reservations, elastic)
         self._scoring: ScorePolicy = policies.scoring
-        self._order = policies.queue
+        self._reports = QueueReports(state, policies.queue)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
@@ -180,6 +188,8 @@ class Engine:
             if state.preemptions.under_way:
                 self._reservations.follow(now)
                 self._settle(now)
+            self._elastic.follow(now)
+            self._settle(now)
         except IllegalTransitionError as error:
             for touched in map(state.workloads.get, state.touched):
                 if touched is not None:
@@ -226,7 +236,11 @@ class Engine:
 
     def queue_reports(self, _now: float) -> Mapping[ObjectKey, QueueReport]:
         """How each queue object stands, by its kind, namespace and name."""
-        return reports(self.state, self._order)
+        return self._reports.all()
+
+    def capacity_asks(self) -> Sequence[CapacityAsk]:
+        """The jobs for which nodes are asked for just now."""
+        return self._elastic.asks
 
     def queued(self) -> Sequence[GroupKey]:
         """The workloads that name a queue or have one by default."""
@@ -236,11 +250,15 @@ class Engine:
         """How that one stands, if it is a job."""
         return workload_report(self.state, key)
 
+    def outlook(self, workload: Workload, now: float) -> Outlook | None:
+        """Who gives way to it, or would with preemption on. A question, not an event."""
+        return self._admission.foresight.of(workload, now)
+
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
         instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
-        instants += (self.state.quotas.past.next_sample(),)
+        instants += self.state.quotas.past.next_sample(), self._elastic.next_end()
         instants += self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
@@ -248,6 +266,10 @@ class Engine:
         self._enqueues.begin(now)
         self._recovery.begin(now - event.wall)
         self._admission.recover(now, self._recovery)
+
+    def _budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
+        if self.state.budgets.note(event):
+            self.state.preemptions.redrawn()
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state

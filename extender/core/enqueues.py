@@ -6,9 +6,10 @@ the pods back: when they do not come in time, the room is free again, and those 
 
 from __future__ import annotations
 
+from extender.core.answers import Enqueued
 from extender.core.backoff import pause_s
 from extender.core.effects import Enqueue
-from extender.core.events import Enqueued, GroupJobGone, GroupJobSeen
+from extender.core.events import GroupJobGone, GroupJobSeen
 from extender.core.state import State
 from extender.core.timers import Timers
 from extender.core.workload import Workload
@@ -88,9 +89,12 @@ class Enqueues:
             self._state.creation.wait_for(group.key, 0)
 
     def to_come(self, workload: Workload, now: float) -> PodSets | None:
-        """The pods that are to be expected: until the gang has started, or the next of them has not come in time."""
+        """The pods that are to be expected: until the gang has started, or the next of them has not come in time. None
+        is made in place of one that was moved to another gang, or that an earlier PodGroup of its name has bound."""
         group = workload.group
         if group is None or group.key in self._resting or (podsets := self._podsets(group)) is None:
+            return None
+        if (group.job is not None and self._state.astray.of(group.job.uid, group.key)) or _has_former(workload):
             return None
         started = workload.release.complete or workload.members.started
         if not group.pending and (started or now >= self._coming.get(workload.key, now)):
@@ -174,3 +178,9 @@ class Enqueues:
     def _touch(self, key: GroupKey) -> None:
         if (workload := self._state.workloads.get(key)) is not None:
             self._state.touch(workload)
+
+
+def _has_former(workload: Workload) -> bool:
+    """Whether pods are there that an earlier PodGroup of its name has bound."""
+    members = workload.members
+    return len(members) > len(members.live) and any(one.pod.live and not members.is_ours(one.pod) for one in members)

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
-from policies.model import Dialect, GangOwner, GroupJob, GroupKey, Job, Labels, Node, Pod, PodGroup, Reservation, Terms
+from extender.core.answers import (
+    BindingPosted,
+    CapacityAnswered,
+    Enqueued,
+    JobWritten,
+    Nominated,
+    Reserved,
+    Ungated,
+)
+from policies.model import (
+    Dialect,
+    DisruptionBudget,
+    GangOwner,
+    GroupJob,
+    GroupKey,
+    Job,
+    Labels,
+    Node,
+    Pod,
+    PodGroup,
+    Terms,
+)
 from policies.model.queues import QueueObject
 
 
@@ -160,6 +180,19 @@ class VolumeGone:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetSeen:
+    """A PodDisruptionBudget was added or changed."""
+
+    budget: DisruptionBudget
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGone:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Every list has been read once: what the core knows is the cluster, and it may act.
 
@@ -211,69 +244,11 @@ class BindDisconnected:
     call: int
 
 
-class Outcome(Enum):
-    """How a write to the API server ended."""
-
-    DONE = auto()
-    REFUSED = auto()
-    """The API server said no, or the call was given up before anything was sent: nothing was written."""
-    UNKNOWN = auto()
-    """It may have been written: the watch will tell."""
-
-
 @dataclass(frozen=True, slots=True)
-class BindingPosted:
-    """A Binding asked for by ``PostBinding`` has ended; ``detail`` says why it failed."""
+class CapacityServed:
+    """Whether the cluster has what nodes are asked for by."""
 
-    uid: str
-    outcome: Outcome
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Nominated:
-    """A nomination has ended; ``detail`` says why it could not be written although it was retried."""
-
-    uid: str
-    node: str
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ungated:
-    """A member's gate is off, or it could not be taken off although it was retried: then ``detail`` says why."""
-
-    uid: str
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class JobWritten:
-    """A write to a job has ended: ``StartJob``, ``SuspendJob`` or ``CleanJob``; ``detail`` says why it failed."""
-
-    key: GroupKey
-    uid: str
-    outcome: Outcome
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """``Reserve`` has ended; ``detail`` says why it could not be carried out although it was retried."""
-
-    key: GroupKey
-    pod: Pod | None
-    job: Job | None
-    reservation: Reservation | None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Enqueued:
-    """``Enqueue`` has ended; ``detail`` says why it could not be carried out although it was retried."""
-
-    key: GroupKey
-    detail: str = ""
+    served: bool
 
 
 Event = (
@@ -297,6 +272,8 @@ Event = (
     | ClaimGone
     | VolumeSeen
     | VolumeGone
+    | BudgetSeen
+    | BudgetGone
     | Synced
     | Tick
     | FilterCalled
@@ -309,4 +286,6 @@ Event = (
     | JobWritten
     | Reserved
     | Enqueued
+    | CapacityServed
+    | CapacityAnswered
 )

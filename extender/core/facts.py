@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -9,20 +10,22 @@ from numpy.typing import NDArray
 
 from extender.core.nesting import nested
 from policies.model import Node, Selection
-from policies.model.levels import ALL, LevelKey, detected
+from policies.model.levels import ALL, LevelKey, detected, united
 from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
 from policies.placement.matching import admits, eligible, wanted
 from policies.placement.snapshot import Level, Rows
 
 
 class Facts:
-    """``levels`` are nearest first; without any, those of the presets that have nodes are in force at any time."""
+    """``levels`` are nearest first; without any, those of the presets and Topologies that have nodes are in force at
+    any time."""
 
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.nodes: dict[str, Node] = {}
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
         self._configured = levels
+        self._declared: Sequence[Sequence[str]] = ()
         self._levels: tuple[Level, ...] | None = None
         self._rank: Rows | None = None
         self._columns: dict[Fact, Column] = {}
@@ -36,10 +39,18 @@ class Facts:
         """The same at this moment: what changes in one is not seen in the other."""
         other = Facts(self._configured)
         other.nodes, other.rows, other.names = dict(self.nodes), dict(self.rows), list(self.names)
+        other._declared = self._declared
         other._levels, other._rank = self._levels, self._rank
         other._columns = {fact: column.copy() for fact, column in self._columns.items()}
         other._labels = dict(self._labels)
         return other
+
+    def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
+        """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
+        if self._configured or self._declared == topologies:
+            return False
+        self._declared, self._levels = topologies, None
+        return True
 
     def append(self, name: str) -> int:
         """A row for a new node. Returns it."""
@@ -79,7 +90,7 @@ class Facts:
         """The levels in force and where each node is in them."""
         if self._levels is None:
             count = len(self.names)
-            chosen = self._configured or detected(one.key for one in ALL if self._labelled(one, count))
+            chosen = self._configured or self._detected(count)
             self._levels = nested(chosen, [self._column(Label(one.key)) for one in chosen], count)
         return self._levels
 
@@ -119,8 +130,13 @@ class Facts:
             self._masks = WeakKeyDictionary()
         self._levels = None
 
-    def _labelled(self, level: LevelKey, count: int) -> bool:
-        return bool((self._column(Label(level.key)).codes(count) >= 0).any())
+    def _detected(self, count: int) -> tuple[LevelKey, ...]:
+        there = [[key for key in keys if self._labelled(key, count)] for keys in self._declared]
+        present = [one.key for one in ALL if self._labelled(one.key, count)]
+        return united(detected(present) if present or not any(there) else (), there)
+
+    def _labelled(self, key: str, count: int) -> bool:
+        return bool((self._column(Label(key)).codes(count) >= 0).any())
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.model import Node, Pod, Requirement, Selection, Terms, Toleration
 from policies.model.queues import ClusterQueue, ResourceFlavor
+from policies.quota.flavors import suits
 
 PartKey = object
 """Pods of a workload that get their flavors together: of a job those of one podset, by its name; of a gang of pods
@@ -61,6 +62,11 @@ def of_gang(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], chosen: 
     before = [flavors[name] for one in chosen.values() for name in _before(queue, one) if name in flavors]
     none_of = dict.fromkeys(tuple(sorted(flavor.node_labels.items())) for flavor in before)
     return Flavoring(chosen, _labels(_named(flavors, chosen)), tuple(none_of))
+
+
+def suit(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str], selection: Selection) -> bool:
+    """Whether pods that ask for such nodes could have these flavors."""
+    return all(suits(flavor, selection) for flavor in _named(flavors, chosen))
 
 
 def _named(flavors: Mapping[str, ResourceFlavor], chosen: Mapping[str, str]) -> list[ResourceFlavor]:

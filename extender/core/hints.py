@@ -13,17 +13,20 @@ _AT_ONCE, _EACH_S = 20.0, 3.0
 
 
 class Hints:
-    """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there."""
+    """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there, unless
+    what they say has changed."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._told: dict[tuple[str, str], None] = {}
         self._left, self._as_of = _AT_ONCE, 0.0
 
-    def see(self, pod: Pod, now: float) -> None:
-        """The pod is new, or what it says has changed."""
+    def see(self, pod: Pod, now: float, *, changed: bool = False) -> None:
+        """The pod is new, or what it says has ``changed``."""
         state = self._state
-        if pod.hint is None or pod.node or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
+        if pod.hint is None or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
+            return
+        if pod.node and not changed:
             return
         template = pod.owner or pod.uid, pod.hint
         self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)

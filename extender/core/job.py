@@ -131,6 +131,12 @@ class JobRecord:
         if node:
             self.plan = {**(self.plan or {}), slot: node}
 
+    def exchange(self, slot: SlotKey, other: SlotKey) -> None:
+        """Each of these planned slots has the node of the other one."""
+        plan = dict(self.plan or {})
+        plan[slot], plan[other] = plan[other], plan[slot]
+        self.plan = plan
+
     def _planned_by(self, plan: Mapping[SlotKey, str]) -> PodSets:
         """What a larger job asks for beside its plan is planned pod by pod."""
         return PodSets(
@@ -188,6 +194,10 @@ class JobRecord:
     def take_back(self, why: str) -> None:
         """It is to be suspended; the first reason stays."""
         self.stop = self.stop or why
+
+    def spare(self, why: str) -> None:
+        """That is no reason to suspend it any more."""
+        self.stop = "" if self.stop == why else self.stop
 
     def expect(self, until: float) -> None:
         """The next of its pods has to come by then."""

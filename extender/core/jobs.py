@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, SuspendJob
-from extender.core.events import JobWritten, Outcome
 from extender.core.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
@@ -25,7 +25,7 @@ from extender.core.telling import explain
 from extender.core.turns import Cause
 from extender.core.upkeep import REMOVED, Upkeep, misled
 from extender.core.workload import Workload
-from policies.model import GroupKey, Job, PodSets
+from policies.model import GroupKey, Job, PodSets, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -39,15 +39,14 @@ class Jobs:
 
     def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
         self._state = state
-        self._upkeep = Upkeep(state, steering)
+        self.upkeep = Upkeep(state, steering, revocations)
         self._revocations = revocations
         self._names = Names()
 
     def seen(self, job: Job, now: float) -> None:
         """The watch shows a job. One that is not ours to admit is forgotten."""
         if not job.managed:
-            self.gone(job.key, job.uid, now)
-            return
+            return self.gone(job.key, job.uid, now)
         if (former := self._names.former(job)) is not None:
             self.gone(former.key, former.uid, now)
         self._names.put(job)
@@ -90,9 +89,10 @@ class Jobs:
         known = workload.job
         if known is not None and known.seen == job and known.taken == taken:
             return
+        state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
         workload.follow_job(job, taken)
         finish(state, workload)
-        state.touch(workload)
+        state.nudge(workload)
 
     def _part(self, key: GroupKey, uid: str, now: float) -> None:
         """The workload has that job no more."""
@@ -181,7 +181,7 @@ class Jobs:
         if record.writing is not JobWrite.SUSPEND:
             # What is being started stays as it was planned, even if the job was edited since.
             expect(self._state, workload, None if record.over else workload.podsets or record.planned)
-            self._upkeep.keep(workload, record, now)
+            self.upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
         """No more pods come of it."""
@@ -225,31 +225,31 @@ class Jobs:
         self._note_end(workload, record)
         expect(self._state, workload, still_planned(self._state, workload, record))
         close_up(self._state, workload, record)
-        self._upkeep.keep(workload, record, now)
+        self.upkeep.keep(workload, record, now)
         if record.over:
             return
         if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
         elif not record.coming_until:
             await_pods(self._state, record, now)
-        if not record.stop and (why := self._upkeep.failure(workload, record, now)) is not None:
+        if not record.stop and (why := self.upkeep.failure(workload, record, now)) is not None:
             record.take_back(why)
         if record.stop:
             self._stop(workload, record, record.stop, now)
 
     @staticmethod
     def _note_end(workload: Workload, record: JobRecord) -> None:
-        """It is over if pods of it have ended well and no other is there: its controller is about to say so, or makes
-        those again that have failed."""
-        members = workload.members
+        """It is over if pods of it have ended well and no other of its own is there: its controller is about to say so,
+        or makes those again that have failed."""
+        members, own = workload.members, record.seen.uid
         if record.plan is None:
             return
         record.ran |= workload.release.complete
-        if members.live:
+        if own in members.said.owners:
             record.go_on()
         elif record.ran:
-            done = {member.pod.identity for member in members if member.pod.phase == "Succeeded"} | members.slots.done
-            if done:
+            ended = (one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own)
+            if done := {pod.identity for pod in ended} | members.slots.done:
                 record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:
@@ -279,8 +279,9 @@ class Jobs:
         explain(self._state, workload, _STARTED, now)
 
     def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Nobody has planned it, or its plan was removed. What runs already is left alone."""
+        """Nobody has planned it, or its plan was removed. What runs already is left alone, and in its flavors."""
         expect(self._state, workload, None)
+        self._state.quotas.restore(workload)
         if misled(workload, record.seen):
             self._stop(workload, record, REMOVED, now)
         elif record.seen.running or workload.members.bound:
@@ -293,6 +294,7 @@ class Jobs:
         record.take_back(why)
         workload.nudge()
         record.write(JobWrite.SUSPEND)
-        self._state.out.append(SuspendJob(record.seen, why))
+        evicted = self._state.preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._state.epoch)
+        self._state.out.append(SuspendJob(record.seen, why, evicted))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from extender.core.candidates import is_evictable, named
+from extender.core.candidates import budgets_left, evicted, evictions_of, is_evictable, named, terms_of
 from extender.core.effects import Turned
 from extender.core.giving_way import GivingWay
 from extender.core.preemptions import MOST, Preemption, key_of
@@ -123,7 +123,7 @@ class KubePreemption:
         reservation = Reservation(rooms[node], victims, until - self._state.epoch)
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
-        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail))
+        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail, alone=True))
         return True
 
     def _may(self, pod: Pod) -> bool:
@@ -144,6 +144,9 @@ class KubePreemption:
                 if not self._may_go(workload, pod.priority, now):
                     return {}
                 gangs[workload.key] = workload
+        pods = [pod for workload in gangs.values() for pod in evicted(workload)]
+        if self._state.budgets.forbids(pods, budgets_left(self._state)):
+            return {}
         members = dict.fromkeys(member.uid for workload in gangs.values() for member in workload.members)
         leaving = {**members, **dict.fromkeys(uids)}
         # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
@@ -153,9 +156,13 @@ class KubePreemption:
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
         if workload.priority >= below or not is_evictable(self._state, workload):
             return False
+        wall, most = now - self._state.epoch, self._state.limits.evictions_per_hour
+        if most and evictions_of(self._state, workload, wall) >= most:
+            return False
         began = [one.stamp.at for one in workload.bound if one.stamp is not None and one.stamp.at]
-        ran = now - self._state.epoch - min(began, default=workload.created)
-        return ran >= self._state.limits.min_runtime_s
+        ran = wall - min(began, default=workload.created)
+        least = terms_of(self._state, workload).min_runtime_s
+        return ran >= (self._state.limits.min_runtime_s if least is None else least)
 
     def _believed(self, pod: Pod, written: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than the pod asks for, on one node."""

@@ -96,6 +96,7 @@ class Lifecycle:
         if members.holds or release.last is not None:
             self._bindings.progress(workload, now)
         if not workload.releasing:
+            self._lapse(workload)  # a release may have ended just now
             self._take_stock(workload, now)
         if release.complete:
             self._steering.confirm(workload)

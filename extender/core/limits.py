@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from policies.quota.history import NO_HISTORY, Sampling
 
@@ -21,6 +22,17 @@ class Preempts(StrEnum):
         if isinstance(value, bool):
             return cls.ON if value else cls.OFF
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Elasticity:
+    """The flavors for whose nodes is asked, by name, and how long those may take to come."""
+
+    flavors: frozenset[str] = frozenset()
+    within_s: float = 900.0
+
+
+NOT_ELASTIC = Elasticity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,10 @@ class Limits:
     ``fair_sharing``: between queues the least dominant resource share comes first. ``past_usage``: how the past usage
     of LocalQueues is counted. ``preemption``: whether others are evicted for a workload that lacks room;
     ``preemption_s``: for so long may they take to go. ``min_runtime_s``: nobody is evicted who has run for less.
-    ``pods_preempt_gangs``: gangs give way to a pod of no gang, too, that kube-scheduler preempts for.
+    ``most_min_runtime_s``: what a workload itself may ask for in its place. ``evictions_per_hour``: of one workload; 0
+    for no limit. ``saturation``: as in ``policies.preemption.reclaim.Queues``. ``pods_preempt_gangs``: gangs give way
+    to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
+    is asked.
     """
 
     coalesce_s: float = 0.005
@@ -75,4 +90,8 @@ class Limits:
     preemption: Preempts = Preempts.OFF
     preemption_s: float = 300.0
     min_runtime_s: float = 0.0
+    most_min_runtime_s: float = 86_400.0
+    evictions_per_hour: int = 4
+    saturation: Fraction | None = None
     pods_preempt_gangs: bool = True
+    elastic: Elasticity = NOT_ELASTIC

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from extender.core.queue_lines import QueueLines
 from extender.core.waiting_singles import WaitingSingle
@@ -51,6 +51,12 @@ class Line:
     def rest_of(self, queue: str) -> Iterator[Workload]:
         """All others of that queue leave the line."""
         for workload in self._queues.drain(queue):
+            self.gangs -= 1
+            yield workload
+
+    def next_of(self, queue: str, passes: Callable[[Workload], bool]) -> Iterator[Workload]:
+        """The next ones of that queue leave the line, as long as that is so."""
+        for workload in self._queues.drain_while(queue, passes):
             self.gangs -= 1
             yield workload
 

@@ -99,11 +99,8 @@ class Members:
 
     def stands_for(self, slot: SlotKey) -> Pod:
         """The pod that is placed for it, or while there is none the template."""
-        uids = self.slots.pods(slot)
-        if len(uids) == 1:
-            return self._all[uids[0]].pod
-        pods = [self._all[uid].pod for uid in uids]
-        return min(pods, key=lambda pod: pod.rank) if pods else self.slots.templates[slot]
+        pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
+        return min(pods, key=attrgetter("rank")) if pods else self.slots.templates[slot]
 
     def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
         """One pod for each slot that lacks a node, or for each of these, in rank order."""
@@ -222,14 +219,18 @@ class Members:
             self.placed[member.uid] = member
         elif was:
             del self.placed[member.uid]
-        if was is not placed:
-            self.version += 1
+        self.version += was is not placed
         self._stand(member)
 
     def _stand(self, member: Member) -> None:
         if member.uid in self.live:
-            self.slots.cast(member.pod)
-            self.slots.stand(member.pod.identity, member.uid, Stage.BOUND if member.pod.node else member.stage)
+            self._bring(member.pod, Stage.BOUND if member.pod.node else member.stage)
+
+    def _bring(self, pod: Pod, stage: Stage) -> None:
+        """Its slot has come so far by it, and has the role of the pod that stands for it."""
+        self.slots.stand(pod.identity, pod.uid, stage)
+        if (self.slots.roles or (pod.group and pod.group.role)) and pod.identity in self.slots:
+            self.slots.cast(self.stands_for(pod.identity))
 
     def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
         """Count what it says now in place of what it said. None: it was not there, or is no more."""
@@ -237,7 +238,7 @@ class Members:
         old = before if uid in self.live else None
         new = after if after is not None and after.live and self.is_ours(after) else None
         if before is not None and (new is None or new.identity != before.identity):
-            self.slots.stand(before.identity, uid, Stage.ABSENT)
+            self._bring(before, Stage.ABSENT)
         said, says = words_of(old), words_of(new)
         changed = self.said.replace(said, says)
         self.wanted.replace(() if old is None or old.node else said, () if new is None or new.node else says)
@@ -296,5 +297,4 @@ class Members:
         if self.slots.templates:
             indexed = counts is not None and pod.identity[0] in self.slots.indexed
             counts = pod.identity in self.slots.templates and (counts or indexed)
-        self.slots.cast(pod)
-        self.slots.stand(pod.identity, pod.uid, Stage.BOUND if counts else Stage.ABSENT)
+        self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)

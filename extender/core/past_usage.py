@@ -51,19 +51,21 @@ class PastUsage:
         self.redraw()
 
     def redraw(self) -> None:
-        """The objects may have changed. One whose ClusterQueue does not order by past usage has no history. What runs
+        """The objects may have changed. A LocalQueue has a history from when its ClusterQueue first orders by it, and
+        as long as it is there: the ClusterQueue may be gone and made anew, or order otherwise for a while. What runs
         when a history begins is nothing that starts."""
         former, self._histories = self._histories, {}
         if self._sampled_at is None or not self._sampling.half_life_s:
             return
         picture = self._queues.picture
         for key, local in picture.locals.items():
-            queue = picture.queues.get(local.queue)
-            if queue is not None and queue.by_past_usage:
-                history = self._histories[key] = former.get(key) or self._restored(local)
+            known = former.get(key)
+            if known is not None or local.past is not None or self._counts(local):
+                history = self._histories[key] = known or self._restored(local)
                 history.weight = float(local.weight)
-        for workload in self._uses:
-            if (at := self._local_of(workload)) is not None and at in self._histories and at not in former:
+        for workload, name in self._members.names.items():
+            at = workload.namespace, name
+            if at in self._histories and at not in former and (workload in self._uses or self._runs(workload)):
                 self._counted[workload] = at
         self._counted = {workload: at for workload, at in self._counted.items() if at in self._histories}
 
@@ -96,7 +98,8 @@ class PastUsage:
         """What the queue has used, by weight; the least comes first. 0 where that does not count."""
         self._catch_up()
         history = self._histories.get(local)
-        return 0.0 if history is None else history.value
+        counts = history is not None and self._counts(self._queues.picture.locals[local])
+        return history.value if history is not None and counts else 0.0
 
     def stored(self, local: LocalKey) -> PastUse | None:
         """What a later life has to know."""
@@ -123,7 +126,10 @@ class PastUsage:
                 self._follow(key)
 
     def _follow(self, key: GroupKey) -> None:
-        before, local = self._counted.get(key), self._local_of(key) if key in self._uses else None
+        before, runs = self._counted.get(key), self._runs(key)
+        # What runs while its ClusterQueue is gone uses no quota, and has started all the same.
+        goes_on = before is not None and runs and self._members.queue_of(key) is None
+        local = self._local_of(key) if goes_on or key in self._uses else None
         if before is not None and before != local:
             del self._counted[key]
             if before in self._histories:
@@ -135,13 +141,22 @@ class PastUsage:
             self._counted[key] = local
             self._histories[local].started(str(key), self._total(key))
             self._reorder(local)
-        workload = self._workloads.get(key)
-        if workload is not None and (workload.release.complete or workload.whole):
+        if runs:
             self.version += self._histories[local].settled(str(key))
 
     def _reorder(self, local: LocalKey) -> None:
         self.version += 1
         self._reordered[self._queues.picture.locals[local].queue] = None
+
+    def _counts(self, local: LocalQueue) -> bool:
+        """Whether its ClusterQueue orders by past usage."""
+        queue = self._queues.picture.queues.get(local.queue)
+        return queue is not None and queue.by_past_usage
+
+    def _runs(self, key: GroupKey) -> bool:
+        """It is known to have started."""
+        workload = self._workloads.get(key)
+        return workload is not None and (workload.release.complete or workload.whole)
 
     def _local_of(self, workload: GroupKey) -> LocalKey | None:
         name = self._members.names.get(workload)

@@ -18,19 +18,20 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
-from policies.model import Placement, Pod, SlotKey
+from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
 from policies.placement.beside import Apart, BesideNominated
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
-from policies.placement.request import Sibling
+from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
-from policies.placement.seating import rounds
+from policies.placement.seating import accepted, rounds
 from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
 _BROKEN = "the placement that it led to breaks a rule of the gang"
+_LATER = Reason("NoRoom", "there is room only where it would keep pods of a later wave away from their nodes")
 _IN_ROUNDS = 3
 """What it costs to find the round of a member, in units of ``policies.steps``."""
 
@@ -62,17 +63,13 @@ class Planner:
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
         """A plan that can be committed now, or why there is none."""
-        version, pods = demand.version, demand.pods
+        version = demand.version
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
         view, as_of = self.view(workload), self._as_of(workload)
-        search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
-        found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
-        if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
-            pods = tuple(least)
-            found = yield from search(pods, len(pods), view, shape.caps, beside, self.policies)
-        why = found if isinstance(found, Placed) else (yield from self._why(found, view, workload))
+        pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
+        why = (yield from self._why(found, view, workload)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
             first = workload.members.next_turn if _depends_on_order(workload, pods) else 0
@@ -90,6 +87,34 @@ class Planner:
         if self._breaks(plan, view, accepted=shape.related):
             raise PolicyError(self.policies.topology, _BROKEN)
         return plan if self._as_of(workload) == as_of or self.holds(workload, plan) else Changed()
+
+    def _search(
+        self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
+    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | Reason]]:
+        """What the policies find for these pods, or for the least of them that can start."""
+        search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
+        found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
+        needed = shape.needed
+        if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
+            pods, needed = tuple(least), len(least)
+            found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
+        if isinstance(found, Placed) and (shut := self._kept_away(workload, pods, found.nodes, view)):
+            caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
+            found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
+            if isinstance(found, Placed) and self._kept_away(workload, pods, found.nodes, view):
+                return pods, _LATER
+        return pods, found
+
+    @staticmethod
+    def _kept_away(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot) -> list[str]:
+        """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
+        first = min(pod.wave for pod in pods)
+        later = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises() if pod.wave > first]
+        if not any(pod.constraints is not UNCONSTRAINED for pod, _ in later):
+            return []
+        before = view.among(Apart(view.others.tenants, [pod for pod, _ in later]))
+        together = [*((pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes), *later]
+        return [] if accepted(together, before) else list(dict.fromkeys(node for _, node in later))
 
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it

@@ -28,12 +28,24 @@ from policies.steps import Steps
 
 _Asks = tuple[Shape, str, float]
 """What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
-_LACKS = ("NoRoom", "NoQuota")
+LACKS = ("NoRoom", "NoQuota")
+"""What may be had by evicting."""
 
 _SEARCHES = 4
 """In one pass: each may take tens of milliseconds."""
 _REST_S = 1.0
 """Whoever has begun to run may give way: that is looked at so often."""
+
+
+def may_not_preempt(workload: Workload, demand: Demand) -> str:
+    """Why others give way to it under no circumstances; empty if they may: it has yet to start, its PriorityClass lets
+    it, and a reservation can be written on it."""
+    if workload.members.bound or workload.release.partial_since is not None or workload.seated:
+        return "a part of it has started"
+    if not all(pod.preempts for pod in demand.pods):
+        return "the preemptionPolicy of its PriorityClass is Never"
+    written = workload.job is not None or workload.members.first is not None
+    return "" if written else "it has no pods yet on which that could be written"
 
 
 class Preempting:
@@ -90,13 +102,13 @@ class Preempting:
     def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
         """It cannot be admitted: whether others give way, or what else is to be said."""
         demand, key = workload.asked, workload.key
-        if self._mode is Preempts.OFF or why.code not in _LACKS:
+        if self._mode is Preempts.OFF or why.code not in LACKS:
             return why
         if (preemption := self._state.preemptions.under_way.get(key)) is not None:
             if preemption.ready:
                 return self._reservations.fail(workload, f"its victims have gone, and yet {why.message}", now)
             return preemption.reason
-        if demand is None or not self._may(workload, demand):
+        if demand is None or may_not_preempt(workload, demand):
             return why
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
@@ -105,14 +117,10 @@ class Preempting:
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         self._searches += 1
         found = yield from self._victims.find(workload, demand, shape, now)
+        if found is not None and found.lowest is not None:
+            self._state.preemptions.looked(found.lowest)
         said = "" if found is None else self._conclude(workload, asks, found, now)
         return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
-
-    def _may(self, workload: Workload, demand: Demand) -> bool:
-        """One that has yet to start, whose PriorityClass lets it, and on which a reservation can be written."""
-        started = workload.members.bound or workload.release.partial_since is not None
-        written = workload.job is not None or workload.members.first is not None
-        return written and not started and not workload.seated and all(pod.preempts for pod in demand.pods)
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
         """Have others give way; or why that is not done, to be said after why it waits."""

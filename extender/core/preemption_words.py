@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from extender.core.state import State
+from extender.core.surplus import gang_of
 from extender.core.workload import Workload
 from policies.model import Victim
 from policies.model.queues import ClusterQueue
@@ -17,7 +18,7 @@ def preempted_by(state: State, workload: Workload, victim: Victim, rule: Why) ->
 
 
 def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
-    ours, theirs = state.quotas.queue_of(workload.key), state.quotas.queue_of(victim.key)
+    ours, theirs = state.quotas.queue_of(workload.key), state.quotas.queue_of(gang_of(state, victim))
     if ours is None or theirs is None or rule is Why.PRIORITY:
         return f"which has priority {workload.priority} and lacked room"
     match rule:

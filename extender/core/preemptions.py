@@ -6,11 +6,13 @@ have: nobody else gets it, and no node is overcommitted.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.evictions import Evictions
 from extender.core.reasons import Reason
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim
 from policies.model.queues import Usage
@@ -25,9 +27,9 @@ _AGAIN_S = 15.0
 class Preemption:
     """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
     by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself. ``carrier``:
-    the UID of the pod that it is written on; empty for a job. ``told``: the victims know, and are told again at
-    ``tell_at``. ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is written on.
-    ``usage``: the quota that its owner is to have yet, where it needs any.
+    the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``: when they are
+    told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is
+    written on. ``usage``: the quota that its owner is to have yet, where it needs any.
     """
 
     reservation: Reservation
@@ -38,7 +40,7 @@ class Preemption:
     rooms: dict[str, Counter[str]] = field(default_factory=dict)
     left: dict[Victim, None] = field(default_factory=dict)
     told: bool = False
-    tell_at: float = 0.0
+    tell_at: float = math.inf
     ready: bool = False
     alone: bool = False
     usage: Usage = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Preemptions:
         self.under_way: dict[GroupKey, Preemption] = {}
         self.leaving: dict[GroupKey, GroupKey] = {}
         self.spared: dict[GroupKey, Spared] = {}
+        self.evictions = Evictions()
         self.epoch = 0
         self.freed = 0
         self.lowest = 0
@@ -97,6 +100,10 @@ class Preemptions:
         """Its victims know of it from now on."""
         preemption = self.under_way[key]
         preemption.told, preemption.tell_at = True, now + _AGAIN_S
+
+    def tell_later(self, key: GroupKey, at: float) -> None:
+        """They are told then, unless its owner has got room by that time."""
+        self.under_way[key].tell_at = at
 
     def use(self, key: GroupKey, seats: Iterable[tuple[str, Requests]]) -> None:
         """The preemptor is about to be promised this."""
@@ -135,12 +142,17 @@ class Preemptions:
         self.lowest = min(self.lowest, priority)
         self.epoch += 1
 
+    def edited(self, before: object, now: object) -> None:
+        """What somebody says of its eviction, or its labels, by which budgets count it, are others: it may give way."""
+        if before != now:
+            self.epoch += 1
+
     def ripen(self) -> None:
         """Somebody has run for long enough to give way."""
         self.epoch += 1
 
     def redrawn(self) -> None:
-        """Queue objects have changed: others may have to give way, or have room without that."""
+        """Queue objects or budgets have changed: others may give way by them, or have room without that."""
         self.epoch += 1
         self.freed += 1
 
@@ -165,9 +177,10 @@ class Preemptions:
         preemption = self.under_way.get(key)
         return [] if preemption is None else [room_of(key, node) for node in preemption.rooms]
 
-    def awaits(self, uid: str) -> bool:
-        """Whether that pod of no gang is a victim."""
-        return any(victim.pod == uid for one in self.under_way.values() for victim in one.left)
+    @property
+    def pods(self) -> set[str]:
+        """The UIDs of the victims that are pods of no gang, or the surplus of one, and have yet to go."""
+        return {victim.pod for one in self.under_way.values() for victim in one.left if victim.pod}
 
     def of_pod(self, pod: Pod) -> Preemption | None:
         """The one that is for this pod of no gang."""
@@ -221,7 +234,7 @@ class Preemptions:
         pods = {victim.pod for victim in preemption.left if victim.pod}
         held = Counter[str]()
         for owner, claim in self._claims.on(node):
-            if claim.workload in gangs or (claim.workload is None and owner in pods):
+            if claim.workload in gangs or owner in pods:
                 held.update(dict(claim.requests))
         return held
 

@@ -75,6 +75,13 @@ class QueueLines:
         if queue in self._queues:
             yield from self._queues[queue].line.drain()
 
+    def drain_while(self, queue: str, passes: Callable[[Workload], bool]) -> Iterator[Workload]:
+        """The next ones of that queue, as long as that is so."""
+        known = self._queues[queue]
+        self._renewed[queue] = known
+        while known.line and passes(known.line.first[-1]):
+            yield known.line.pop()
+
     def _best(self) -> _Queue | None:
         for queue in self._renewed.values():
             queue.version = -1

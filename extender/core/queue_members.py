@@ -17,6 +17,15 @@ class QueueMembers:
         self._of: dict[str, dict[GroupKey, None]] = {}
         self._queue_of: dict[GroupKey, str] = {}
         self._states: dict[GroupKey, object] = {}
+        self._versions: dict[str, int] = {}
+
+    def touch(self, queue: str) -> None:
+        """Something that a report says of it may have changed."""
+        self._versions[queue] = self._versions.get(queue, 0) + 1
+
+    def version(self, queues: Iterable[str]) -> int:
+        """It is another one whenever one of them was touched."""
+        return sum(self._versions.get(queue, 0) for queue in queues)
 
     def of(self, queue: str) -> Iterable[GroupKey]:
         """Those of that ClusterQueue."""
@@ -36,12 +45,14 @@ class QueueMembers:
 
     def enter(self, key: GroupKey, queue: str) -> None:
         """It belongs to that ClusterQueue, and to no other."""
+        self.touch(queue)
         self._queue_of[key] = queue
         self._of.setdefault(queue, {})[key] = None
 
     def leave(self, key: GroupKey) -> None:
         """It belongs to no ClusterQueue any more."""
         if (queue := self._queue_of.pop(key, None)) is not None:
+            self.touch(queue)
             self.moved_on[queue] = None
             self._of[queue].pop(key)
             if not self._of[queue]:
@@ -52,8 +63,12 @@ class QueueMembers:
         if self._states.get(key) == state:
             return False
         self._states[key] = state
-        self.moved_on[self._queue_of.get(key, "")] = None
+        queue = self._queue_of.get(key, "")
+        self.touch(queue)
+        self.moved_on[queue] = None
         return True
 
-    def take_moved_on(self) -> None:
-        self.moved_on = {}
+    def take_moved_on(self) -> dict[str, None]:
+        """Those since the last time."""
+        moved_on, self.moved_on = self.moved_on, {}
+        return moved_on

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from extender.core.queues import ObjectKey, key_of
+from extender.core.queues import ObjectKey, Picture, key_of
 from extender.core.state import State
+from extender.core.topologies import odd_levels
 from extender.core.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
 from policies.model import GroupKey
@@ -22,31 +24,76 @@ _NO_HALF_LIFE = (
 )
 
 
-def reports(state: State, policy: QueuePolicy) -> Mapping[ObjectKey, QueueReport]:
-    """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
-    picture, quotas = state.quotas.queues.picture, state.quotas
-    found: dict[ObjectKey, QueueReport] = {}
-    by_local: dict[tuple[str, str], list[Workload]] = {}
-    for name, queue in picture.queues.items():
-        some = [one for key in quotas.members.of(name) if (one := state.workloads.get(key)) is not None]
+Reports = dict[ObjectKey, QueueReport]
+
+
+class QueueReports:
+    """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
+
+    def __init__(self, state: State, policy: QueuePolicy) -> None:
+        self._state = state
+        self._policy = policy
+        self._picture = Picture()
+        self._locals: dict[str, list[LocalQueue]] = {}
+        """By the ClusterQueue that they point to."""
+        self._known: dict[ObjectKey, tuple[int, Reports]] = {}
+        """As of the version of the queues that it is about."""
+
+    def all(self) -> Mapping[ObjectKey, QueueReport]:
+        """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
+        picture, found = self._state.quotas.queues.picture, Reports()
+        if self._picture is not picture:
+            self._picture, self._known, self._locals = picture, {}, {}
+            for local in picture.locals.values():
+                self._locals.setdefault(local.queue, []).append(local)
+        for queue in picture.queues.values():
+            found |= self._said(key_of(queue), [queue.name], partial(self._of_queue, queue))
+        for name in self._locals.keys() - picture.queues.keys():
+            found |= self._of_locals(name, {})
+        for cohort in picture.cohorts.values():
+            below = [*_below(picture.tree.cohorts[cohort.name])]
+            found |= self._said(key_of(cohort), below, partial(self._of_cohort, cohort, below))
+        return found
+
+    def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
+        """Past usage changes with time: what rests on it is not kept."""
+        known, version = self._known.get(key), self._state.quotas.members.version(queues)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = say()
+        if not any(queue.by_past_usage for queue in map(self._picture.queues.get, queues) if queue is not None):
+            self._known[key] = version, found
+        return found
+
+    def _of_queue(self, queue: ClusterQueue) -> Reports:
+        """And of the LocalQueues that point to it."""
+        state, quotas, some = self._state, self._state.quotas, self._members([queue.name])
+        by_local: dict[tuple[str, str], list[Workload]] = {}
         for one in some:
             by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
-        problems = (*picture.problems.get(name, ()), *_stopped(queue.stop))
-        found[key_of(queue)] = _report(
-            state, policy, some, quotas.node_of(name), problems, _running_on(state, queue, some)
-        )
-    for (namespace, name), local in picture.locals.items():
-        some, why = by_local.get((namespace, name), []), quotas.queues.route(namespace, name).why
-        problems = () if why is None else (why.message,)
-        report = _report(state, policy, some, None, problems, _said(state, local))
-        found[key_of(local)] = replace(report, past=quotas.past.stored((namespace, name)))
-    for name, cohort in picture.cohorts.items():
-        node = picture.tree.cohorts[name]
-        below = [key for queue in _below(node) for key in quotas.members.of(queue)]
-        some = [one for key in below if (one := state.workloads.get(key)) is not None]
-        problems = quotas.queues.picture.said[key_of(cohort)].problems
-        found[key_of(cohort)] = _report(state, policy, some, node, problems, _said(state, cohort))
-    return found
+        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop))
+        warnings = _running_on(state, queue, some)
+        report = _report(state, self._policy, some, quotas.node_of(queue.name), problems, warnings)
+        return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
+
+    def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
+        state, found = self._state, Reports()
+        for local in self._locals.get(queue, ()):
+            at = local.namespace, local.name
+            why = state.quotas.queues.route(*at).why
+            problems = () if why is None else (why.message,)
+            report = _report(state, self._policy, by_local.get(at, ()), None, problems, _said(state, local))
+            found[key_of(local)] = replace(report, past=state.quotas.past.stored(at))
+        return found
+
+    def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
+        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
+        warnings = _said(self._state, cohort)
+        return {key_of(cohort): _report(self._state, self._policy, self._members(below), node, problems, warnings)}
+
+    def _members(self, queues: Sequence[str]) -> list[Workload]:
+        members, workloads = self._state.quotas.members, self._state.workloads
+        return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
 
 
 def _report(
@@ -105,4 +152,5 @@ def _running_on(state: State, queue: ClusterQueue, some: Iterable[Workload]) -> 
     running = sum(one.job is None and one.key in state.quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
     text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
     forgotten = queue.by_past_usage and not state.limits.past_usage.half_life_s
-    return (*_said(state, queue), *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
+    odd = odd_levels(state, queue)
+    return (*_said(state, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from extender.core.demands import Demands
+from extender.core.limits import Preempts
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.queue_lines import QueueLines
 from extender.core.quota_plans import QuotaPlans, Refused
 from extender.core.reasons import Reason
+from extender.core.reclaiming import evicts
 from extender.core.requested import requested
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import EVERYBODY, Lack, Shortfalls
 from extender.core.state import State
+from extender.core.topologies import declared
 from extender.core.workload import Workload
 from policies.api import PolicyError, SortKey
 from policies.chosen import Policies
 from policies.model import GroupKey
-from policies.model.queues import Strategy
+from policies.model.queues import ClusterQueue, Strategy
 from policies.order import FairSharing
 from policies.quota.flavors import Assignment
 from policies.steps import Steps
@@ -43,6 +47,8 @@ class Queued:
         self._plans = QuotaPlans(state, planner, demands)
         self._first: dict[str, HeldUp] = {}
         """Of queues that are StrictFIFO and whose first workload was refused."""
+        self._outdated: dict[str, float] = {}
+        """Trees in which others use quota by now than the reasons say, and when they are said anew."""
 
     @property
     def has_news(self) -> bool:
@@ -58,24 +64,37 @@ class Queued:
             )
         )
 
-    def review(self, shortfalls: Shortfalls) -> None:
+    @property
+    def due(self) -> float | None:
+        """When reasons are to be said with the numbers of then."""
+        return next(iter(self._outdated.values()), None) if self._state.waiting.keys else None
+
+    def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
         state, quotas = self._state, self._state.quotas
         if quotas.queues.stale:
-            quotas.redraw()
+            others = quotas.redraw()
             state.preemptions.redrawn()
-            self._redrawn(shortfalls)
-        for root in quotas.uses.take_freed():
-            for name in quotas.queues.picture.tree.below(root):
-                if shortfalls.reopen(name) or name in self._first:
+            # Who asks for a level may fit now, or not be understood any more, whatever was found before.
+            state.news.nodes |= state.claims.declare(declared(quotas.queues))
+            self._redrawn(shortfalls, others)
+        below = quotas.queues.picture.tree.below
+        for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
+            self._given_back(name, shortfalls)
+        self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + state.limits.refresh_s)
+        if (due := self.due) is not None and now >= due:
+            # One tree at a time: nobody who can start waits for all of them.
+            for name in below(root := next(iter(self._outdated))):
+                if shortfalls.reopen(name):
                     self._look_again(name)
-        quotas.members.take_moved_on()
+            del self._outdated[root]
         for name in quotas.past.take_reordered():
             if name in self._first:
                 self._look_again(name)
-        for name, held_up in list(self._first.items()):
-            if held_up.first not in state.waiting.keys or held_up.first in state.waiting.stale:
-                self._look_again(name)
+        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*state.waiting.stale])):
+            held_up = self._first.get(of or "")
+            if held_up and (held_up.first not in state.waiting.keys or held_up.first in state.waiting.stale):
+                self._look_again(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
         """For one pass."""
@@ -84,8 +103,11 @@ class Queued:
             demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
             if demand is None or demand.shape is None or queue is None:
                 return None
-            known = shortfalls.get(demand.shape, queue.name)
-            return None if known is not None else self._plans.level(workload, demand, queue)
+            own = self._state.quotas.has_own(workload.key)
+            if not own:
+                shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
+            known = None if own else shortfalls.get(demand.shape, queue.name)
+            return None if known is not None else self._level(workload, demand, queue)
 
         between, quotas = self._between, self._state.quotas
         if between is None:
@@ -97,13 +119,35 @@ class Queued:
         queue = self._state.quotas.queue_of(workload.key)
         if queue is None:
             return shortfalls.get(shape)
-        return shortfalls.get(shape, queue.name) or self._held_up(queue.name, workload)
+        if self._state.quotas.has_own(workload.key):
+            return None  # What others of its shape lack is the quota that it has.
+        return shortfalls.get(shape, queue.name) or self._waits_behind(queue.name, workload)
+
+    def passes_by(self, workload: Workload, shortfalls: Shortfalls) -> bool:
+        """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""
+        queue, demand = self._state.quotas.queue_of(workload.key), workload.asked
+        if queue is None or demand is None or demand.shape is None or self._state.preemptions.is_ready(workload.key):
+            return False
+        if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._state.quotas.has_own(workload.key):
+            return False
+        shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
+        why = shortfalls.for_quota(demand.shape, queue.name)
+        if why is None or why is not workload.telling.reason:
+            return False
+        self._state.waiting.looked_at(workload.key)
+        self._state.waiting.park(workload.key)
+        return True
 
     def lacks_quota(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> bool:
         """Whether it was refused for that alone: no room helps it."""
         queue = self._state.quotas.queue_of(workload.key)
-        return queue is not None and (
-            shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self._held_up(queue.name, workload) is not None
+        own = self._state.quotas.has_own(workload.key)
+        return (
+            queue is not None
+            and not own
+            and (
+                shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self._waits_behind(queue.name, workload) is not None
+            )
         )
 
     def plan(
@@ -116,20 +160,46 @@ class Queued:
         if queue is not None and not broken:
             return (yield from self._with_kept(workload, self._plans.plan(workload, demand, shape, queue, shortfalls)))
         if queue is not None or (broken and self._state.quotas.route(workload).why is not None):
-            demand, shape = yield from self._plans.least(workload, demand, shape)
-        found = yield from self._planner.plan(workload, demand, shape)
+            found = yield from self._plan_least(workload, demand, shape)
+        else:
+            found = yield from self._planner.plan(workload, demand, shape)
         return Refused(Lack.ROOM, found, EVERYBODY) if isinstance(found, Reason) else found
+
+    def _plan_least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
+        """For no more than have to start together: the first of them, or, where these find no room, the first of those
+        that do when all are tried."""
+        found = yield from self._planner.plan(workload, *(yield from self._plans.least(workload, demand, shape)))
+        if not isinstance(found, Reason) or len(demand.pods) <= shape.needed:
+            return found
+        every = yield from self._planner.plan(workload, demand, shape)
+        if not isinstance(every, Plan):
+            return every
+        some = replace(demand, pods=tuple(pod for pod in demand.pods if pod.identity in every.nodes))
+        return (yield from self._planner.plan(workload, *(yield from self._plans.least(workload, some, shape))))
 
     def _with_kept(
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
-        """Also with the quota that is kept for it since others give way to it."""
+        """Also with the quota that is its own: kept for it, or counted for its pods without a node."""
         kept, found = self._state.quotas.lift(workload.key), None
         try:
             found = yield from planning
         finally:
             if not isinstance(found, Plan):
-                self._state.quotas.keep(workload.key, kept)
+                self._state.quotas.put_back(workload.key, kept)
+        return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
+
+    def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
+        """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
+        if (name := self._state.quotas.members.queue_of(workload.key)) is not None:
+            shortfalls.reopen(name)
+            self._look_again(name)
+
+    def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
+        """What it would get by quota alone, its own included."""
+        kept = self._state.quotas.lift(workload.key)
+        found = self._plans.level(workload, demand, queue)
+        self._state.quotas.put_back(workload.key, kept)
         return found
 
     def strict(self, workload: Workload, now: float) -> HeldUp | None:
@@ -159,20 +229,57 @@ class Queued:
         except PolicyError:
             return None
 
+    def _waits_behind(self, queue: str, workload: Workload) -> Reason | None:
+        """The same. Whoever others give way to has had its turn."""
+        return None if workload.key in self._state.preemptions.under_way else self._held_up(queue, workload)
+
     def _place(self, workload: Workload) -> tuple[float, SortKey]:
         return self._state.quotas.past_of(workload.key), self._policy.order(workload)
 
-    def _redrawn(self, shortfalls: Shortfalls) -> None:
-        """Queue objects have changed: whatever was found may be wrong."""
+    def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
+        """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""
         state, quotas = self._state, self._state.quotas
-        shortfalls.clear(Lack.QUOTA)
-        self._first.clear()
+        if others is None:
+            shortfalls.clear(Lack.QUOTA)
+            self._first.clear()
+        for name in quotas.queues.picture.tree.queues if others is None else others:
+            shortfalls.reopen(name)
+            self._first.pop(name, None)
         for key in [key for key in state.waiting.keys if quotas.local_of(key)]:
-            state.nudge(state.workloads[key])
-            state.waiting.look_again(key)
+            local = quotas.queues.local(key.namespace, quotas.local_of(key))
+            if others is None or local is None or local.queue in others:
+                state.nudge(state.workloads[key])
+                state.waiting.look_again(key)
         for workload in state.workloads.values():
             if workload.job is not None and quotas.route(workload).drained:
                 state.touch(workload)
+
+    def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
+        """Quota that it may use: whoever may get it is looked at; all, if the first one of a StrictFIFO queue may."""
+        state, known = self._state, self._state.quotas.queues.picture.queues[queue]
+        evicts, held_up = self._may_evict(known), self._first.get(queue)
+        for key in (*state.quotas.whole, *state.quotas.counted):
+            if state.quotas.members.queue_of(key) == queue:
+                state.waiting.look_again(key)
+        reopened = shortfalls.reopen(queue, None if evicts else state.quotas.is_there(queue))
+        if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
+            self._look_again(queue)
+        elif reopened:
+            for key in state.quotas.members.of(queue):
+                demand = state.workloads[key].asked if key in state.waiting.keys else None
+                freed = demand is not None and demand.shape in reopened
+                if freed and self._held_up(queue, state.workloads[key]) is None:
+                    state.waiting.look_again(key)
+
+    def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
+        """Whether it is known why that one cannot be admitted."""
+        workload = self._state.workloads.get(key)
+        demand = None if workload is None else workload.asked
+        return demand is not None and demand.shape is not None and shortfalls.get(demand.shape, queue) is not None
+
+    def _may_evict(self, queue: ClusterQueue) -> bool:
+        """Whether quota may be had by evicting others: whom is another question whenever somebody uses less."""
+        return self._state.limits.preemption is not Preempts.OFF and evicts(queue)
 
     def _look_again(self, queue: str) -> None:
         """At all who wait in it."""

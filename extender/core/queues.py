@@ -39,7 +39,7 @@ class Picture:
     cohorts: Mapping[str, Cohort] = field(default_factory=dict)
     tree: QuotaTree = field(default_factory=lambda: QuotaTree(()))
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    said: Mapping[ObjectKey, QueueSeen] = field(default_factory=dict)
+    said: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
 
 
 def key_of(thing: QueueObject) -> ObjectKey:
@@ -56,6 +56,8 @@ class Queues:
         self.stale = False
         self.picture = Picture()
         self._routes: dict[tuple[str, str], Route] = {}
+        self._relabelled = False
+        """Whether the labels of a namespace have changed since ``redraw``."""
 
     @property
     def in_force(self) -> bool:
@@ -71,13 +73,15 @@ class Queues:
             case QueueGone(thing):
                 self.stale |= self.seen.pop(key_of(thing), None) is not None
             case NamespaceSeen(name, labels):
-                self.stale |= self.namespaces.get(name) != labels and bool(self.seen)
+                self._relabelled |= self.namespaces.get(name) != labels
+                self.stale |= self._relabelled and bool(self.seen)
                 self.namespaces[name] = labels
             case NamespaceGone(name):
                 self.namespaces.pop(name, None)
 
-    def redraw(self) -> None:
-        """Take all that was noted into account."""
+    def redraw(self) -> Mapping[str, None] | None:
+        """Take all that was noted into account. Returns the ClusterQueues of the trees that are others by that, those
+        that are gone included; None if more than ClusterQueues and Cohorts has changed."""
         things = [event.object for event in self.seen.values()]
         flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
         queues = {one.name: one for one in things if isinstance(one, ClusterQueue)}
@@ -89,9 +93,12 @@ class Queues:
             for name, one in queues.items()
             if (found := (*self.seen[key_of(one)].problems, *self._of_flavors(one, flavors), *self._above(one, tree)))
         }
+        former, in_force = self.picture, self.in_force
         self.picture = Picture(queues, flavors, locals_, cohorts, tree, problems, dict(self.seen))
+        others = None if self._relabelled or in_force is not self.in_force else _others(former, self.picture)
         self._routes.clear()
-        self.stale = False
+        self.stale = self._relabelled = False
+        return others
 
     def route(self, namespace: str, name: str) -> Route:
         """Of a workload of that namespace that names that LocalQueue."""
@@ -146,3 +153,17 @@ class Queues:
         above = [node.name for node in tree.queues[queue.name].path()][1:]
         events = [(name, self.seen.get((Cohort.__name__, "", name))) for name in above]
         return tuple(f"Cohort {name}: {text}" for name, event in events if event for text in event.problems)
+
+
+def _others(former: Picture, now: Picture) -> dict[str, None] | None:
+    """As ``Queues.redraw`` returns it."""
+    changed = [key for key in (former.said | now.said) if former.said.get(key) != now.said.get(key)]
+    queues, cohorts = ({name for kind, _, name in changed if kind == of.__name__} for of in (ClusterQueue, Cohort))
+    if len(queues) + len(cohorts) < len(changed) or former.tree.problems or now.tree.problems:
+        return None
+    found = dict.fromkeys(queues)
+    for tree in (former.tree, now.tree):
+        for name, node in tree.queues.items():
+            if name in queues or (cohorts and any(at.is_cohort and at.name in cohorts for at in node.path())):
+                found |= dict.fromkeys(tree.below(tree.root_of(name)))
+    return found

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from extender.core.asked import Asked, must_of
 from extender.core.demands import Demands
 from extender.core.planner import Changed, Plan, Planner
+from extender.core.quota_awaited import awaited
 from extender.core.quota_words import shortage, uncovered
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
-from extender.core.shortfalls import Lack, Scope, Shortfalls
+from extender.core.shortfalls import Amounts, Lack, Scope, Shortfalls
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod
@@ -30,12 +31,14 @@ _ASSIGN = 10
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room."""
+    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room.
+    ``waits_for``: as in ``Shortfall``."""
 
     lack: Lack
     reason: Reason
     scope: Scope
     rests_on: tuple[Shape, ...] = ()
+    waits_for: Amounts | None = None
 
 
 class QuotaPlans:
@@ -53,8 +56,8 @@ class QuotaPlans:
         picture, former = self._state.quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
-            return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name)
-        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+            return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
+        choices = Choices(picture.tree, picture.flavors, queue, closed := asked.closed())
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
         pods, lack, found = demand.pods, Lack.QUOTA, choices.first(asked.podsets(demand.pods))
@@ -72,7 +75,10 @@ class QuotaPlans:
             lack, found = Lack.ROOM, choices.after(found, asked.podsets(pods), tried.message)
         text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
-        return Refused(lack, reason, queue.name, (*tried_as,))
+        held = workload.job is not None and closed
+        partial = lack is Lack.ROOM and len(must) < len(demand.pods)
+        known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
+        return Refused(lack, reason, queue.name, (*tried_as,), known)
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """Of what it asks for, no more than has to start together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.core.claims import Owner
@@ -42,6 +42,7 @@ class QuotaUses:
     def __init__(self, queues: Queues, members: QueueMembers) -> None:
         self.version = 0
         self.freed: dict[str, None] = {}
+        self._changed: dict[str, None] = {}
         self._queues = queues
         self._members = members
         self._of: dict[GroupKey, dict[Owner, Use]] = {}
@@ -67,6 +68,8 @@ class QuotaUses:
         tree = self._queues.picture.tree
         if use.queue in tree.queues:
             tree.use(use.queue, use.usage)
+            self._changed[tree.root_of(use.queue)] = None
+        self._members.touch(use.queue)
         self.version += 1
 
     def end(self, key: GroupKey, owner: Owner) -> None:
@@ -78,7 +81,9 @@ class QuotaUses:
             del self._of[key]
         if use.queue in tree.queues:
             tree.free(use.queue, use.usage)
-            self.freed[tree.root_of(use.queue)] = None
+            root = tree.root_of(use.queue)
+            self.freed[root] = self._changed[root] = None
+        self._members.touch(use.queue)
         self.version += 1
 
     def total(self, key: GroupKey) -> Counter[FlavorResource]:
@@ -127,3 +132,8 @@ class QuotaUses:
         """Roots of the trees in which quota was given back since the last time."""
         freed, self.freed = [*self.freed], {}
         return freed
+
+    def take_changed(self, known: Container[str]) -> list[str]:
+        """Roots of the trees in which others use quota than the last time, but for those that are ``known``."""
+        changed, self._changed = self._changed, {}
+        return [root for root in changed if root not in known]

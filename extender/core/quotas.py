@@ -4,11 +4,11 @@ node until that has gone. It follows from the claims, and so from the API object
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
-from extender.core.flavoring import Flavoring, PartKey, of_gang, of_job, part_of
+from extender.core.flavoring import Flavoring, PartKey, of_gang, of_job, part_of, suit
 from extender.core.limits import Limits
 from extender.core.past_usage import PastUsage
 from extender.core.queue_members import QueueMembers
@@ -18,7 +18,7 @@ from extender.core.quota_uses import KEPT, QuotaUses, Use
 from extender.core.reasons import Reason
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod
-from policies.model.queues import ClusterQueue, Usage
+from policies.model.queues import ClusterQueue, FlavorResource, Usage
 from policies.quota.tree import QuotaNode
 
 _FREE = Route("")
@@ -40,6 +40,10 @@ class Quotas:
         self._workloads = workloads
         self._counting = QuotaCounting(self.queues, claims, pods)
         self._kept: dict[GroupKey, Usage] = {}
+        self.whole: dict[GroupKey, None] = {}
+        """Those for whom all is kept that they ask for, and who lack nodes alone."""
+        self.counted: dict[GroupKey, None] = {}
+        """Those with pods that have no node, and quota that is counted for them (``unseen_of``)."""
         self._stood = 0
 
     @property
@@ -63,6 +67,11 @@ class Quotas:
     def node_of(self, queue: str) -> QuotaNode | None:
         return self.queues.picture.tree.queues.get(queue)
 
+    def is_there(self, queue: str) -> Callable[[FlavorResource, int], bool]:
+        """Whether it has so much of its quota left, or can borrow it."""
+        node = self.queues.picture.tree.queues.get(queue)
+        return lambda what, amount: node is not None and amount <= node.left(what)
+
     def local_of(self, key: GroupKey) -> str:
         """The LocalQueue that it names or has by default; empty without one."""
         return self.members.names.get(key, "")
@@ -82,8 +91,12 @@ class Quotas:
             self.members.name(key, name)
             self.recount(workload)
         if name:
-            self._count_unseen(workload)
-            state = workload.phase, bool(workload.members.slots.lacking), workload.priority, workload.paused
+            self.count_unseen(workload)
+            lacking = bool(workload.members.slots.lacking)
+            state = (
+                *(workload.phase, lacking, lacking and workload.seated),
+                *(workload.priority, workload.paused, workload.release.complete),
+            )
             self._stood += self.members.stand(key, state)
             self.past.touch(key)
 
@@ -100,18 +113,24 @@ class Quotas:
             workload.flavor({name: of_job(known, chosen) for name, chosen in said.items()})
 
     def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
-        """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same."""
+        """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same: the
+        first that suits them, for their roles may ask for nodes of different ones."""
         queue, uses = self.queue_of(workload.key), self.uses.of(workload.key)
         if queue is None:
             return {}
-        told: dict[PartKey, Mapping[str, str]] = {}
+        told: dict[PartKey, list[Mapping[str, str]]] = {}
         for pod in sorted(workload.bound, key=attrgetter("rank")):
             if (use := uses.get(pod.uid)) is not None and use.flavors:
-                told.setdefault(use.part, use.flavors)
-        slots = workload.members.slots
-        lacking = {part_of(pod, of_job=False): pod.requests for pod in map(workload.members.stands_for, slots.lacking)}
-        known = self.queues.picture.flavors
-        return {part: of_gang(queue, known, told[asked]) for part, asked in lacking.items() if asked in told}
+                some = told.setdefault(use.part, [])
+                if use.flavors not in some:
+                    some.append(use.flavors)
+        slots, known = workload.members.slots, self.queues.picture.flavors
+        lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
+        found = {
+            part: next((one for one in told.get(pod.requests, ()) if suit(known, one, pod.selection)), None)
+            for part, pod in lacking.items()
+        }
+        return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}
 
     def keep(self, key: GroupKey, usage: Usage) -> None:
         """So much of the quota of its queue is for nobody else, before it has any node. Nothing ends that."""
@@ -123,24 +142,63 @@ class Quotas:
         if KEPT not in self.uses.of(key) and (queue := self.members.queue_of(key)) is not None:
             self.uses.put(key, KEPT, Use(queue, None, {}, usage, unseen=True))
 
+    def reserve(self, key: GroupKey, usage: Usage) -> None:
+        """Keep so much, which is all that it asks for."""
+        self.whole[key] = None
+        self.keep(key, usage)
+
+    def unreserve(self, key: GroupKey) -> None:
+        """It is for everybody again, or used by now."""
+        self.whole.pop(key, None)
+        self.keep(key, {})
+
     def kept(self, key: GroupKey) -> Usage:
         """What ``keep`` was told last."""
         return self._kept.get(key, {})
 
+    def has_own(self, key: GroupKey) -> bool:
+        """Whether quota is its own that it has no nodes for: what others lack says nothing of it."""
+        return key in self.whole or key in self.counted
+
     def lift(self, key: GroupKey) -> Usage:
-        """What is kept for it is its own to use: ``keep`` what is not used."""
-        self.uses.lift(key, KEPT)
+        """What is kept for it, and what its pods without a node are counted with, is its own to use: ``put_back`` what
+        is not used."""
+        for owner in [owner for owner, use in self.uses.of(key).items() if use.unseen]:
+            self.uses.lift(key, owner)
         return self._kept.pop(key, {})
 
-    def redraw(self) -> None:
-        """The objects have changed: everything is counted anew."""
-        self.queues.redraw()
+    def put_back(self, key: GroupKey, kept: Usage) -> None:
+        """It has not used what was lifted."""
+        self.keep(key, kept)
+        if (workload := self._workloads.get(key)) is not None:
+            self.count_unseen(workload)
+
+    def count_unseen(self, workload: Workload) -> None:
+        """What its pods without a node are counted with, if somebody else has started its job."""
+        key, queue = workload.key, self.queue_of(workload.key)
+        uses = self.uses.of(key)
+        before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
+        after = {} if queue is None else unseen_of(workload, queue, [*uses.values()])
+        if after:
+            self.counted[key] = None
+        else:
+            self.counted.pop(key, None)
+        if before != after:
+            for owner in before:
+                self.uses.end(key, owner)
+            for unseen, use in after.items():
+                self.uses.put(key, unseen, use)
+
+    def redraw(self) -> Mapping[str, None] | None:
+        """The objects have changed: everything is counted anew. Returns what ``Queues.redraw`` does."""
+        others = self.queues.redraw()
         self.past.redraw()
         former = self.uses.begin_anew()
         for workload in self._workloads.values():
             self.see(workload)
             if self.local_of(workload.key):
                 self.recount(workload, former.get(workload.key))
+        return others
 
     def recount(self, workload: Workload, former: Mapping[Owner, Use] | None = None) -> None:
         """Its queue or its flavors are others: all of its claims are counted anew. ``former``: what it had of them."""
@@ -157,7 +215,7 @@ class Quotas:
             if (claim := self._claims.get(owner)) is not None and owner not in self.uses.of(key):
                 self._use(workload, owner, claim, former.get(owner))
         self.keep(key, self._kept.get(key, {}))
-        self._count_unseen(workload)
+        self.count_unseen(workload)
 
     def moved(self, owner: Owner, claim: Claim, taken: bool) -> None:
         """Room has changed hands: so has quota, if it was a workload's that has a queue."""
@@ -181,6 +239,7 @@ class Quotas:
     def _leave(self, key: GroupKey) -> None:
         """It uses nothing of its queue any more."""
         self.past.touch(key)
+        self.counted.pop(key, None)
         self.uses.end_all(key)
         self.members.leave(key)
         self._stood += 1
@@ -189,14 +248,3 @@ class Quotas:
         key = workload.key
         if (queue := self.members.queue_of(key)) is not None:
             self.uses.put(key, owner, self._counting.use_of(workload, owner, claim, queue, former))
-
-    def _count_unseen(self, workload: Workload) -> None:
-        key, queue = workload.key, self.queue_of(workload.key)
-        uses = self.uses.of(key)
-        before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
-        after = {} if queue is None else unseen_of(workload, queue, [*uses.values()])
-        if before != after:
-            for owner in before:
-                self.uses.end(key, owner)
-            for unseen, use in after.items():
-                self.uses.put(key, unseen, use)

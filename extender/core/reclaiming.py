@@ -10,10 +10,12 @@ from extender.core.asked import Asked, must_of
 from extender.core.demands import Demands
 from extender.core.flavoring import told_by
 from extender.core.preemptions import Preemption
+from extender.core.quota_uses import Use
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
+from extender.core.surplus import gang_of
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod, Requests
+from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
 from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Request, Unit
@@ -48,6 +50,7 @@ class Reclaiming:
         self._queue = queue
         picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
         self._tree = tree_without_leaving(state, queue.name)
+        _free(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
@@ -58,7 +61,8 @@ class Reclaiming:
     def queues(self) -> Queues:
         """What the search for victims has to know."""
         known = self._state.quotas.queues.picture.queues
-        return Queues(self._tree, {name: known[name] for name in self._tree.queues}, _FAIR if self._fair else ())
+        queues, saturation = {name: known[name] for name in self._tree.queues}, self._state.limits.saturation
+        return Queues(self._tree, queues, _FAIR if self._fair else (), saturation)
 
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
@@ -75,6 +79,24 @@ class Reclaiming:
         pods, flavored = yield from self._demands.flavored(workload, must, shape)
         workload.flavor(former)
         return Option(pods, flavored, found.usage) if workload.version == self._demand.version else None
+
+    def hopeless(self, usage: Usage) -> str:
+        """Why nobody's eviction gives it the quota that it lacks, as far as that shows without a look at anybody: it
+        would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
+        tree, rules, own = self._tree, self._queue.preemption, self._tree.queues[self._queue.name]
+        lacks = tree.lacks(own.name, usage)
+        if not lacks or self._fair or rules.borrow is not Evicts.NEVER or self._may_evict_in_queue(rules.within):
+            return ""
+        near = any(tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
+        if near and rules.reclaim is not Evicts.NEVER:
+            return ""
+        return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
+
+    def _may_evict_in_queue(self, policy: Evicts) -> bool:
+        """Whether somebody in its queue has such a priority."""
+        least = self._workload.priority + (policy is Evicts.LOWER_OR_NEWER)
+        workloads, members = self._state.workloads, self._state.quotas.members.of(self._queue.name)
+        return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
 
     def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
         """Whether it takes back what is its own by right, or has to evict for more: who would go is found out later."""
@@ -107,9 +129,7 @@ def tree_without_leaving(state: State, queue: str) -> QuotaTree:
     quotas, tree = state.quotas, state.quotas.queues.picture.tree.fork(queue)
     for key, preemption in state.preemptions.under_way.items():
         for victim in preemption.left:
-            for use in quotas.uses.of(victim.key).values():
-                if use.queue in tree.queues:
-                    tree.free(use.queue, use.usage)
+            _free(tree, _used_by(state, victim))
         own = quotas.members.queue_of(key)
         if own is not None and own in tree.queues:
             tree.free(own, quotas.kept(key))
@@ -121,8 +141,20 @@ def to_keep(state: State, preemption: Preemption) -> Usage:
     """Of the quota that a preemptor is to have, what its victims do not use any more."""
     left = Counter(preemption.usage)
     for victim in preemption.left:
-        left.subtract(state.quotas.uses.total(victim.key))
+        for use in _used_by(state, victim):
+            left.subtract(use.usage)
     return {what: left[what] for what in preemption.usage if left[what] > 0}
+
+
+def _free(tree: QuotaTree, uses: Iterable[Use]) -> None:
+    for use in uses:
+        if use.queue in tree.queues:
+            tree.free(use.queue, use.usage)
+
+
+def _used_by(state: State, victim: Victim) -> list[Use]:
+    uses = state.quotas.uses.of(gang_of(state, victim))
+    return [use for owner, use in uses.items() if victim.pod in ("", owner)]
 
 
 def told_by_rooms(state: State, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:

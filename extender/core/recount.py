@@ -66,8 +66,11 @@ def differences(workload: Workload) -> Iterator[str]:
 
 def _wrong_roles(workload: Workload, stages: dict[SlotKey, Stage]) -> Iterator[str]:
     there = [member.pod for member in workload.members if _counts(workload, member.pod)]
+    standing = [pod for pod in there if pod.live or finished_here(workload, pod)]
     coming = workload.members.slots.templates.values()
-    roles = {pod.identity: pod.group.role for pod in (*coming, *there) if pod.group is not None}
+    # Where pods of one slot say different roles, the first one's counts.
+    pods = (*coming, *sorted(standing, key=lambda pod: pod.rank, reverse=True))
+    roles = {pod.identity: pod.group.role for pod in pods if pod.group is not None}
     for role, stage in product({*roles.values()} - {""}, list(Stage)[1:]):
         counted = workload.members.slots.of_role(stage, role)
         fresh = sum(reached >= stage for slot, reached in stages.items() if roles.get(slot) == role)

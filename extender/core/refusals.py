@@ -100,6 +100,17 @@ class Refusals:
         found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
         return [Cap(node, shape_of(pod), 0) for node in found] if len(found) <= _MOST_LEARNED else []
 
+    def accepted(self, workload: Workload, member: Member, candidates: Sequence[str]) -> None:
+        """kube-scheduler's plugins let this member go to these nodes: one that it was closed to may be tried again. It
+        may have been taken for refusing it only because kube-scheduler stood still.
+        """
+        known = workload.retries.nodes
+        shape = shape_of(workload.asking(member.pod)) if known else None
+        closed = {node for (node, what), (most, _) in known.items() if what == shape and not most}
+        for node in [node for node in candidates if node in closed] if closed else ():
+            workload.retries.forgive(node)
+            self._state.touch(workload)
+
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from extender.core.answers import Reserved
+from extender.core.candidates import going
 from extender.core.effects import Reserve, Turned, Wake
-from extender.core.events import Reserved
 from extender.core.giving_way import GivingWay
 from extender.core.job import JobWrite
 from extender.core.limits import Preempts
@@ -74,7 +75,7 @@ class Reservations:
         elif event.detail:
             self._give_up(event.key, preemption, f"it could not be written down: {event.detail}", now)
         elif not preemption.told:
-            self._tell(event.key, preemption, now)
+            self._tell_first(event.key, preemption, now)
 
     def follow(self, now: float) -> None:
         """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
@@ -92,14 +93,14 @@ class Reservations:
             if now >= preemption.until:
                 left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
                 self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {left} had yet to go", now)
-            elif preemption.told and preemption.left and now >= preemption.tell_at:
+            elif preemption.left and now >= preemption.tell_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
 
     def next_end(self) -> float | None:
         """When the next one ends, or its victims are told again."""
         under_way = self._state.preemptions.under_way.values()
-        ends = [min(one.until, one.tell_at) if one.told and one.left else one.until for one in under_way]
+        ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
         return min(ends, default=None)
 
     def fail(self, workload: Workload, why: str, now: float) -> Reason:
@@ -127,10 +128,10 @@ class Reservations:
                     self.resume(key, preemption, now)
 
     def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
-        """What was written down before a restart goes on."""
+        """What was written down before a restart goes on, unless there is room for it by now."""
         self._keep(key, preemption)
         self._see_off(key, preemption)
-        self._tell(key, preemption, now)
+        self._state.preemptions.tell_later(key, now)
 
     def write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
         """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
@@ -169,9 +170,20 @@ class Reservations:
         self._state.quotas.keep(key, to_keep(self._state, preemption))
 
     def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
-        self._state.preemptions.tell(key, now)
+        preemptions = self._state.preemptions
+        for victim in () if preemption.told else preemption.left:
+            preemptions.evictions.note(victim, now - self._state.epoch)
+        preemptions.tell(key, now)
         for victim in list(preemption.left):
             self._giving_way.tell(victim, preemption.why[victim], now)
+
+    def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        """What a PodDisruptionBudget lets go may have changed since it was decided: no gang is to go in part."""
+        pods = [pod for victim in preemption.left for pod in going(self._state, victim)]
+        needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
+        if why := needed or self._state.budgets.forbids(pods, self._state.budgets.left):
+            return self._give_up(key, preemption, why, now)
+        return self._tell(key, preemption, now)
 
     def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
         """Who has gone by now; when that is all of them, their preemptor is planned."""
@@ -196,6 +208,7 @@ class Reservations:
         for node in preemption.rooms:
             state.free(room_of(key, node))
         for victim in preemption.left:
+            self._giving_way.spare(victim, preemption.why[victim])
             state.waiting.look_again(victim.key)
         self.write(key, preemption.carrier, None)
         return preemption
@@ -215,7 +228,7 @@ class Reservations:
             return explain(state, workload, self.fail(workload, why, now), now)
         self._end(key)
         state.preemptions.spare(key, preemption.reservation.rooms)
-        state.out.append(Turned(key, Turn.UNRESERVED, 1, 0.0, detail=why))
+        state.out.append(Turned(key, Turn.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
         return None
 
 

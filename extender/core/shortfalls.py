@@ -1,17 +1,18 @@
-"""Why workloads of a shape could not be admitted: what was found stands until something that it rests on changes.
+"""Why workloads of a shape could not be admitted: what was found stands until something changes that it rests on.
 
 Each cause has its own scope: what one queue lacks says nothing about another.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from extender.core.reasons import Reason
 from extender.core.shape import Shape
 from extender.core.state import State
+from policies.model.queues import FlavorResource
 from policies.steps import Steps
 
 
@@ -25,14 +26,36 @@ class Lack(Enum):
 Scope = str
 """Whom it concerns: everybody, or the queue of that name."""
 EVERYBODY: Scope = ""
-_NOTHING: dict[Shape, Reason] = {}
+Amounts = tuple[tuple[FlavorResource, int], ...]
+"""Quota that was not there. As long as none of it is, nothing else is found."""
+IsThere = Callable[[FlavorResource, int], bool]
+"""Whether the queue has so much left of that flavor and resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """``waits_for``: quota that would have to be given back for another verdict; None where any might do."""
+
+    reason: Reason
+    waits_for: Amounts | None = None
+
+    def may_end(self, is_there: IsThere | None) -> bool:
+        """Whether the quota may do by now. None: it is not known what is there."""
+        if is_there is None or self.waits_for is None:
+            return True
+        return any(is_there(what, amount) for what, amount in self.waits_for)
+
+
+_NOTHING: dict[Shape, Shortfall] = {}
 
 
 class Shortfalls:
     """Reasons by cause, scope and shape. The same words are the same object."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Lack, Scope], dict[Shape, Reason]] = {}
+        self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
+        self._doubted: dict[Scope, dict[Shape, Shortfall]] = {}
+        """Of quota: it was given back, and others may have it before it is the turn of that shape."""
         self._shapes: dict[Shape, int] = {}
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
         """What rests on the shortfall of a shape that was tried: in a queue there is one for each flavor."""
@@ -44,52 +67,77 @@ class Shortfalls:
         """Why such a workload of that queue cannot be admitted, as far as is known."""
         if shape not in self._shapes:
             return None
-        for lack in Lack:
+        for known in self._known.values():
             for concerned in (EVERYBODY, scope) if scope else (EVERYBODY,):
-                if (reason := self._known.get((lack, concerned), _NOTHING).get(shape)) is not None:
-                    return reason
+                if (found := known.get(concerned, _NOTHING).get(shape)) is not None:
+                    return found.reason
         return None
 
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
-        return shape in self._known.get((lack, scope), _NOTHING)
+        return shape in self._known[lack].get(scope, _NOTHING)
+
+    def for_quota(self, shape: Shape, scope: Scope) -> Reason | None:
+        """Why such a workload of that queue lacks quota, if it does."""
+        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
+        return None if found is None else found.reason
 
     def put(
-        self, lack: Lack, shape: Shape, reason: Reason, scope: Scope = EVERYBODY, rests_on: Iterable[Shape] = ()
+        self,
+        lack: Lack,
+        shape: Shape,
+        reason: Reason,
+        scope: Scope = EVERYBODY,
+        rests_on: Iterable[Shape] = (),
+        waits_for: Amounts | None = None,
     ) -> None:
         """``rests_on``: shapes that lack room. Where one of them may have it, so may this one."""
         for one in rests_on:
             self._above.setdefault(one, {})[scope, shape] = None
-        reasons = self._known.setdefault((lack, scope), {})
-        if shape not in reasons:
-            self._shapes[shape] = self._shapes.get(shape, 0) + 1
-        reasons[shape] = reason
+        self._put(self._known[lack], scope, shape, Shortfall(reason, waits_for))
+        self._take(self._doubted, scope, shape)
 
     def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
         """Those that lack it."""
-        return iter(
-            [(scope, shape) for (one, scope), reasons in self._known.items() if one is lack for shape in reasons]
-        )
+        return iter([(scope, shape) for scope, some in self._known[lack].items() for shape in some])
 
     def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
         """It may be there by now."""
-        if self._known.get((lack, scope), {}).pop(shape, None) is not None:
-            self._shapes[shape] -= 1
-            if not self._shapes[shape]:
-                del self._shapes[shape]
+        self._take(self._known[lack], scope, shape)
         for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
             self.drop(lack, resting, above)
 
-    def reopen(self, scope: Scope) -> bool:
-        """Quota of that queue was given back: whatever was found for it may be wrong. Returns whether anything was."""
-        found = [(lack, shape) for lack in Lack for shape in self._known.get((lack, scope), ())]
-        for lack, shape in found:
+    def reopen(self, scope: Scope, is_there: IsThere | None = None) -> dict[Shape, None]:
+        """Quota of that queue was given back: whatever was found for want of it may be wrong. Returns of which shapes.
+        Without ``is_there`` all of it is found out anew."""
+        for shape in [*self._doubted.get(scope, _NOTHING)] if is_there is None else ():
+            self._take(self._doubted, scope, shape)
+        found = [
+            (lack, shape, one)
+            for lack, known in self._known.items()
+            for shape, one in known.get(scope, _NOTHING).items()
+            if one.may_end(is_there)
+        ]
+        for lack, shape, one in found:
             self.drop(lack, shape, scope)
-        return bool(found)
+            if lack is Lack.QUOTA and is_there is not None:
+                self._put(self._doubted, scope, shape, one)
+        return {shape: None for _, shape, _ in found}
+
+    def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> bool:
+        """It is the turn of that shape. Returns whether others have the quota that was given back: then what was found
+        stands."""
+        doubted = self._doubted.get(scope, _NOTHING).get(shape)
+        if doubted is None or doubted.may_end(is_there):
+            return False
+        self._take(self._doubted, scope, shape)
+        self._put(self._known[Lack.QUOTA], scope, shape, doubted)
+        return True
 
     def clear(self, lack: Lack) -> None:
         """Whatever was found of this cause may be wrong."""
-        self._known = {key: reasons for key, reasons in self._known.items() if key[0] is not lack}
-        self._shapes = Counter(shape for reasons in self._known.values() for shape in reasons)
+        for known in (self._known[lack], self._doubted) if lack is Lack.QUOTA else (self._known[lack],):
+            for scope, shape in [(scope, shape) for scope, some in known.items() for shape in some]:
+                self._take(known, scope, shape)
 
     def forget(self, state: State) -> Steps[None]:
         """Shapes that no waiting workload has any more."""
@@ -105,6 +153,23 @@ class Shortfalls:
         wanted = dict.fromkeys(shapes)
         resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
         self._above, wanted = resting, wanted | dict.fromkeys(resting)
-        for (lack, scope), reasons in self._known.items():
-            for shape in [shape for shape in reasons if shape not in wanted]:
-                self.drop(lack, shape, scope)
+        for known in (*self._known.values(), self._doubted):
+            for scope, shape in [(scope, shape) for scope, some in known.items() for shape in some]:
+                if shape not in wanted:
+                    self._take(known, scope, shape)
+
+    def _put(self, known: dict[Scope, dict[Shape, Shortfall]], scope: Scope, shape: Shape, found: Shortfall) -> None:
+        some = known.setdefault(scope, {})
+        if shape not in some:
+            self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        some[shape] = found
+
+    def _take(self, known: dict[Scope, dict[Shape, Shortfall]], scope: Scope, shape: Shape) -> None:
+        some = known.get(scope, _NOTHING)
+        if some.pop(shape, None) is None:
+            return
+        if not some:
+            del known[scope]
+        self._shapes[shape] -= 1
+        if not self._shapes[shape]:
+            del self._shapes[shape]

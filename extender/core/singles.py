@@ -51,7 +51,7 @@ class Singles:
         kube-scheduler's business.
         """
         claims, preemptions = self._state.claims, self._state.preemptions
-        if any(map(preemptions.awaits, uids := (pod.uid, *victims))):
+        if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
             return False
         leaving = {*uids, room_of(key_of(pod), node)}
         return claims.promised_nodes.get(node, {}).keys() <= leaving or self.fits_without(pod, node, uids)

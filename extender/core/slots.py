@@ -55,8 +55,12 @@ class Slots:
         """How many of that role have come at least so far."""
         return sum(self._of_roles.get(role, ())[stage:])
 
+    def __contains__(self, slot: SlotKey) -> bool:
+        """Whether it is expected, or a pod stands in it."""
+        return slot in self._stages
+
     def cast(self, pod: Pod) -> None:
-        """The pod of a slot says its role, or none."""
+        """The pod that stands for a slot says its role, or none."""
         slot, role = pod.identity, "" if pod.group is None else pod.group.role
         if self.roles.get(slot, "") == role:
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from extender.core.astray import Astray
 from extender.core.bind_calls import BindCalls, Binding
+from extender.core.budgets import DisruptionBudgets
 from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.creation import Creation
 from extender.core.effects import AnswerBind, Effect, PostBinding
@@ -37,6 +38,7 @@ class State:
     workloads: dict[GroupKey, Workload] = field(default_factory=dict)
     groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
+    budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from extender.core.answers import Nominated, Ungated
 from extender.core.effects import Confirm, Nominate, Ungate
-from extender.core.events import Nominated, Ungated
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
 from extender.core.steering_mode import SteeringMode, Ways

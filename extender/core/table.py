@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from extender.core.facts import Facts
@@ -100,6 +102,11 @@ class Table:
     def lend(self) -> None:
         """Whoever goes on with a snapshot sees everything as it is now: what changes from here on changes copies."""
         self._amounts_lent = self._facts_lent = True
+
+    def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
+        """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
+        self._own_all()
+        return self._facts.declare(topologies)
 
     def levels(self) -> tuple[Level, ...]:
         """The levels in force and where each node is in them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from extender.core.claims import ClaimState, SlotOf
 from extender.core.expected import uncreated
 from extender.core.job import JobRecord
+from extender.core.member import Member, MemberState
+from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.taking_back import needs
@@ -20,9 +22,10 @@ _LET_GO = "none of its pods is on a node any more, and its plan has a node for t
 class Upkeep:
     """Called for each job that was started, whenever its workload is settled."""
 
-    def __init__(self, state: State, steering: Leading) -> None:
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
         self._state = state
         self._steering = steering
+        self._revocations = revocations
 
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
         """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
@@ -53,6 +56,34 @@ class Upkeep:
             elif not self._may_stay_empty(workload, slot):
                 room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")
                 return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
+
+    def bound(self, workload: Workload, member: Member, now: float) -> None:
+        """An earlier leader may have bound one without an index where another slot was planned, whose pod has yet to
+        come or is not bound: the two slots exchange their nodes."""
+        record, slots, pod = workload.job, workload.members.slots, member.pod
+        plan = record.plan if record is not None and not workload.being_started else None
+        if record is None or not plan or pod.identity[0] in slots.indexed or plan.get(pod.identity) in (None, pod.node):
+            return
+        others = [slot for slot, node in plan.items() if (slot[0], node) == (pod.identity[0], pod.node)]
+        free = [slot for slot in others if not any(map(self._is_bound, self._standing(workload, slot)))]
+        if not free:
+            return
+        other = min(free, key=lambda slot: len(slots.pods(slot)))
+        record.exchange(pod.identity, other)
+        if other in slots.planned:
+            self._state.assume_slot(workload, other, "")
+        for one in self._standing(workload, other):
+            self._state.answer_hold(workload, one, f"another pod was bound to {pod.node}")
+            self._revocations.take_back(workload, one, now)
+
+    @staticmethod
+    def _standing(workload: Workload, slot: SlotKey) -> list[Member]:
+        return [workload.members[uid] for uid in workload.members.slots.pods(slot)]
+
+    @staticmethod
+    def _is_bound(member: Member) -> bool:
+        """Or may be."""
+        return member.state in (MemberState.BOUND, MemberState.BINDING, MemberState.UNKNOWN)
 
     def _makes_room(self, workload: Workload, node: str) -> bool:
         """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""
@@ -104,8 +135,7 @@ class Upkeep:
                 f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
                 "admission webhook or the controller of the job keeps them from being created (its events say which)"
             )
-        idle = not (workload.members.bound or workload.releasing or workload.doubtful)
-        if not record.ran or not idle:
+        if not record.ran or _runs(workload, record.seen):
             return None
         # As after a restart, when nobody knows the plan, or what was let go.
         if record.seen.plan is None and misled(workload, record.seen):
@@ -115,6 +145,10 @@ class Upkeep:
 
 def misled(workload: Workload, job: Job) -> bool:
     """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
-    if not job.marked or workload.members.bound or workload.releasing or workload.doubtful:
-        return False
-    return any(pod.owner == job.uid for pod in workload.live)
+    return job.marked and job.uid in workload.members.said.owners and not _runs(workload, job)
+
+
+def _runs(workload: Workload, job: Job) -> bool:
+    """Whether a pod of its own is bound, or some pod of its gang may be soon."""
+    bound = workload.members.bound.values()
+    return workload.releasing or workload.doubtful or any(member.pod.owner == job.uid for member in bound)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from extender.core.candidates import Concerns, candidates
+from extender.core.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.demands import Demands, siblings
 from extender.core.planner import Planner
 from extender.core.reclaiming import Option, Reclaiming
@@ -30,20 +30,24 @@ _OPTIONS = 4
 class Found:
     """``chosen``: the victims, or why there are none; None where no flavor could be had by evicting. ``pods``: those
     that start then. ``usage``: the quota that they use. ``victims``: as a reservation names them. ``ripe_at``: when the
-    next candidate has run for long enough, in seconds since the epoch."""
+    next candidate has run for long enough, in seconds since the epoch. ``lowest``: the lowest priority of all whom it
+    may evict; None in a queue."""
 
     chosen: Choice | Refusal | None = None
     pods: Sequence[Pod] = ()
     usage: Usage = field(default_factory=dict)
     victims: Sequence[Victim] = ()
     ripe_at: float = math.inf
+    lowest: int | None = None
 
 
 class VictimSearch:
-    """``find`` takes up to tens of milliseconds for each set of flavors, and evicts nobody."""
+    """``find`` takes up to tens of milliseconds for each set of flavors. It evicts nobody, and nothing is noted.
+    ``tells``: a refusal counts those, too, who may not be evicted at all."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
+    def __init__(self, state: State, planner: Planner, demands: Demands, *, tells: bool = False) -> None:
         self._state = state
+        self._tells = tells
         self._planner = planner
         self._demands = demands
 
@@ -64,6 +68,9 @@ class VictimSearch:
                 return None
             if option is None:
                 break
+            if not self._tells and (why := reclaiming.hopeless(option.usage)):
+                found = Found(Refusal(why))
+                continue
             found = self._search(workload, option, beside, reclaiming.queues, now)
             if not isinstance(found.chosen, Refusal):
                 break
@@ -75,9 +82,9 @@ class VictimSearch:
         self, workload: Workload, option: Option, beside: Sequence[Sibling], queues: Queues | None, now: float
     ) -> Found:
         state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
-        some = list(candidates(state, _concerns(priority, queues), wall, related=shape.related))
-        if queues is None:
-            state.preemptions.looked(min((one.priority for one, _ in some), default=priority))
+        concerns = _anybody if self._tells else _concerns(priority, queues)
+        some = list(candidates(state, concerns, wall, related=shape.related))
+        others = kept(state, wall) if self._tells else ()
         request = Request(
             str(workload.key),
             option.pods,
@@ -91,10 +98,18 @@ class VictimSearch:
         )
         least = state.limits.min_runtime_s
         view, policies = self._planner.view(workload), self._planner.policies
-        chosen = search(request, view, [one for one, _ in some], Protection(wall, least), policies, queues)
+        asked = [*(one for one, _ in some), *others]
+        protection = Protection(wall, least, state.limits.evictions_per_hour or None, budgets_left(state))
+        chosen = search(request, view, asked, protection, policies, queues)
         named = {one.name: victim for one, victim in some}
         victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
-        return Found(chosen, option.pods, option.usage, victims, _ripe_at([one for one, _ in some], least, wall))
+        ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))
+        lowest = min((one.priority for one, _ in some), default=priority) if queues is None else None
+        return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
+
+
+def _anybody(_: int, __: str) -> bool:
+    return True
 
 
 def _concerns(priority: int, queues: Queues | None) -> Concerns:
@@ -103,5 +118,9 @@ def _concerns(priority: int, queues: Queues | None) -> Concerns:
 
 
 def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:
-    ends = (one.started + least for one in some if one.started is not None)
+    ends = (
+        one.started + (least if one.min_runtime_s is None else one.min_runtime_s)
+        for one in some
+        if one.started is not None
+    )
     return min((at for at in ends if at > wall), default=math.inf)

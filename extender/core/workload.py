@@ -171,8 +171,9 @@ class Workload:
 
     @property
     def planned_minimum(self) -> int | None:
-        """How many have to have a node before any may start: those of later waves as well."""
-        return self.min_member if self.podsets is None or self.group is not None else self.podsets.minimum
+        """How many have to have a node before any may start: those of later waves as well, and what podsets need."""
+        stated = self.group.min_member if self.group is not None else 0
+        return self.min_member if self.podsets is None else max(self.podsets.minimum, stated)
 
     @property
     def priority(self) -> int:
@@ -272,10 +273,9 @@ class Workload:
     @property
     def paused(self) -> bool:
         """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
-        job = self.job
-        return (
-            job is not None and job.plan is None and (bool(job.stop) or (job.seen.suspended and self.podsets is None))
-        )
+        if (job := self.job) is None or job.plan is not None:
+            return False
+        return bool(job.stop) or (job.seen.suspended and self.podsets is None)
 
     def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
         """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""

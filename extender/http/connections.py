@@ -20,6 +20,9 @@ log = logging.getLogger("muster")
 MAX_HEAD = 16 << 10
 """Bytes of a request that are not its body: kube-scheduler sends about 200."""
 MAX_HEADERS = 100
+WHOLE = "muster.whole"
+"""An extension of a request's scope: its ``send`` takes a whole answer, which is JSON. uvicorn sends its head and its
+content in two packets, which takes 60 us more."""
 IDLE_S = 150.0
 """kube-scheduler's idle pool keeps connections for 90 s and never repeats a POST that hits a closed one."""
 ARRIVAL_S = 10.0
@@ -29,6 +32,7 @@ DRAIN_S = 10.0
 BACKLOG = 8192
 """One connection per held bind: a burst of thousands must not be refused at the door."""
 _SLICE = 16 << 10
+_JSON = b"content-type: application/json\r\ncontent-length: %d\r\n%b\r\n"
 _TOO_LARGE = f"the head of a request has at most {MAX_HEAD} bytes and {MAX_HEADERS} headers\n"
 _TOO_SLOW = f"the request did not arrive within {ARRIVAL_S:.0f} s\n"
 
@@ -155,6 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if not self._refused:
+            self.scope["extensions"] = {WHOLE: {"send": self.answer}}
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -168,6 +173,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._within(None)
             self.shared.answering(self)
             super().on_message_complete()
+
+    def answer(self, content: bytes) -> None:
+        """Send this, as JSON, to the request under way."""
+        cycle = self.cycle
+        if cycle.disconnected or cycle.response_started:
+            return
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        end = b"" if cycle.keep_alive else b"connection: close\r\n"
+        self.transport.write(STATUS_LINE[200] + _JSON % (len(content), end) + content)
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def on_response_complete(self) -> None:
         if self._arriving:

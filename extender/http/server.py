@@ -59,7 +59,7 @@ def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], 
     @pages.get("/topology")
     async def levels() -> TopologyView:
         ledger = runner.core.state.claims
-        return topology(ledger.snapshot(), configured=ledger.configured)
+        return topology(ledger.snapshot(), configured=bool(ledger.configured))
 
     @pages.get("/queues")
     async def all_queues() -> list[QueueView]:
@@ -105,11 +105,11 @@ def _tell_health(pages: FastAPI, runner: Runner, sight: Sight, notice: Callable[
 def _answer_questions(pages: FastAPI, runner: Runner) -> None:
     @pages.get("/explain/{namespace}/{name:path}")
     async def explained(namespace: str, name: str) -> Explanation:
-        state = runner.core.state
-        found = state.workloads.get(GroupKey(namespace, name))
+        core, now = runner.core, runner.clock()
+        found = core.state.workloads.get(GroupKey(namespace, name))
         if found is None:
             raise HTTPException(404, f"there is no gang {namespace}/{name}")
-        return explain(state, found, runner.clock())
+        return explain(core.state, found, now, core.outlook(found, now))
 
     @pages.get("/domains")
     async def stock() -> list[DomainStock]:

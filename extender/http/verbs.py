@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from extender.http import wire
+from extender.http.connections import WHOLE
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
 
@@ -87,18 +88,20 @@ class Verbs:
         body = Body(scope, receive, limit)
         try:
             if await body.read(LARGE):
-                return await self._reply_to(verb, body, receive, send, started)
+                return await self._reply_to(verb, body, scope, receive, send, started)
             async with self._large:
                 await body.read(limit)
                 began = time.perf_counter()
-                await self._reply_to(verb, body, receive, send, started)
+                await self._reply_to(verb, body, scope, receive, send, started)
                 # Leave as much time for other requests before the next of this size.
                 await asyncio.sleep(time.perf_counter() - began)
         except TooLargeError:
             self._metrics.refused("body")
             await refuse(send, 413, f"the body is larger than {limit} bytes\n")
 
-    async def _reply_to(self, verb: str, body: Body, receive: Receive, send: Send, started: float) -> None:
+    async def _reply_to(
+        self, verb: str, body: Body, scope: Scope, receive: Receive, send: Send, started: float
+    ) -> None:
         try:
             if self._runner.standing_by or self._recovering():
                 await self._take_over()
@@ -106,7 +109,10 @@ class Verbs:
         except (wire.WireError, UnavailableError) as error:
             content, outcome = self._failures[verb](str(error)), "error"
         self._metrics.answered(verb, outcome, time.perf_counter() - started)
-        await reply(send, content)
+        if (whole := scope.get("extensions", {}).get(WHOLE)) is not None:
+            whole["send"](content)
+        else:
+            await reply(send, content)
 
     async def _answer(self, verb: str, body: bytes, receive: Receive) -> tuple[bytes, str]:
         if verb != "bind":

@@ -18,7 +18,7 @@ from extender.core.effects import AnswerFilter
 from extender.http.folding import folded
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import AnyObject, Meta, PodObject
-from extender.kube.recent import pod_again
+from extender.kube.recent import pod_sent
 from extender.observe.logs import printable
 from policies.model import Pod
 
@@ -187,6 +187,9 @@ class _WholePreemptionArgs(Struct, rename="pascal"):
     node_name_to_meta_victims: dict[str, _Victims] | None = None
 
 
+_NAMES, _NODES = msgspec.json.Decoder(list[str] | None), msgspec.json.Decoder(_NodeList | None)
+
+
 def _decode(body: bytes, args: type[ArgsT], request: Callable[[ArgsT], RequestT]) -> RequestT:
     try:
         try:
@@ -216,9 +219,8 @@ def _filter_request(args: _ExtenderArgs, most: int) -> FilterRequest:
     pod = _pod(args.pod)
     # A list of names has as many parts as names.
     _require_few(_parts(args.node_names, most), most)
-    names = msgspec.json.decode(args.node_names, type=list[str] | None)
-    listed = None if names is not None else msgspec.json.decode(args.nodes, type=_NodeList | None)
-    if listed is None:
+    names = _NAMES.decode(args.node_names)
+    if names is not None or (listed := _NODES.decode(args.nodes)) is None:
         return FilterRequest(pod, tuple(names or ()))
     items = listed.items or []
     _require_few(len(items), most)
@@ -258,13 +260,12 @@ def _require_few(nodes: int, most: int) -> None:
 def _pod(raw: Raw) -> Pod:
     if (parts := _parts(raw, MOST_PARTS)) > MOST_PARTS:
         raise WireError(f"the request's Pod has {parts} parts, and at most {MOST_PARTS} are read")
-    pod = msgspec.json.decode(raw, type=PodObject | None)
-    if pod is None:
-        raise WireError("the request has no Pod")
     try:
-        return pod_again(pod)
+        if (pod := pod_sent(raw)) is not None:
+            return pod
     except UnreadableError as error:
         raise WireError(f"the request's Pod cannot be read: {error}") from None
+    raise WireError("the request has no Pod")
 
 
 def _node_name(node: Raw) -> str:

@@ -22,14 +22,14 @@ from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
+from extender.kube.exchange import LARGEST_ANSWER, Exchanges
 from extender.kube.objects import UNDECODABLE
+from extender.kube.token_file import TokenFile
 from extender.runtime.requests import Ended
 
 REQUEST_TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 10.0
 """What an answer may ask for; whatever it says, nobody waits longer. The API server itself says 1 s as a rule."""
-LARGEST_ANSWER = 64 << 20
-"""Bytes of an answer that are kept. A page of 500 ordinary pods has five million."""
 LONGEST_LINE = 32 << 20
 """Bytes of a line of a watch that are kept: three times the largest object that etcd takes, written as JSON."""
 _LONGEST_ERROR = 64 << 10
@@ -67,31 +67,6 @@ class StandbyError(ApiError):
         super().__init__(403, "Standby", "another replica leads: this one writes nothing")
 
 
-class TokenFile:
-    """A bearer token in a file that somebody else renews: a kubelet, or ``muster token``."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: tuple[int, int, int] | None = None
-
-    def refresh(self, configuration: Configuration) -> None:
-        """A hook of the configuration, called before every request: a look at the file takes 2 us.
-
-        While it cannot be read the last token is used, which may be good for a while; the API server says when not.
-        """
-        try:
-            found = self._path.stat()
-            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if seen == self._seen:
-                return
-            token = self._path.read_text().strip()
-        except (OSError, ValueError):
-            return
-        if token:
-            configuration.api_key["BearerToken"] = f"Bearer {token}"
-            self._seen = seen
-
-
 class _Status(msgspec.Struct):
     reason: str | None = None
     message: str | None = None
@@ -109,6 +84,7 @@ class Connection:
         self._configuration = configuration
         self._rest = RESTClientObject(configuration)
         self._host: str = configuration.host.rstrip("/")
+        self._exchanges = None if configuration.proxy else self._directly(connections)
         self._refreshing: asyncio.Task[None] | None = None
         self._away_at = -math.inf
 
@@ -148,6 +124,8 @@ class Connection:
     async def close(self) -> None:
         if self._refreshing is not None:
             self._refreshing.cancel()
+        if self._exchanges is not None:
+            self._exchanges.close()
         await self._rest.close()
 
     async def call(
@@ -163,10 +141,18 @@ class Connection:
         silence_s: float | None = None,
     ) -> bytes:
         """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``."""
-        limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
-        headers = {"Accept": accept, "Content-Type": content_type}
+        headers = await self._headers(accept, content_type)
+        said = b"" if body is None else msgspec.json.encode(body)
         try:
-            async with await self._ask(method, path, limits, query, headers, body) as answer:
+            if self._exchanges is not None and silence_s is None:
+                status, content, retry_after = await self._exchanges.ask(
+                    method, path, headers, said, query=_written(query), timeout_s=timeout_s
+                )
+                if status >= 300:
+                    raise self._noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
+                return content
+            limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
+            async with await self._ask(method, path, limits, query, headers, said) as answer:
                 content = await _read(answer, LARGEST_ANSWER)
         except _NO_ANSWER as error:
             raise self._unreachable(method, path, error) from None
@@ -194,12 +180,18 @@ class Connection:
         self, method: str, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer while it still arrives, for watches."""
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
         try:
+            headers = await self._headers("application/json", "application/json")
             async with await self._ask(method, path, limits, query, headers) as answer:
                 yield answer
         except _NO_ANSWER as error:
             raise self._unreachable(method, path, error) from None
+
+    async def _headers(self, accept: str, content_type: str) -> dict[str, str]:
+        headers = {"User-Agent": "muster", "Accept": accept, "Content-Type": content_type}
+        if token := await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization"):
+            headers["Authorization"] = token
+        return headers
 
     async def _ask(
         self,
@@ -208,20 +200,17 @@ class Connection:
         limits: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None,
         headers: dict[str, str],
-        body: Mapping[str, Any] | None = None,
+        body: bytes = b"",
     ) -> aiohttp.ClientResponse:
         """On the official client's session, without its ``request``, which is made for more and costs 50 us."""
         rest, configuration = self._rest, self._configuration
         if rest.pool_manager is None:
             rest.pool_manager = rest._create_pool_manager()
-        headers["User-Agent"] = "muster"
-        if token := await configuration.get_api_key_with_prefix("BearerToken", alias="authorization"):
-            headers["Authorization"] = token
         answer: aiohttp.ClientResponse = await rest.pool_manager.request(
             method,
-            self._host + path + ("?" + urlencode(query) if query else ""),
+            self._host + path + _written(query),
             headers=headers,
-            data=None if body is None else msgspec.json.encode(body),
+            data=body or None,
             timeout=limits,
             proxy=rest.proxy,
             proxy_headers=rest.proxy_headers,
@@ -232,6 +221,10 @@ class Connection:
                 said = await _read(answer, _LONGEST_ERROR)
             raise self._noted(error_from(answer.status, said, answer.headers.get("Retry-After")))
         return answer
+
+    def _directly(self, connections: int) -> Exchanges:
+        context = self._rest.ssl_context if self._host.startswith("https:") else None
+        return Exchanges(self._host, context, self._configuration.tls_server_name, most=connections)
 
     def _unreachable(self, method: str, path: str, error: BaseException) -> ApiError:
         return self._noted(UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}"))
@@ -262,6 +255,10 @@ def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None =
     if retry_after is not None and retry_after.isdecimal():
         seconds = min(float(retry_after), LONGEST_RETRY_AFTER_S)
     return ApiError(status or said.code or 500, said.reason or "", said.message or "", seconds)
+
+
+def _written(query: Mapping[str, str] | None) -> str:
+    return f"?{urlencode(query)}" if query else ""
 
 
 def _proxy(url: str) -> str | None:

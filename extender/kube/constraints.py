@@ -79,6 +79,11 @@ def labels_of(meta: Meta) -> Labels:
     return tuple(_pair(one) for one in said if one[0] != WOKEN)
 
 
+def keys_of(selectors: Iterable[LabelSelector | None]) -> frozenset[str]:
+    """The keys of the labels by which these select."""
+    return frozenset(one.key for selector in selectors for one in selector_of(selector) or ())
+
+
 def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
     """The keys of the labels by which these pods select others."""
     keys: set[str] = set()
@@ -87,8 +92,7 @@ def selected_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
         terms = (*_required(affinity.pod_affinity if affinity else None),)
         terms += (*_required(affinity.pod_anti_affinity if affinity else None),)
         terms += tuple(term for _, term in _weighted(affinity or Affinity()))
-        said = [one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ()))]
-        keys |= {one.key for selector in said for one in selector_of(selector) or ()}
+        keys |= keys_of(one.label_selector for one in (*terms, *(spec.topology_spread_constraints or ())))
         keys.update(key for one in spec.topology_spread_constraints or () for key in one.match_label_keys or ())
         keys.update(key for one in terms for key in (*(one.match_label_keys or ()), *(one.mismatch_label_keys or ())))
     return frozenset(keys)

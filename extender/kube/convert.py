@@ -14,6 +14,7 @@ from extender.core.stamps import stamp_of
 from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
+from extender.kube.eviction import terms_of
 from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.numbering import index_of, series_of
 from extender.kube.objects import (
@@ -27,7 +28,6 @@ from extender.kube.objects import (
     PodObject,
     PodSpec,
     PodStatus,
-    Volume,
     VolumeObject,
     VolumeSpec,
 )
@@ -108,6 +108,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "stamp": stamp_of(meta.annotations or {}),
         "stays": maker is not None and maker.kind in _STAY,
         "reservation": reservation_of(meta.annotations),
+        "eviction": terms_of(meta),
         "hint": hint_of(meta),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),
     }
@@ -119,7 +120,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     """
     selection, constraints, gates = selection_of(spec), constraints_of(meta, spec), spec.scheduling_gates or ()
     requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
-    claims = tuple(_claims(meta.name or "", spec.volumes or ()))
+    claims = tuple(claims_of(meta, spec))
     many = max(len(requests), len(claims), len(gates)) > MOST_NAMES
     problems = (TOO_CHOOSY, selection is None), (TOO_ENTANGLED, constraints is None), (TOO_MANY_NAMES, many)
     return {
@@ -278,10 +279,11 @@ def _native_group(spec: PodSpec) -> str:
     return "" if group is None else plain(group.pod_group_name or "") or "unnamed"
 
 
-def _claims(pod_name: str, volumes: Iterable[Volume]) -> Iterator[str]:
-    for volume in volumes:
+def claims_of(meta: Meta, spec: PodSpec) -> Iterator[str]:
+    """The volume claims that it mounts."""
+    for volume in spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             yield plain(volume.persistent_volume_claim.claim_name or "")
         elif volume.ephemeral is not None:
             # Kubernetes names the claim that it makes for an ephemeral volume after both.
-            yield plain(f"{pod_name}-{volume.name or ''}")
+            yield plain(f"{meta.name or ''}-{volume.name or ''}")

@@ -88,7 +88,7 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
             start(kind, obj, effect)
         case SuspendJob():
             if not now.finished:
-                suspend(kind, obj)
+                suspend(kind, obj, effect.evicted)
         case Reserve():
             reserve(obj, effect.reservation)
         case CleanJob():

@@ -48,6 +48,11 @@ _INDEXES = (COMPLETION_INDEX, LWS_WORKER, REPLICA_INDEX, RAY_HOST, POD_INDEX, KU
 """The first that is there counts: the leader of a LeaderWorkerSet's group is a StatefulSet's pod, too, whose index is
 that of the group."""
 
+_ANY = frozenset(NUMBERS)
+_OF_SERIES = frozenset((COMPONENT, PODSET, JOBSET_JOB, LWS_GROUP, JOB_ROLE, REPLICA_TYPE, RAY_GROUP, VOLCANO_TASK, ROLE,
+                        KAI_SUBGROUP))  # fmt: skip
+"""Most pods have none of them, which is seen at one look."""
+
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ORDINAL = re.compile(r"(?<=-)[0-9]{1,9}\Z", re.ASCII)
 _ROLE_MAX = 63
@@ -57,6 +62,8 @@ _ROLES = {"master": 0, "chief": 0, "ps": 2, "evaluator": 2, "launcher": 3}
 
 def index_of(meta: Meta) -> int | None:
     """Its number among the pods of its series; None where nobody has given it one."""
+    if not meta.says(_ANY):
+        return None
     if meta.said(PODSET):
         # Its kind is one of the settings: what others number is no number of its slots.
         return next((found for key in meta.said(INDEX_LABEL) if (found := _number(meta, key)) is not None), None)
@@ -70,6 +77,8 @@ def index_of(meta: Meta) -> int | None:
 
 def series_of(meta: Meta) -> str:
     """Which series that is, in words that sort in rank order; empty where the gang has one alone."""
+    if not meta.says(_OF_SERIES):
+        return ""
     component = _number(meta, COMPONENT)
     return _series_of(meta) if component is None else series_in_component(component, _series_of(meta))
 

@@ -31,6 +31,7 @@ _WELL_KNOWN = re.compile(
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _KINDS = {
     "nodes.metadata.name": "node", "claims.metadata.name": "claim",
+    "budgets.metadata.name": "budget",
     "volumes.metadata.name": "volume", "claimRef.name": "claim", "claimRef.namespace": "namespace",
     "pods.metadata.name": "pod", "metadata.uid": "uid", "metadata.namespace": "namespace",
     "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "owners.metadata.name": "owner",
@@ -57,7 +58,7 @@ _KINDS |= {
         ("topologyKey", "key"), ("matchLabelKeys", "key"), ("mismatchLabelKeys", "key"), ("namespaces", "namespace"),
     ]
 }  # fmt: skip
-_AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable")
+_AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable", ".consumedResources")
 _LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels", ".nodeLabels")
 _MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
     (GANG_UID, RELEASE), "uid"
@@ -110,7 +111,7 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "pods", "queues", "namespaces"
+    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "pods", "budgets", "queues", "namespaces"
     return {root: _part(tree[root], root, say) for root in roots}
 
 

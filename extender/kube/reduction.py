@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from extender.core.stamps import STAMPED
 from extender.kube import dialects
+from extender.kube.budgets import BudgetMeta, BudgetObject
 from extender.kube.dialects import owner
+from extender.kube.eviction import TERMS
 from extender.kube.kinds.keys import INDEX_LABEL, QUEUES
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
@@ -26,7 +28,7 @@ from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
 READ = frozenset(
-    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, PREEMPTING)
+    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
 )
 """Every annotation or label of a pod, a PodGroup or an owner that a decision reads. No other one is written, but for
 labels that some pod selects others by."""
@@ -114,6 +116,12 @@ def reduced_claim(claim: ClaimObject) -> ClaimObject:
 def reduced_volume(volume: VolumeObject) -> VolumeObject:
     volume.metadata = Meta(name=(volume.metadata or Meta()).name)
     return volume
+
+
+def reduced_budget(budget: BudgetObject) -> BudgetObject:
+    meta = budget.metadata or BudgetMeta()
+    budget.metadata = BudgetMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, generation=meta.generation)
+    return budget
 
 
 def reduced_meta(meta: Meta) -> Meta:

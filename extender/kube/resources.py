@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from extender.core.events import (
+    BudgetGone,
+    BudgetSeen,
     ClaimGone,
     ClaimSeen,
     Event,
@@ -21,6 +23,7 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
+from extender.kube.budgets import BudgetObject, budget_from
 from extender.kube.convert import claim_from, node_from, volume_from
 from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.podgroups.coscheduling import group_from
@@ -28,10 +31,18 @@ from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.recent import read_pod
-from policies.model import Node, Pod, PodGroup
+from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
 ObjectT = TypeVar(
-    "ObjectT", NodeObject, GroupObject, KoordinatorGroup, VolcanoGroup, KaiGroup, ClaimObject, VolumeObject
+    "ObjectT",
+    NodeObject,
+    GroupObject,
+    KoordinatorGroup,
+    VolcanoGroup,
+    KaiGroup,
+    ClaimObject,
+    VolumeObject,
+    BudgetObject,
 )
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
@@ -124,5 +135,13 @@ VOLUMES: Resource[VolumeSeen, Event] = Resource(
     lambda volume: volume,
     lambda volume: VolumeGone(volume.name, volume.namespace, volume.claim),
     known_as=lambda volume: (volume.name, volume.namespace, volume.claim),
+    dispensable=True,
+)
+BUDGETS: Resource[DisruptionBudget, Event] = Resource(
+    "/apis/policy/v1/poddisruptionbudgets",
+    _reader(BudgetObject, budget_from),
+    BudgetSeen,
+    lambda budget: BudgetGone(budget.namespace, budget.name),
+    optional=True,
     dispensable=True,
 )

@@ -1,4 +1,5 @@
-"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, volumes and their claims, and queue objects.
+"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, volumes and their claims, PodDisruptionBudgets, and
+queue objects.
 
 The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
 secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
@@ -15,10 +16,11 @@ import msgspec
 from msgspec import Struct, field
 
 from extender.core.events import ClaimSeen, NamespaceSeen, QueueSeen, VolumeSeen
+from extender.kube.budgets import BudgetObject, budget_from
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.constraints import selected_keys
-from extender.kube.convert import UnreadableError, claim_from, node_from, pod_from, readable, volume_from
+from extender.kube.constraints import keys_of, selected_keys
+from extender.kube.convert import UnreadableError, claim_from, instant, node_from, pod_from, readable, volume_from
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
@@ -40,6 +42,7 @@ from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
 from extender.kube.queues.snapshot import Document, queue_events, take_queues
 from extender.kube.reduction import (
     GangOwnerObject,
+    reduced_budget,
     reduced_claim,
     reduced_meta,
     reduced_node,
@@ -47,8 +50,18 @@ from extender.kube.reduction import (
     reduced_pod,
     reduced_volume,
 )
-from extender.kube.resources import CLAIMS, GROUPS, KAI_GROUPS, KOORDINATOR_GROUPS, NODES, PODS, VOLCANO_GROUPS, VOLUMES
-from policies.model import GangOwner, Node, Pod, PodGroup
+from extender.kube.resources import (
+    BUDGETS,
+    CLAIMS,
+    GROUPS,
+    KAI_GROUPS,
+    KOORDINATOR_GROUPS,
+    NODES,
+    PODS,
+    VOLCANO_GROUPS,
+    VOLUMES,
+)
+from policies.model import DisruptionBudget, GangOwner, Node, Pod, PodGroup
 
 AnyGroup = GroupObject | VolcanoGroup | KaiGroup | KoordinatorGroup
 ObjectT = TypeVar(
@@ -62,6 +75,7 @@ ObjectT = TypeVar(
     GangOwnerObject,
     ClaimObject,
     VolumeObject,
+    BudgetObject,
 )
 
 
@@ -87,6 +101,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     owners: list[GangOwnerObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
+    budgets: list[BudgetObject] = field(default_factory=list)
     queues: list[Document] = field(default_factory=list)
     namespaces: list[AnyObject] = field(default_factory=list)
 
@@ -99,7 +114,8 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The same as the core sees it. ``unreadable``: objects that were left out, and why."""
+    """The same as the core sees it. ``unreadable``: objects that were left out, and why. ``taken``: when, in seconds
+    since the epoch; if the file does not say it, when the newest pod was created."""
 
     nodes: list[Node]
     pods: list[Pod]
@@ -107,8 +123,10 @@ class ClusterFacts:
     owners: list[GangOwner]
     claims: list[ClaimSeen]
     volumes: list[VolumeSeen]
+    budgets: list[DisruptionBudget]
     queues: list[QueueSeen | NamespaceSeen]
     unreadable: list[str]
+    taken: float = 0.0
 
 
 async def take(kube: Kube, taken: str) -> ClusterFile:
@@ -128,6 +146,7 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
             owners=[owner for kind in OWNER_KINDS for owner in await _owners(kube, kind)],
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
+            budgets=await _list(kube, BUDGETS.path, BudgetObject),
             queues=queues,
             namespaces=namespaces,
         )
@@ -144,16 +163,18 @@ def reduced(
     owners: Iterable[GangOwnerObject] = (),
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
+    budgets: Iterable[BudgetObject] = (),
     queues: Iterable[Document] = (),
     namespaces: Iterable[AnyObject] = (),
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
-    pods, groups, owners = list(pods), list(groups), list(owners)
+    pods, groups, owners, budgets = list(pods), list(groups), list(owners), list(budgets)
     for group in groups:
         group.metadata = reduced_meta(group.metadata or Meta())
     made_of = (template for owner in owners for template in owner.templates)
     keys = selected_keys(one.spec for one in (*pods, *made_of) if one.spec is not None)
+    keys |= keys_of(one.spec.selector for one in budgets if one.spec is not None)
     return ClusterFile(
         taken=taken,
         nodes=[reduced_node(one) for one in nodes],
@@ -165,6 +186,7 @@ def reduced(
         owners=[reduced_owner(one, keys) for one in owners],
         claims=[reduced_claim(one) for one in claims],
         volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
+        budgets=[reduced_budget(one) for one in budgets],
         queues=list(queues),
         namespaces=list(namespaces),
     )
@@ -201,8 +223,17 @@ def decode(content: bytes, schedulers: Sequence[str] = ("muster",)) -> ClusterFa
     owners = readable(lambda one: _owner_from(one, reader), file.owners, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
+    budgets = readable(budget_from, file.budgets, unreadable)
     queues = list(queue_events(file.queues, file.namespaces, unreadable))
-    return ClusterFacts(nodes, pods, groups, owners, claims, volumes, queues, unreadable)
+    taken = max([_instant(file.taken), *(pod.created for pod in pods)])
+    return ClusterFacts(nodes, pods, groups, owners, claims, volumes, budgets, queues, unreadable, taken)
+
+
+def _instant(text: str) -> float:
+    try:
+        return instant(text)
+    except UnreadableError:
+        return 0.0
 
 
 async def _owners(kube: Kube, kind: OwnerKind) -> list[GangOwnerObject]:

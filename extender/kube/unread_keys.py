@@ -11,6 +11,7 @@ from extender.core.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
+from extender.kube.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, LED, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
@@ -21,7 +22,7 @@ from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 _OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES)
 """Read on jobs, or written on their pods by Muster."""
-_KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS))
+_KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS, *TERMS, EVICTED_AT))
 _PREFIX = "muster.dev/"
 _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
@@ -46,7 +47,7 @@ def hint_of(meta: Meta) -> str | None:
         return f"{MISSPELT} in the pod template"
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
     if found is None:
-        return None
+        return next(unreadable_terms(meta), None)
     return f"{found.key} {found.what}: {found.fix} in the pod template, and create the pods again"
 
 
@@ -92,6 +93,6 @@ def _keys(meta: Meta) -> list[str]:
 @lru_cache(maxsize=1024)
 def _nearest(key: str) -> str | None:
     """The key of ours that it was meant to be, if one is near."""
-    names = [known.removeprefix(_PREFIX) for known in SAID_BY_PEOPLE]
+    names = [known.removeprefix(_PREFIX) for known in (*SAID_BY_PEOPLE, *TERMS)]
     close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
     return _PREFIX + close[0] if close else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
+from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -39,16 +40,7 @@ from extender.core.effects import (
     Wake,
 )
 from extender.core.engine import Engine
-from extender.core.events import (
-    BindArrived,
-    BindDisconnected,
-    BindingPosted,
-    Event,
-    Nominated,
-    Outcome,
-    Tick,
-    Ungated,
-)
+from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.job_writes import JobWrites

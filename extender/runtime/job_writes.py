@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from extender.core.answers import Enqueued, JobWritten, Outcome, Reserved
 from extender.core.effects import Enqueue, JobEffect, Reserve
-from extender.core.events import Enqueued, Event, JobWritten, Outcome, Reserved
+from extender.core.events import Event
 from extender.runtime.budget import Lane
 from extender.runtime.observer import Observer
 from extender.runtime.writes import Procedure, Writes

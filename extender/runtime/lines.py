@@ -9,11 +9,12 @@ from extender.core.turns import Turn
 
 
 def log_turn(log: logging.Logger, turn: Turned) -> None:
-    """One line, with the turning point's facts as fields."""
-    fields = {"gang": str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
+    """One line, with the turning point's facts as fields. The key of a pod of no gang says that it is one."""
+    kind, lead = ("pod", "") if turn.alone else ("gang", "gang ")
+    fields = {kind: str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
     if turn.cause is not None:
         fields["cause"] = str(turn.cause)
-    log.info("gang %s %s", turn.key, _in_words(turn), extra={"fields": fields})
+    log.info("%s%s %s", lead, turn.key, _in_words(turn), extra={"fields": fields})
 
 
 def log_report(log: logging.Logger, report: Report) -> None:

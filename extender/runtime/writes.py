@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from extender.core.answers import Outcome
 from extender.core.effects import (
     Confirm,
     Enqueue,
@@ -24,7 +25,6 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import Outcome
 from extender.runtime.requests import LookAtPod, Pause, Request, Response
 
 EndingT = TypeVar("EndingT")

@@ -3,6 +3,7 @@
 Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
 """
 
+from policies.model.budget import DisruptionBudget
 from policies.model.constraints import (
     HOSTNAME,
     UNCONSTRAINED,
@@ -15,6 +16,7 @@ from policies.model.constraints import (
     Term,
 )
 from policies.model.controller import Controller
+from policies.model.eviction import EvictionTerms
 from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
 from policies.model.owner import GangOwner
@@ -32,6 +34,8 @@ __all__ = [
     "Constraints",
     "Controller",
     "Dialect",
+    "DisruptionBudget",
+    "EvictionTerms",
     "GangOwner",
     "GroupJob",
     "GroupKey",

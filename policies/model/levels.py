@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from policies.model import CLIQUE
 
@@ -80,6 +81,40 @@ def detected(present: Iterable[str]) -> tuple[LevelKey, ...]:
     depth = max(map(len, used))
     mixed = [levels[at] for at in range(depth) for levels in used if at < len(levels)]
     return tuple(mixed + [level for level in PRESETS["zone"] if level.key in keys]) or FALLBACK
+
+
+HOST = "kubernetes.io/hostname"
+"""A label of single machines, which stands last in most Topologies."""
+
+
+def united(levels: tuple[LevelKey, ...], topologies: Iterable[Sequence[str]]) -> tuple[LevelKey, ...]:
+    """With the levels of Topologies beside them, each by its labels, nearest first. A new one comes right behind what
+    is nearer in its Topology, else right before what is farther there, else before the zone. It is called by the last
+    part of its label, or by all of it where another has that name."""
+    found = list(levels)
+    for keys in topologies:
+        for at, key in enumerate(keys):
+            known = [one.key for one in found]
+            if key in known:
+                continue
+            nearer = [known.index(one) for one in keys[:at] if one in known]
+            farther = [known.index(one) for one in keys[at + 1 :] if one in known]
+            end = len(found) - (known[-1:] == [PRESETS["zone"][0].key])
+            place = max(nearer) + 1 if nearer else min(farther, default=end)
+            name = key.rpartition("/")[2]
+            taken = name == "none" or any(one.name == name for one in found)
+            found.insert(place, LevelKey(key if taken else name, key))
+    return tuple(found)
+
+
+def contradiction(keys: Sequence[str], others: Iterable[Sequence[str]]) -> tuple[str, str] | None:
+    """Two levels of which some of the others has the second one nearer, and this one, nearest first, the first."""
+    for other in others:
+        order = [other.index(key) for key in keys if key in other]
+        for one, two in pairwise(order):
+            if one > two:
+                return other[one], other[two]
+    return None
 
 
 ALL = tuple(level for levels in PRESETS.values() for level in levels)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
 from policies.model.controller import Controller
+from policies.model.eviction import NO_TERMS, EvictionTerms
 from policies.model.group import GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
 from policies.model.reservation import Reservation
@@ -51,7 +52,7 @@ class Pod:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
     lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names, or empty.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
-    ``reservation``: the room that its gang is to have when others are gone.
+    ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
     """
 
     uid: str
@@ -88,6 +89,7 @@ class Pod:
     preempts: bool = True
     stays: bool = False
     reservation: Reservation | None = None
+    eviction: EvictionTerms = NO_TERMS
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from policies.model.controller import Controller
+from policies.model.eviction import NO_TERMS, EvictionTerms
 from policies.model.group import GroupKey
 from policies.model.pod import Pod, SlotKey
 from policies.model.reservation import Reservation
@@ -180,7 +181,8 @@ class Job:
     those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
-    ``reservation``: the room that it is to have when others are gone.
+    ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
+    ``evicted``: when it was evicted lately, in seconds since the epoch.
     """
 
     podsets: PodSets
@@ -202,6 +204,8 @@ class Job:
     hint: str | None = None
     delay: str = ""
     reservation: Reservation | None = None
+    eviction: EvictionTerms = NO_TERMS
+    evicted: tuple[float, ...] = ()
 
     @property
     def key(self) -> GroupKey:

@@ -88,9 +88,8 @@ def protects(candidate: Candidate, limits: Limits) -> str:
         return "has run for less than its minimum"
     if limits.evictions_per_hour is not None and candidate.evictions >= limits.evictions_per_hour:
         return "was evicted too often in the last hour"
-    if any(count > limits.budgets.get(name, count) for name, count in candidate.budgets):
-        return "a PodDisruptionBudget forbids it"
-    return ""
+    short = (name for name, count in candidate.budgets if count > limits.budgets.get(name, count))
+    return f"PodDisruptionBudget {name} does not let all of its pods go" if (name := next(short, "")) else ""
 
 
 class Budgets:

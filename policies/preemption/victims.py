@@ -134,5 +134,5 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -
         said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
     else:
         said = f"nobody may be evicted: {lack}"
-    others = listed(f"{many(much, 'candidate')} not: {why}" for why, much in sorted(kept.items()))
+    others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in sorted(kept.items()))
     return said + (f"; {others}" if others else "")

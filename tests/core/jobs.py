@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
-from extender.core.events import JobGone, JobSeen, JobWritten, Outcome, PodSeen, Tick
+from extender.core.events import JobGone, JobSeen, PodSeen, Tick
 from policies.model import Controller, Dialect, GroupRef, Job, Pod, PodSet, PodSets, Topology
 from tests.builders import key, requests
 from tests.core.script import Script

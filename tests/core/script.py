@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from extender.core import stamps
 from extender.core.advisory import Mode
+from extender.core.answers import BindingPosted, Nominated, Outcome
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -26,14 +27,11 @@ from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BindingPosted,
     Event,
     FilterCalled,
     GroupSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
-    Outcome,
     PodGone,
     PodSeen,
     PreemptCalled,
@@ -46,6 +44,7 @@ from extender.core.steering_mode import SteeringMode
 from extender.core.workload import Workload
 from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp
+from policies.model.levels import LevelKey
 from tests.builders import key
 
 
@@ -63,11 +62,12 @@ class Script:
         policies: Policies = OURS,
         checked: int = 1,
         now: float = 1000.0,
+        levels: tuple[LevelKey, ...] = (),
     ) -> None:
         """``checked``: the whole state is checked after every so many events. ``now``: by the wall clock, too."""
         self._nominates = nominates
         self._checked, self._fed = checked, 0
-        self.core = Engine(limits=limits, policies=policies, steering=steering, mode=mode)
+        self.core = Engine(limits=limits, policies=policies, steering=steering, levels=levels, mode=mode)
         self.now = now
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.advisory import Mode
+from extender.core.answers import Outcome
 from extender.core.effects import Confirm
-from extender.core.events import Outcome
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, reborn
 from tests.core.script import Script, stamp_of
@@ -215,3 +215,18 @@ def test_a_start_of_which_nothing_is_bound_any_more_is_over(killed: bool) -> Non
     script.run(pods)
     script.advance(100)
     assert (script.reason("train"), script.evicted) == ("Running", [])
+
+
+def test_a_start_whose_bound_members_end_before_the_rest_of_it_is_bound_is_over() -> None:
+    one, two, three = pods = gang("train", 3)
+    script = Script(*cluster("a: 4x8"), *pods)
+    script.bind_all(pods)
+    script.post(one)
+    script.post(two, Outcome.REFUSED)
+    script.post(three, Outcome.REFUSED)
+    script.advance(1)
+    script.bind_all([two, three])
+    script.change(one, deleting=True)
+    script.gone(script.pods[two.uid])
+    script.feed_outcome(two.uid, Outcome.REFUSED)
+    assert (script.reason("train"), script.gang("train").release.partial_since) == ("MembersMissing", None)

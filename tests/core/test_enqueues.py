@@ -6,9 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Enqueued
 from extender.core.effects import Enqueue, Report
-from extender.core.events import Enqueued, GroupGone, GroupJobGone, GroupJobSeen
-from policies.model import GANG_GATE, Controller, Dialect, GroupJob, GroupKey, GroupRef, Pod, PodGroup, PodSet, PodSets
+from extender.core.events import GroupGone, GroupJobGone, GroupJobSeen
+from policies.model import (
+    GANG_GATE,
+    Controller,
+    Dialect,
+    GroupJob,
+    GroupKey,
+    GroupRef,
+    Pod,
+    PodGroup,
+    PodSet,
+    PodSets,
+    Stamp,
+)
 from tests.builders import cluster, requests
 from tests.core.script import Script
 
@@ -158,6 +171,17 @@ def test_of_several_tasks_each_gets_what_it_needs() -> None:
     assert sorted(slot[0] for slot in script.gang(KEY.name).members.slots.planned) == ["uid0-master", "uid1-worker"]
 
 
+def test_no_room_is_kept_for_some_of_those_that_its_job_needs_when_its_podgroup_says_fewer() -> None:
+    """Someone has edited it: those that have no node keep it from being taken up all the same."""
+    script = scripted(replace(WAITS, min_member=1), nodes="a: 1x8")
+    assert asked(script) == 0
+    assert free(script) == 1
+    assert script.reason(KEY.name) == "NoRoom"
+    script.see(*cluster("b: 1x8"))
+    script.advance(1)
+    assert asked(script) == 1
+
+
 def test_a_node_that_is_lost_before_the_pods_come_is_planned_around() -> None:
     script = scripted(WAITS, nodes="a: 2x8")
     taken_up(script)
@@ -295,3 +319,32 @@ def test_its_reports_are_for_a_podgroup_of_volcano_only_where_a_job_of_volcano_m
         script.advance(60)
         (told,) = [effect for effect in script.effects if isinstance(effect, Report)]
         assert (told.code, told.group_uid, told.dialect) == ("Running", uid, dialect)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_nobody_is_awaited_in_place_of_a_pod_that_was_moved_to_another_gang(restarted: bool) -> None:
+    script = scripted(WAITS, nodes="a: 3x8")
+    taken_up(script)
+    stays, goes = pods_of(made())
+    moved = replace(goes, group=GroupRef("other", Dialect.ANNOTATION, min_member=2))
+    if restarted:
+        script = Script(*cluster("a: 3x8"), TAKEN_UP, stays, moved, synced=False)
+        script.feed(GroupJobSeen(made()))
+        script.feed_synced()
+    else:
+        script.see(stays, goes)
+        script.see(moved)
+    script.advance(1)
+    assert script.reason(KEY.name) == "MembersMissing"
+    assert free(script) == 3
+
+
+def test_nobody_is_awaited_in_place_of_a_pod_that_an_earlier_podgroup_has_bound() -> None:
+    stays, runs = pods_of(made())
+    bound = replace(runs, node="a-0", stamp=Stamp("earlier", "release", complete=True))
+    script = Script(*cluster("a: 3x8"), TAKEN_UP, stays, bound, synced=False)
+    script.feed(GroupJobSeen(made()))
+    script.feed_synced()
+    script.advance(1)
+    assert script.reason(KEY.name) == "MembersMissing"
+    assert free(script) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from extender.core.limits import Limits
 from extender.core.stamps import NODE, RELEASE, RELEASE_COMPLETE
 from tests.builders import cluster, gang

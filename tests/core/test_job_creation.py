@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
-from extender.core.events import JobWritten, Outcome
 from policies.model import Constraints, Job, Pod, PodSet, Requirement, Spread
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import JobWritten, Outcome, PodGone, PodSeen
+from extender.core.answers import JobWritten, Outcome
+from extender.core.events import PodGone, PodSeen
 from extender.core.limits import Limits
 from policies.model import Pod
 from tests.builders import cluster, gang, reborn, single
@@ -46,6 +47,21 @@ def test_its_slots_stay_nobodys_when_its_pods_go_before_the_watch_shows_its_end(
     rivals = gang("rival", 2)
     script.see(*rivals)
     train.wait(1)
+    assert all(map(script.planned, rivals))
+
+
+def test_its_slots_stay_nobodys_when_a_pod_of_others_is_moved_to_its_gang() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    for pod in pods:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    script.gone(*(script.pods[pod.uid] for pod in pods))
+    script.see(*(rivals := gang("rival", 2)))
+    [stranger] = gang("other", 1)
+    script.see(replace(stranger, group=pods[0].group))
+    train.wait(3)
+    assert not train.stops
     assert all(map(script.planned, rivals))
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Report
-from extender.core.events import Outcome
 from policies.model import Controller, Dialect, GroupRef, Job, PodSets
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job

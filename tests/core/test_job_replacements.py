@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from policies.model import Constraints, HostPort, Pod
 from tests.builders import cluster
 from tests.core.jobs import Controlled, job

@@ -96,3 +96,23 @@ def test_members_that_are_told_later_give_kube_scheduler_no_more_time_to_take_up
     script.advance(5)
     train.settle()
     assert train.stops == ["kube-scheduler did not take up the placement in time"]
+
+
+def test_a_pod_that_a_job_can_do_without_does_not_go_where_it_keeps_one_of_the_next_wave_away() -> None:
+    made, holder = spread_job(2), single("holder", gpus=8, node="a-2")
+    (podset,) = made.podsets.podsets
+    first, last = replace(podset, minimum=1), replace(podset, count=1, minimum=1, wave=1)
+    last = replace(last, template=replace(podset.template, series="last"))
+    script = Script(*cluster("a: 3x8"), holder)
+    train = Controlled(script, replace(made, podsets=replace(made.podsets, podsets=(first, last))))
+    one, surplus = replace(podset.template, uid="one", index=0), replace(podset.template, uid="surplus", index=1)
+    script.see(one, surplus)
+    script.run([one])
+    train.settle()
+    assert not script.planned(surplus)
+    assert script.reason("job") == "Running"
+    script.see(coming := replace(last.template, uid="last", index=0))
+    script.run([coming])
+    assert len(script.bound([one, coming])) == 2
+    script.gone(holder)
+    assert script.planned(surplus) == "a-2"

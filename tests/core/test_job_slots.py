@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Report
 from extender.core.limits import Limits
-from policies.model import PodSet
+from policies.model import Pod, PodSet
 from tests.builders import cluster, gang
 from tests.core.jobs import Controlled, job, template, wakes_later
 from tests.core.script import Script
@@ -218,3 +220,43 @@ def test_why_a_job_is_started_over_is_told_when_its_pods_waited_for_others_to_go
     script.drop(script.pods[pods[1].uid].node or "")
     train.settle()
     assert "is gone, not ready or closed" in train.stops[0]
+
+
+def taken_over(train: Controlled, pods: list[Pod], nodes: str = "a: 3x8") -> tuple[Script, Controlled]:
+    """The next leader has read the cluster: the job as it is, and these pods of it."""
+    script = Script(*cluster(nodes), synced=False, now=train.script.now)
+    again = Controlled(script, train.seen)
+    script.see(*pods)
+    script.feed_synced()
+    again.settle()
+    return script, again
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_pods_without_an_index_stand_where_an_earlier_leader_has_bound_them(gone: bool) -> None:
+    """``gone``: one of them is, and its replacement is yet to come."""
+    train = Controlled(Script(*cluster("a: 3x8")), job(3, indexed=False))
+    first, second, third = train.create()
+    script, again = taken_over(train, [replace(first, node="a-0"), second, *([] if gone else [third])])
+    where = "a-2" if script.planned(second) == "a-1" else "a-1"
+    script.change(second, node=where)
+    again.settle()
+    assert not again.stops
+    if gone:
+        script.see(third := replace(third, uid="again"))
+    assert {where, script.planned(third)} == {"a-1", "a-2"}
+    script.run([third])
+    assert len(script.bound([first, second, third])) == 3
+    assert script.reason("job") == "Running"
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_pod_that_is_bound_when_it_is_first_seen_has_the_room_of_its_slot_and_no_more(indexed: bool) -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2, indexed=indexed))
+    first, second = train.starts[0].plan[""]
+    made = template(uid="one", index=0 if indexed else None)
+    script.see(replace(made, node=first), replace(made, uid="other", index=1 if indexed else None))
+    train.settle()
+    assert not train.stops
+    assert script.planned(script.pods["other"]) == second

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from extender.observe.explain.inquiry import inquiry
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from tests.builders import cluster, single
@@ -135,6 +135,25 @@ def test_a_job_that_runs_is_not_started_over_for_the_node_of_a_pod_that_it_can_d
     train.wait(5)
     assert not train.stops
     assert not script.planned(again), "there is no room"
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_job_that_has_given_up_its_plan_is_started_over_when_none_of_its_own_pods_runs(moved: bool) -> None:
+    """``moved``: a pod of others that runs was moved to its gang."""
+    nodes = cluster("a: 4x8")
+    script = Script(*nodes)
+    train = Controlled(script, job(1))
+    (planned,) = train.run()
+    train.show(podsets=job(2).podsets)
+    script.run(spare := train.create())
+    script.see(single("other", gpus=8, node="a-3", group=planned.group if moved else None))
+    script.see(*(replace(node, unschedulable=True) for node in nodes if [node.name] == script.bound([planned])))
+    for pod in (planned, *spare):
+        assert not train.stops
+        script.gone(script.pods[pod.uid])
+        del train.pods[pod.uid]
+        train.settle()
+    assert len(train.stops) == 1
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import Nominate, StartJob, SuspendJob, Ungate
-from extender.core.events import JobSeen, JobWritten, Outcome
+from extender.core.events import JobSeen
 from policies.model import PodSet
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template
@@ -325,6 +326,17 @@ def test_kube_scheduler_refusing_a_node_starts_it_over_around_that_node() -> Non
     train.show(stopped=True)
     train.wait(3)
     assert node not in train.starts[-1].plan[""]
+
+
+def test_one_that_turns_out_to_have_pods_while_it_rests_is_not_planned() -> None:
+    script = Script(*cluster("a: 1x8"))
+    train = Controlled(script, job(1), obeys=False)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED, "it has changed"))
+    train.create()
+    train.show(stopped=False)
+    train.wait(3)
+    assert script.reason("job") == "Stopping"
+    assert len(train.starts) == 1
 
 
 def test_effects_name_the_job_as_it_was_seen() -> None:

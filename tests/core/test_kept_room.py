@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.claims import Claim, ClaimState
-from extender.core.events import Outcome
 from extender.core.state import State
 from extender.core.waiting_index import index
 from policies.model import Dialect, GroupRef, PodSets

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.advisory import Mode
-from extender.core.effects import Nominate
+from extender.core.effects import Nominate, Turned
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model import Pod, Victim
@@ -61,6 +61,18 @@ def test_the_whole_gang_gives_way_and_the_room_is_kept_for_the_pod() -> None:
     script.post_all()
     assert script.kept is None, "what it was for is done"
     assert not script.core.state.preemptions.under_way
+
+
+def test_its_turning_points_are_those_of_a_pod_of_no_gang() -> None:
+    asked = Asked()
+    asked.ask()
+    asked.script.advance(OFF.preemption_s + 1)
+    told = [
+        one
+        for one in asked.script.effects
+        if isinstance(one, Turned) and one.turn in (Turn.PREEMPTING, Turn.UNRESERVED)
+    ]
+    assert [(one.turn, one.alone) for one in told] == [(Turn.PREEMPTING, True), (Turn.UNRESERVED, True)]
 
 
 def test_no_gang_goes_where_pods_of_no_gang_would_do() -> None:

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from extender.core.events import Outcome, PodSeen
+from extender.core.answers import Outcome
+from extender.core.events import PodSeen
 from extender.core.limits import Limits
 from extender.core.member import Stage
 from extender.core.steering_mode import SteeringMode

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Nominate
-from extender.core.events import GroupGone, Outcome, PodSeen
+from extender.core.events import GroupGone, PodSeen
 from extender.core.stamps import stamp_of
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, podgroup, requests

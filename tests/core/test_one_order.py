@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from policies.model import CLIQUE, GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
 from tests.builders import busy, cluster, gang, single
 from tests.core.script import Script

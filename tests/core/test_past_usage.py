@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from extender.core.events import QueueSeen
+from extender.core.events import QueueGone, QueueSeen
 from extender.core.limits import Limits
 from policies.model import Node, Pod
 from policies.model.queues import ClusterQueue, LocalQueue, PastUse, QueueObject, Strategy
@@ -130,6 +130,53 @@ def test_what_runs_when_a_queue_is_told_to_order_by_past_usage_is_nothing_that_s
     assert past(script, "one").consumed == {}
     script.advance(300.0)
     assert past(script, "one").consumed[GPU] == pytest.approx(8 * PART, rel=0.01)
+
+
+def test_what_a_queue_has_used_outlasts_its_cluster_queue_and_no_start_counts_twice() -> None:
+    """The watch does not tell the core what it has stored itself, so the object in its hands is old."""
+    script = script_of(cluster("a: 2x8"), team(16), local("one", past=PastUse({GPU: 6.0}, at=1000.0)))
+    runs = wants("a", "one")
+    script.see(*runs)
+    script.advance(0.5)
+    script.run(runs)
+    script.advance(1000.0)
+    before = past(script, "one")
+    assert before.at > 1000.0
+    script.feed(QueueGone(team(16)))
+    script.advance(0.5)
+    assert past(script, "one") == before
+    script.feed(QueueSeen(team(16)))
+    script.advance(0.5)
+    assert past(script, "one") == before
+
+
+def test_a_restart_without_the_cluster_queue_goes_on_with_what_was_stored_and_counts_no_start_twice() -> None:
+    script = script_of(cluster("a: 2x8"), team(16), local("one"))
+    runs = wants("a", "one")
+    script.see(*runs)
+    script.advance(0.5)
+    script.run(runs)
+    before = past(script, "one")
+    again = Script(*cluster("a: 2x8"), limits=BY_USAGE, synced=False, now=script.now)
+    show(again, flavor("gpus"), local("one", past=before))
+    again.see(*script.pods.values())
+    again.feed_synced()
+    again.advance(0.5)
+    again.feed(QueueSeen(team(16)))
+    again.advance(0.5)
+    assert past(again, "one") == before
+
+
+def test_where_no_cluster_queue_orders_by_it_past_usage_goes_on_and_does_not_count() -> None:
+    script = script_of(cluster("a: 2x8"), team(16), local("one", past=PastUse({GPU: 6.0}, at=1000.0)))
+    value = script.core.state.quotas.past.value
+    assert value(("default", "one")) == 6.0
+    script.feed(QueueSeen(replace(team(16), by_past_usage=False)))
+    script.advance(3600.0)
+    assert value(("default", "one")) == 0
+    script.feed(QueueSeen(team(16)))
+    script.advance(0.5)
+    assert value(("default", "one")) == pytest.approx(3.0, rel=0.1)
 
 
 def test_what_muster_stores_makes_no_queue_another_one() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import GroupGone, Outcome
+from extender.core.answers import Outcome
+from extender.core.events import GroupGone
 from policies.model import PodGroup
 from tests.builders import cluster, coscheduled, podgroup
 from tests.core.script import Script, stamp_of

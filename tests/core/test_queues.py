@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from extender.config import catalogue
-from extender.core.events import JobSeen, NamespaceSeen, Outcome, QueueGone, QueueSeen
+from extender.core.answers import Outcome
+from extender.core.events import NamespaceSeen, QueueGone, QueueSeen
 from extender.core.limits import Limits
 from extender.core.phase import Phase
 from extender.core.reasons import Reason
-from policies.model import Node, Pod, Requirement, Selection, Taint, Toleration
+from policies.model import Node, Pod, Requirement, Selection
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
     LocalQueue,
     Quota,
-    ResourceFlavor,
     Stop,
     Strategy,
     TopologyObject,
@@ -279,6 +279,70 @@ def test_a_gang_whose_start_broke_off_is_completed_on_nodes_of_its_flavor(*, res
     assert script.planned(lost) == "a-2"
 
 
+def broken_off(script: Script, pods: list[Pod], nodes: list[Node]) -> tuple[Pod, Pod]:
+    """A gang of which one of two pods is bound, and the node of the one that was told first is closed since. Returns
+    the other two: this one, and the one whose Binding comes last."""
+    come(script, pods)
+    script.bind_all(pods)
+    bound, first = (script.pods[uid] for uid in script.bindings)
+    last = next(pod for pod in pods if pod.uid not in (bound.uid, first.uid))
+    script.post(bound)
+    script.see(*(replace(one, unschedulable=one.name == script.planned(first)) for one in nodes))
+    script.post(first, Outcome.REFUSED)
+    script.post(last, Outcome.REFUSED)
+    script.advance(5)
+    assert script.gang("train").phase is Phase.PARTIAL
+    return first, last
+
+
+def test_a_member_more_of_a_gang_whose_start_broke_off_gets_the_flavor_of_the_others_until_that_is_whole() -> None:
+    nodes = sorted_nodes(slow="a: 3x8", fast="b: 3x8")
+    script = Script(*nodes)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
+    two = broken_off(script, in_queue("train", 3, min_member=2), nodes)
+    completes, more = sorted(two, key=script.planned, reverse=True)
+    assert script.planned(completes).startswith("a-")
+    assert script.planned(more) == ""
+    script.bind(script.pods[completes.uid])
+    script.post(completes)
+    script.advance(5)
+    assert script.planned(more).startswith("b-")
+
+
+def test_a_gang_whose_start_broke_off_is_completed_by_the_members_that_find_room() -> None:
+    """It lacks one, and two wait. The node of the first one has been closed."""
+    nodes = sorted_nodes(slow="a: 2x8", fast="b: 2x8")
+    script = Script(*nodes)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
+    bound, large, small = pods = in_queue("train", 3, min_member=2)
+    pods[2] = small = replace(small, requests=(("cpu", 1000),))
+    come(script, pods)
+    script.bind_all(pods)
+    assert small.uid in script.bindings
+    script.post(bound)
+    script.see(*(replace(one, unschedulable=one.name == script.planned(large)) for one in nodes))
+    script.post(small, Outcome.REFUSED)
+    script.post(large, Outcome.REFUSED)
+    script.advance(5)
+    assert (script.planned(large), script.planned(small)) == ("", "a-0")
+
+
+def test_a_gang_whose_start_broke_off_holds_no_role_to_a_flavor_that_the_role_does_not_ask_for() -> None:
+    script = Script(*sorted_nodes(slow="a: 2x8", fast="b: 2x8"))
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
+    pods = in_queue("train", 2)
+    pods = [
+        replace(pod, selection=Selection(((FLAVOR, name),))) for pod, name in zip(pods, ("slow", "fast"), strict=True)
+    ]
+    come(script, pods)
+    script.bind_all(pods)
+    script.post(pods[0])
+    script.post(pods[1], Outcome.REFUSED)
+    script.advance(5)
+    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.planned(pods[1]).startswith("b-")
+
+
 def test_what_is_lent_may_be_borrowed_up_to_the_limit() -> None:
     script = Script(*cluster("a: 16x8"))
     lender = cluster_queue("lender", {"gpus": 32}, cohort="all")
@@ -392,61 +456,6 @@ def test_usage_moves_with_the_label_of_a_node_that_was_not_known() -> None:
     script.see(node("a-0", labels={FLAVOR: "h100"}))
     script.advance(0.5)
     assert used(script, "team", "h100") == 8
-
-
-def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
-    taint, tolerates = Taint("gpu", "", "NoSchedule"), Toleration("gpu", "Exists", "", "")
-    nodes = [replace(one, labels={**one.labels, FLAVOR: "h100"}, taints=(taint,)) for one in cluster("a: 2x8")]
-    script = Script(*nodes)
-    tainted = ResourceFlavor("h100", {FLAVOR: "h100"}, (taint,), (tolerates,))
-    show(script, tainted, cluster_queue("team", {"h100": 16}))
-    controlled = Controlled(script, replace(job(2), queue="team"))
-    (start,) = controlled.starts
-    assert start.flavors == {"": {"nvidia.com/gpu": "h100"}}
-    assert start.tolerations == {"": (tolerates,)}
-    assert used(script, "team", "h100") == 16
-    script.see(replace(nodes[0], labels={**nodes[0].labels, "note": "x"}))
-    controlled.settle()
-    assert not controlled.stops, "its pods tolerate the taint of its flavor"
-
-
-def test_a_job_that_somebody_else_started_uses_quota_at_once() -> None:
-    script = Script(*cluster("a: 4x8"))
-    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
-    script.advance(0.5)
-    started = replace(job(2, name="theirs"), queue="team", suspended=False, stopped=False, running=True)
-    script.feed(JobSeen(started))
-    assert used(script, "team") == 16
-    script.feed(JobSeen(replace(started, finished=True)))
-    assert used(script, "team") == 0
-
-
-def test_a_restart_takes_the_flavors_of_a_job_from_its_object() -> None:
-    script = Script(*cluster("a: 4x8"), synced=False)
-    flavors = {"": {"nvidia.com/gpu": "second"}}
-    started = replace(job(2), queue="team", suspended=False, stopped=False, marked=True, plan={"": ("a-0", "a-1")})
-    script.feed(JobSeen(replace(started, flavors=flavors)))
-    show(script, flavor("first"), flavor("second"), cluster_queue("team", {"first": 16, "second": 16}))
-    script.feed_synced()
-    script.advance(0.5)
-    assert (used(script, "team", "first"), used(script, "team", "second")) == (0, 16)
-
-
-def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone() -> None:
-    script = Script(*cluster("a: 4x8"))
-    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
-    pods = in_queue("gang", 2)
-    come(script, pods)
-    script.run(pods)
-    controlled = Controlled(script, replace(job(2), queue="team"))
-    controlled.run()
-    script.feed(QueueSeen(cluster_queue("team", {"gpus": 32}, stop=Stop.DRAIN)))
-    controlled.settle()
-    assert controlled.stops == ["ClusterQueue team is stopped (HoldAndDrain)"]
-    controlled.delete()
-    controlled.show(stopped=True)
-    assert used(script, "team") == 16
-    assert reason(script, "job").code == "QueueStopped"
 
 
 def test_reports_say_who_waits_in_order_and_what_is_used() -> None:

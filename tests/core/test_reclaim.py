@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
+import pytest
+
+from extender.core import victim_search
 from extender.core.effects import Evict
-from extender.core.events import QueueGone
+from extender.core.events import JobSeen, QueueGone
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model import Job, Node, Pod
-from policies.model.queues import Evicts, Preemption, QueueObject
-from tests.builders import cluster, node, single
+from policies.model.queues import Evicts, Preemption, QueueObject, Strategy
+from tests.builders import cluster, key, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
 from tests.core.test_preemption import ON, Cluster
+from tests.core.test_queued_jobs import started_by_others
 from tests.core.test_queues import in_queue
 
 RECLAIMS = Preemption(reclaim=Evicts.ANY)
@@ -115,6 +120,24 @@ def test_one_that_lacks_nodes_alone_starts_when_its_victims_have_gone() -> None:
     script.leave(*low)
     assert sorted(map(script.planned, wants)) == ["a-0", "a-1"]
     assert script.turns(Turn.UNRESERVED) == 0
+
+
+def test_nobody_holds_up_in_a_strict_queue_whom_others_give_way_to() -> None:
+    """It has had its turn: one of a higher priority, that comes later and lacks room, does not hold it up."""
+    strict = cluster_queue("team", {"gpus": 64}, strategy=Strategy.STRICT, preemption=RECLAIMS)
+    script = Queued(*cluster("a: 2x8"), things=(flavor("gpus"), strict))
+    script.start("stays", 1, "team", priority=90)
+    victim = single("one", node="a-1", priority=0, gpus=8)
+    script.see([victim])
+    wants = script.come("wants", 1, "team", priority=10)
+    assert script.evicted == ["one"]
+    script.come("large", 4, "team", priority=50)
+    assert (script.reason("wants"), script.reason("large")) == ("Preempting", "NoRoom")
+    behind = script.come("behind", 1, "team", priority=5)
+    script.leave(victim)
+    assert all(map(script.planned, wants))
+    assert not any(map(script.planned, behind))
+    assert script.reason("behind") == "QueueOrder"
 
 
 def test_quota_that_comes_free_is_for_nobody_else() -> None:
@@ -314,3 +337,81 @@ def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn
 def made_at(one: Job, created: float) -> Job:
     podsets = tuple(replace(some, template=replace(some.template, created=created)) for some in one.podsets.podsets)
     return replace(one, queue="team", podsets=replace(one.podsets, podsets=podsets))
+
+
+def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_may_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hundreds may run and wait: a search costs tens of milliseconds, after each change."""
+    rules = Preemption(within=Evicts.LOWER, reclaim=Evicts.ANY)
+    script = Queued(*cluster("a: 3x8"), things=lent(rules=rules))
+    script.start("borrower", 1, "research")
+    script.start("own", 2, "production", priority=10)
+    with monkeypatch.context() as context:
+        context.delattr(victim_search, "search")
+        script.come("more", 1, "production", priority=10)
+        script.advance(60)
+    said = script.message("more")
+    assert said.endswith("nobody may be evicted: queue production would use more than its own, and nobody in it may go")
+    script.come("urgent", 1, "production", priority=20)
+    assert script.evicted == ["own-0", "own-1"], "then somebody may, and all of it goes"
+
+
+FAIR = replace(ON, fair_sharing=True)
+
+
+def borrowers(limits: Limits) -> Queued:
+    """One queue has 16 and uses 40, another one has 8 and uses 16; both borrow from a third one, which has 32."""
+    rules = Preemption(reclaim=Evicts.ANY)
+    has = {"one": 16, "two": 8, "lender": 32}
+    there = (cluster_queue(name, {"gpus": much}, cohort="all", preemption=rules) for name, much in has.items())
+    script = Queued(*cluster("a: 7x8"), things=(flavor("gpus"), *there), limits=limits)
+    for name, count in (("one", 5), ("two", 2)):
+        for number in range(count):
+            script.start(f"{name}-{number}", 1, name)
+    script.advance(5)
+    return script
+
+
+def test_a_queue_that_would_use_as_much_of_its_own_as_the_other_evicts_nobody_of_it() -> None:
+    """It would have borrowed 16 and the other one has borrowed 24; but that is 3 times its own beside 2.5 times."""
+    for saturation, evicted in ((None, 1), (Fraction(1), 0)):
+        script = borrowers(replace(FAIR, saturation=saturation))
+        script.come("more", 1, "two")
+        script.advance(5)
+        assert len(set(script.evicted)) == evicted
+
+
+def test_saturation_keeps_nobody_from_what_is_its_own() -> None:
+    script = borrowers(replace(FAIR, saturation=Fraction(2)))
+    script.come("own", 1, "lender")
+    script.advance(5)
+    assert len(set(script.evicted)) == 1
+
+
+def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alone() -> None:
+    started, pods = started_by_others(minimum=2)
+    things = (flavor("gpus"), cluster_queue("team", {"gpus": 16}, preemption=Preemption(within=Evicts.LOWER)))
+    script = Queued(*cluster("a: 2x8"), replace(single("low", gpus=8), node="a-1", phase="Running"), things=things)
+    script.feed(JobSeen(started))
+    script.see([replace(pod, priority=10) for pod in pods])
+    script.advance(0.5)
+    assert [effect.name for effect in script.effects if isinstance(effect, Evict)] == ["low"]
+
+
+def test_who_takes_quota_back_evicts_the_surplus_of_the_borrower_and_its_gang_runs_on() -> None:
+    script = Queued(*cluster("a: 4x8"), things=lent(research=8, production=24))
+    pods = in_queue("borrower", 4, "research", min_member=2)
+    script.see(pods)
+    script.advance(0.5)
+    script.run(pods)
+    assert used(script, "research") == 32
+    owner = script.come("owner", 2, "production")
+    assert sorted(script.evicted) == ["borrower-2", "borrower-3"]
+    (why,) = {effect.reason for effect in script.effects if isinstance(effect, Evict)}
+    assert "needs what research has borrowed in cohort all (reclaimWithinCohort: Any)" in why
+    script.leave(*pods[2:])
+    script.advance(0.5)
+    assert all(map(script.planned, owner))
+    assert (used(script, "research"), used(script, "production")) == (16, 16)
+    assert script.core.state.workloads[key("borrower")].whole

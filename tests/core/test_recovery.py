@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Nominate
-from extender.core.events import Outcome
 from policies.model import Stamp
 from tests.builders import cluster, coscheduled, gang, podgroup, reborn
 from tests.core.levels import IN_CLIQUE, asking, homes

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Nominated
 from extender.core.effects import Nominate
-from extender.core.events import FilterCalled, Nominated
+from extender.core.events import FilterCalled
 from extender.core.verdicts import GANG_WAITS
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
@@ -79,6 +80,26 @@ def test_a_refused_node_is_not_planned_again_at_once_and_is_tried_again_later() 
     assert "1 node was refused by kube-scheduler" in script.message("train")
     script.advance(1.1)
     assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_refused_node_is_tried_again_as_soon_as_kube_scheduler_offers_it() -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.filter(pods[0], ["elsewhere"])
+    script.advance(0.1)
+    script.filter(pods[0], ["a-0"])
+    script.advance(0.1)
+    assert script.planned(pods[0]) == "a-0"
+
+
+def test_a_node_that_is_offered_and_refused_in_turn_is_tried_less_and_less_often() -> None:
+    pods = gang("train", 1)
+    script = Script(*cluster("a: 1x8"), *pods)
+    for _ in range(120):
+        script.filter(pods[0], ["elsewhere" if script.planned(pods[0]) else "a-0"])
+        script.advance(1)
+    told = [effect for effect in script.effects if isinstance(effect, Nominate) and effect.node]
+    assert len(told) < 15
 
 
 def test_a_node_that_keeps_refusing_is_tried_less_and_less_often() -> None:

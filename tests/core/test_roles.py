@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import GroupGone, Outcome
+from extender.core.answers import Outcome
+from extender.core.events import GroupGone
 from extender.core.invariants import validate
+from extender.core.member import Stage
 from policies.model import Dialect, GroupKey, GroupRef, Minima, Pod, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 from tests.builders import cluster, requests
@@ -90,6 +92,17 @@ def test_a_pod_whose_role_is_edited_counts_for_the_other() -> None:
     slots = script.gang("train").members.slots
     assert slots.roles == {"worker-0": "worker"}, "of what is gone nothing is kept"
     validate(script.core.state)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_pods_of_one_index_the_first_one_says_the_role_in_any_order(first: bool) -> None:
+    worker, other = members("worker", 1, index=True) + members("master", 1, index=True)
+    twin = replace(worker, uid="twin", name="worker-0-twin", group=other.group)
+    script = Script(*cluster(NODES), podgroup(2, master=1, worker=1), *((worker, twin) if first else (twin, worker)))
+    slots = script.gang("train").members.slots
+    assert [slots.of_role(Stage.THERE, role) for role in ("worker", "master")] == [1, 0]
+    script.gone(worker)
+    assert [slots.of_role(Stage.THERE, role) for role in ("worker", "master")] == [0, 1]
 
 
 def test_a_running_gang_gets_back_what_it_has_lost() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome, Ungated
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Outcome, Ungated
 from extender.core.steering_mode import SteeringMode
 from extender.core.verdicts import GANG_WAITS
 from policies.model import Constraints, HostPort, Pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from extender.core.limits import Limits
 from extender.core.singles import ROOM_KEPT
 from policies.model import Selection

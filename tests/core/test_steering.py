@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from extender.core.answers import Nominated, Outcome, Ungated
 from extender.core.effects import Nominate, Ungate
-from extender.core.events import Nominated, Outcome, PodSeen, Synced, Tick, Ungated
+from extender.core.events import PodSeen, Synced, Tick
 from extender.core.limits import Limits
 from extender.core.steering_mode import SteeringMode
 from policies.model import CLIQUE, GANG_GATE, HOSTNAME, Constraints, Node, Requirement, Selection, Spread, Topology

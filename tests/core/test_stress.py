@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Nominate, PostBinding, Wake
-from extender.core.events import BindArrived, Outcome
+from extender.core.events import BindArrived
 from extender.core.invariants import validate
 from policies.model import Pod
 from tests.builders import cluster, gang, reborn, single

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core.events import Outcome
+from extender.core.answers import Outcome
 from policies.model import Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Nominated
 from extender.core.effects import Nominate
-from extender.core.events import Nominated, PodSeen
+from extender.core.events import PodSeen
 from extender.core.verdicts import GANG_WAITS
 from policies.model import Pod
 from tests.builders import cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -19,19 +20,15 @@ from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BindingPosted,
     Event,
     FilterCalled,
     GroupSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
-    Outcome,
     PodGone,
     PodSeen,
     Synced,
     Tick,
-    Ungated,
 )
 from extender.core.invariants import told, validate
 from extender.core.limits import Limits

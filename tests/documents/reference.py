@@ -33,6 +33,7 @@ from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVA
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
+from extender.kube.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
 from extender.kube.kinds.keys import (
     COMPONENT,
     FLAVORS,
@@ -68,6 +69,10 @@ SAID = {
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
     SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain. In layers `8,64`.",
     SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
+    MIN_RUNTIME: "So many seconds, or `90m`, `12h`, `2d`, before it is evicted for anybody; instead of the setting "
+    "`preemption_min_runtime_s`, and no more than `preemption_min_runtime_limit_s`. An annotation, also on the job.",
+    CHECKPOINTED: "When it last wrote a checkpoint, in RFC 3339: what an eviction loses counts since then. An "
+    "annotation, also on the job.",
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""
@@ -136,6 +141,7 @@ WRITTEN_ON_JOBS = {
     PREEMPTING: "On the job while others give way to it, on one pod of a gang, or on a pod of no gang: what "
     "room is kept for it, who gives "
     "way, and until when.",
+    EVICTED_AT: "On a job that gave way to others: when, in the last hour. It stays on it.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
     PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset. Also for the pods "

@@ -22,6 +22,7 @@ OTHERS = {
     "muster.dev/evicted-by": "a label of Evictions, which are not stored",
     "muster.dev/muster": "the manager of an entry in the runtimePatches of a TrainJob",
     "muster.dev/woken": "a label that says nothing, on pods that wait",
+    "muster.dev/capacity": "the label of the ProvisioningRequests that Muster makes, and of their PodTemplates",
     "muster.dev/record": "the label of the Workload objects that Muster writes, which docs/queues.md is about",
 }
 

@@ -82,6 +82,27 @@ def test_a_pod_is_scheduled_runs_and_succeeds_once_it_is_told_for_how_long(clust
     assert not scheduler.running
 
 
+def test_a_pod_made_anew_at_once_under_the_name_of_a_deleted_one_stays(cluster: Cluster) -> None:
+    cluster.add_nodes(1, prefix="again")
+    names = [f"again-{number}" for number in range(100)]
+    bound = [pod(name, gpus=0) for name in [*names, "last"]]
+    for one in bound:
+        one["spec"]["nodeName"] = "again-0"
+    cluster.api.create_all((PODS, one) for one in bound)
+    cluster.api.wait_for(PODS, lambda pods: sum(map(in_phase("Running"), pods)) == len(bound))
+
+    for name in names:
+        cluster.api.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+        cluster.api.create(PODS, pod(name, gpus=0))
+    # With this one kwok has come to the end of what it has seen.
+    cluster.api.delete(f"{PODS}/last")
+    cluster.api.wait_for(f"{PODS}/last", lambda seen: seen is None)
+
+    assert sorted(one["metadata"]["name"] for one in cluster.api.list(PODS)) == sorted(names)
+    for name in names:
+        cluster.api.delete(f"{PODS}/{name}")
+
+
 def test_a_token_has_the_rights_of_its_service_account_and_no_more(cluster: Cluster) -> None:
     cluster.api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "reader"}})
     cluster.kubectl("create", "clusterrole", "read-pods", "--verb=list", "--resource=pods")

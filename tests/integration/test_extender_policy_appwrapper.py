@@ -16,11 +16,14 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
+from policies.model import Toleration
 from tests.integration.extender import MERGE, Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import Team
 from tests.kube.kinds.appwrappers import MIXED
 from tests.kube.kinds.jobs import plan_for, read
+
+SPOT = Toleration("spot", "Equal", "true", "NoSchedule")
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +44,24 @@ def created(team: Team, **meta: Any) -> Object:
     return team.api.create(path_of(team).rpartition("/")[0], obj)
 
 
-def start_of(obj: Object) -> Object:
-    """As Muster starts it."""
+def start_of(obj: Object, *tolerations: Toleration) -> Object:
+    """As Muster starts it; ``tolerations``: what its flavor brings."""
     after, job = deepcopy(obj), read(APP_WRAPPER, obj)
-    start(APP_WRAPPER, after, StartJob(job, plan_for(job), job.podsets.minimum))
+    plan = plan_for(job)
+    flavors = {name: {"cpu": "spot"} for name in plan} if tolerations else {}
+    start(APP_WRAPPER, after, StartJob(job, plan, job.podsets.minimum, flavors, dict.fromkeys(plan, tolerations)))
     return after
 
 
-def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) -> None:
+@pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+def test_it_is_started_suspended_and_given_back(
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...]
+) -> None:
     written = created(team)
-    started = start_of(written)
+    started = start_of(written, *tolerations)
     extender.patch(path_of(team), merge_patch(written, started))
     assert team.api.get(path_of(team))["spec"] == started["spec"]
+    assert ("podSetInfos" in str(started["spec"]), "'tolerations'" in str(started["spec"])) == (True, bool(tolerations))
     for change in (suspend, clean):
         before = team.api.get(path_of(team))
         after = deepcopy(before)
@@ -66,10 +75,15 @@ def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) 
 def test_what_others_have_said_for_its_pods_stays(team: Team, extender: Extender) -> None:
     before = created(team)
     said = deepcopy(before)
-    said["spec"]["components"][1]["podSetInfos"] = [{"labels": {"a": "b"}, "annotations": {"c": "d"}}]
+    said["spec"]["components"][1]["podSetInfos"] = [
+        {"labels": {"a": "b"}, "annotations": {"c": "d"}, "tolerations": [{"key": "own", "operator": "Exists"}]}
+    ]
     before = team.api.patch(path_of(team), merge_patch(before, said))
-    started = start_of(before)
+    started = start_of(before, SPOT)
     extender.patch(path_of(team), merge_patch(before, started))
+    less = deepcopy(started)
+    del less["spec"]["components"][1]["podSetInfos"][0]["tolerations"][0]
+    extender.refused("PATCH", path_of(team), merge_patch(started, less), MERGE)
     for part in ("labels", "annotations"):
         after = deepcopy(started)
         after["spec"]["components"][1]["podSetInfos"][0][part].pop("a" if part == "labels" else "c")

@@ -14,12 +14,14 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from policies.model import Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
 from tests.kube.kinds.test_trainer import jobset
 
+SPOT = Toleration("spot", "Equal", "true", "NoSchedule")
 ENTRY: Object = {
     "manager": MANAGER,
     "trainingRuntimeSpec": {"template": {"metadata": {"annotations": {"muster.dev/workload": ""}}}},
@@ -65,21 +67,30 @@ def start_of(obj: Object) -> Object:
     return carried(obj, made, entry=True)
 
 
-def test_it_is_started_suspended_and_given_back(team: Team, extender: Extender) -> None:
+@pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+def test_it_is_started_suspended_and_given_back(
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...]
+) -> None:
     created(team)
     made = jobset()
     job = read(TRAIN_JOB, made)
-    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
+    (name,) = plan_for(job)
+    brought = {name: tolerations}
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum, {name: {"cpu": "spot"}}, brought))
     for change, entry in ((None, True), (suspend, False), (clean, True)):
         if change is not None:
             change(TRAIN_JOB, made)
             made["status"] = SUSPENDED
         before = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(before, carried(before, made, entry=entry)))
+        if change is not clean:
+            said = team.api.get(path_of(team))["spec"]["runtimePatches"][1]
+            assert ("tolerations" in str(said)) == bool(tolerations)
     after = team.api.get(path_of(team))
     assert after["spec"]["suspend"] is True
     assert after["spec"]["runtimePatches"][0] == OTHERS
     assert "annotations" not in after["metadata"]
+    assert "tolerations" not in str(after["spec"]["runtimePatches"])
 
 
 OURS = "runtimePatches.1.trainingRuntimeSpec.template"
@@ -92,7 +103,8 @@ CHANGES: list[tuple[str, Object]] = [
     (f"{OURS}.metadata.annotations", {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}),
     (f"{OURS}.spec.replicatedJobs.0.template", {"metadata": {"annotations": {"a": "b"}}}),
     (PODS, {"spec": {"serviceAccountName": "admin"}}),
-    (PODS, {"spec": {"tolerations": [{"operator": "Exists"}]}}),
+    (PODS, {"spec": {"tolerations": [{"operator": "Exists"}]}}),  # no flavor has brought it
+    (PODS, {"spec": {"nodeSelector": {"disk": "fast"}}}),
     (f"{PODS}.metadata", {"labels": {"app": "other"}}),
     (f"{PODS}.metadata.annotations", {"container.apparmor.security.beta.kubernetes.io/node": "unconfined"}),
 ]

@@ -29,8 +29,8 @@ def urgent(gpus: int = 8) -> Object:
 
 def test_exactly_the_dev_pods_give_way_to_pods_of_no_gang(stage: RealStage) -> None:
     tutorial = Tutorial(stage)
-    stage.create(*(pod(f"inference-{number}", gpus=1, priorityClassName="inference") for number in range(4)))
-    tutorial.until_only_dev_pods_have_gone("inference")
+    tutorial.create_inference_pods()
+    tutorial.until_only_dev_pods_have_gone()
 
 
 def test_a_whole_gang_gives_way_to_a_pod_of_no_gang(stage: RealStage) -> None:

@@ -11,6 +11,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import start_controller
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
+from extender.kube.topology import REQUIRED
 from policies.model import CLIQUE
 from tests.integration.team import Team, is_gated
 from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
@@ -42,7 +43,9 @@ def muster(cluster: Cluster) -> RunningMuster:
 class Owned:
     """An object as its author has applied it, with a pod for each node, in a namespace of its own."""
 
-    def __init__(self, cluster: Cluster, manifest: str, spec: Object | None = None, **labels: str) -> None:
+    def __init__(
+        self, cluster: Cluster, manifest: str, spec: Object | None = None, *, requires: str = "", **labels: str
+    ) -> None:
         self.api = cluster.api
         self.team = Team(cluster, **labels)
         obj = yaml.safe_load(manifest)
@@ -51,6 +54,8 @@ class Owned:
             obj["metadata"]["labels"] = {**obj["metadata"].get("labels", {}), **OPT_IN}
         for template in templates(obj):
             template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 8}}
+            if requires:
+                template.setdefault("metadata", {}).setdefault("annotations", {})[REQUIRED] = requires
         self.kind = obj["kind"]
         plural = f"{self.kind.lower()}s"
         self._path = f"/apis/{obj['apiVersion']}/namespaces/{self.team.name}/{plural}/{obj['metadata']['name']}"
@@ -109,16 +114,16 @@ def cliques(pods: list[Object]) -> set[str]:
 
 
 def open_only(cluster: Cluster, *nodes: str) -> None:
-    """All others are closed. Without any all are opened, one large clique after the other."""
+    """All others are closed. Without any all open, in any order: the controller manager takes their taints off."""
     names = [node["metadata"]["name"] for node in cluster.api.list("/api/v1/nodes")]
-    for name in sorted(names, key=lambda name: (name.startswith("a"), name)):
+    for name in names:
         cluster.api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": bool(nodes) and name not in nodes}})
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_all_of_its_pods_run_in_one_clique_or_none(cluster: Cluster, muster: RunningMuster, kind: str) -> None:
     open_only(cluster, "b-0", "b-1")
-    owned = Owned(cluster, MANIFESTS[kind])
+    owned = Owned(cluster, MANIFESTS[kind], requires="clique")
     owned.until_noted("NoRoom")
     assert all(is_gated(pod) for pod in owned.api.list(owned.team.pods))
     open_only(cluster)
@@ -130,7 +135,7 @@ def test_all_of_its_pods_run_in_one_clique_or_none(cluster: Cluster, muster: Run
 @pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])
 def test_each_group_runs_in_one_clique_or_waits(cluster: Cluster, muster: RunningMuster, policy: str) -> None:
     open_only(cluster, "b-0", "b-1", "b-2", "b-3", "c-0", "c-1", "c-2")
-    owned = Owned(cluster, LEADER_WORKER_SET, {"startupPolicy": policy})
+    owned = Owned(cluster, LEADER_WORKER_SET, {"startupPolicy": policy}, requires="clique")
     owned.until_noted("NoRoom")
     owned.api.wait_for(owned.team.pods, lambda pods: sum(map(is_ready, pods)) == 4, PATIENCE_S)
     assert {pod["spec"].get("nodeName", "")[:1] for pod in owned.api.list(owned.team.pods)} == {"b", ""}

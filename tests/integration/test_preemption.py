@@ -27,15 +27,15 @@ def muster(cluster: Cluster) -> RunningMuster:
 def test_exactly_the_dev_pods_give_way_to_a_gang(stage: RealStage) -> None:
     tutorial = Tutorial(stage)
     stage.create(*gated("inference", 4, gpus=1, priorityClassName="inference"))
-    tutorial.until_only_dev_pods_have_gone("inference")
+    tutorial.until_only_dev_pods_have_gone()
     said = stage.until_noted("dev-", "Evicted")
     assert f"preempted by {stage.namespace}/inference" in said
 
 
 def test_exactly_the_dev_pods_give_way_to_pods_of_no_gang(stage: RealStage) -> None:
     tutorial = Tutorial(stage)
-    stage.create(*(pod(f"inference-{number}", gpus=1, priorityClassName="inference") for number in range(4)))
-    tutorial.until_only_dev_pods_have_gone("inference")
+    tutorial.create_inference_pods()
+    tutorial.until_only_dev_pods_have_gone()
 
 
 def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_there(stage: RealStage) -> None:
@@ -106,3 +106,43 @@ def test_a_victim_job_with_no_backoff_runs_again_later(stage: RealStage) -> None
     assert not now["spec"]["suspend"]
     assert not now["status"].get("failed")
     stage.api.delete(f"{jobs}/victim", {"propagationPolicy": "Background"})
+
+
+def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on(stage: RealStage) -> None:
+    stage.add_nodes(4)
+    stage.create(*gated("elastic", 4, min_member=2, priorityClassName="dev"))
+    stage.until(lambda pods: len(bound(pods, "elastic")) == 4)
+    stage.create(*gated("urgent", 2, priorityClassName="inference"))
+    pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
+    assert sorted(one.name for one in bound(pods, "elastic")) == ["elastic-0", "elastic-1"]
+    assert f"preempted by {stage.namespace}/urgent" in stage.until_noted("elastic-3", "Evicted")
+
+
+def test_a_budget_keeps_a_pod_of_no_gang_until_it_lets_it_go(stage: RealStage) -> None:
+    budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
+    stage.add_nodes(1)
+    alone = pod("dev", priorityClassName="dev")
+    alone["metadata"]["labels"] = {"app": "dev"}
+    stage.create(alone)
+    stage.until(lambda pods: len(on(pods, "dev")) == 1)
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "dev"}}}
+    stage.api.create(budgets, {"metadata": {"name": "dev"}, "spec": spec})
+    stage.api.wait_for(f"{budgets}/dev", lambda one: bool(one) and one.get("status", {}).get("currentHealthy") == 1)
+    stage.create(*gated("urgent", 1, priorityClassName="inference"))
+    stage.until_told("urgent", lambda seen: f"PodDisruptionBudget {stage.namespace}/dev does not let" in seen.message)
+    assert len(on(stage.pods(), "dev")) == 1
+    stage.api.delete(f"{budgets}/dev")
+    stage.until(lambda pods: len(bound(pods, "urgent")) == 1 and not on(pods, "dev"))
+
+
+def test_a_pod_of_no_gang_runs_for_as_long_as_it_says(stage: RealStage) -> None:
+    stage.add_nodes(1)
+    alone = pod("dev", priorityClassName="dev")
+    alone["metadata"]["annotations"] = {"muster.dev/min-runtime": "1h"}
+    stage.create(alone)
+    stage.until(lambda pods: len(on(pods, "dev")) == 1)
+    stage.create(*gated("urgent", 1, priorityClassName="inference"))
+    stage.until_told("urgent", lambda seen: "has run for less than its minimum" in seen.message)
+    assert len(on(stage.pods(), "dev")) == 1
+    stage.api.patch(f"{stage.pods_path}/dev", {"metadata": {"annotations": {"muster.dev/min-runtime": "0"}}})
+    stage.until(lambda pods: len(bound(pods, "urgent")) == 1 and not on(pods, "dev"))

@@ -10,7 +10,7 @@ import pytest
 from extender.kube.constraints import MOST_PORTS, MOST_TERMS, TOO_ENTANGLED
 from extender.kube.convert import pod_from
 from extender.kube.objects import PodObject
-from extender.kube.recent import pod_again
+from extender.kube.recent import pod_sent
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
 
@@ -195,7 +195,8 @@ def test_a_changed_label_changes_what_a_pod_that_is_seen_again_demands() -> None
     spec = {"topologySpreadConstraints": [{**one, "matchLabelKeys": ["app"]}]}
     for app in ("train", "serve"):
         meta = {"name": "p", "namespace": "team", "uid": "again", "labels": {"app": app}}
-        found = pod_again(msgspec.convert({"metadata": meta, "spec": spec}, PodObject))
+        found = pod_sent(msgspec.Raw(msgspec.json.encode({"metadata": meta, "spec": spec})))
+        assert found is not None
         assert found.constraints.spread[0].selector == (Requirement("app", "In", (app,)),)
 
 

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from extender.kube import recent
-from extender.kube.convert import pod_from
-from extender.kube.objects import PodObject
-from extender.kube.recent import pod_again, read_pod
+from extender.kube.convert import UnreadableError, asked_by, pod_from
+from extender.kube.objects import Meta, PodObject, PodSpec
+from extender.kube.recent import pod_sent, read_pod
 from policies.model import Pod
 
 Path = tuple[str | int, ...]
@@ -127,6 +127,7 @@ SAME_POD: set[Path] = {
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     recent._seen.clear()
+    recent._asked.clear()
     yield
     recent._seen.clear()
 
@@ -172,6 +173,15 @@ def raw(pod: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(pod).encode())
 
 
+def sent(pod: dict[str, Any], version: str = "9") -> Pod:
+    """As kube-scheduler sends it, at a version that has not been seen."""
+    later = deepcopy(pod)
+    later["metadata"]["resourceVersion"] = version
+    found = pod_sent(raw(later))
+    assert found is not None
+    return found
+
+
 def afresh(pod: dict[str, Any]) -> Pod:
     return pod_from(msgspec.convert(pod, PodObject))
 
@@ -214,7 +224,7 @@ def test_a_change_of_any_field_is_seen(path: Path) -> None:
         for before, after in ((WHOLE, pod), (pod, WHOLE)):
             recent._seen.clear()
             read_pod(raw(before))
-            assert pod_again(msgspec.convert(after, PodObject)) == afresh(after)
+            assert sent(after) == afresh(after)
             assert read_pod(raw(after))[1] == afresh(after)
         shown = shown or wanted != afresh(WHOLE)
     assert shown, "another Pod is made of one of them, or the comparisons above show nothing"
@@ -234,22 +244,98 @@ def test_what_a_caller_sends_is_not_remembered() -> None:
     read_pod(raw(WHOLE))
     forged = deepcopy(WHOLE)
     forged["spec"]["priority"] = 9
-    assert pod_again(msgspec.convert(forged, PodObject)).priority == 9
+    assert sent(forged).priority == 9
     assert read_pod(raw(WHOLE))[1].priority == 3
     stranger = deepcopy(WHOLE)
     stranger["metadata"]["uid"] = "v"
-    pod_again(msgspec.convert(stranger, PodObject))
+    sent(stranger)
     assert list(recent._seen) == ["u"]
 
 
-def test_few_pods_are_remembered_and_no_large_one() -> None:
-    for number in range(recent._MOST + 5):
-        pod = deepcopy(WHOLE)
-        pod["metadata"]["uid"] = f"u{number}"
+def test_of_a_pod_that_is_sent_as_it_was_seen_only_the_version_is_read() -> None:
+    _, first = read_pod(raw(WHOLE))
+    version = WHOLE["metadata"]["resourceVersion"]
+    forged = deepcopy(WHOLE)
+    forged["spec"]["priority"] = 9
+    assert sent(forged, version) is first
+    again = deepcopy(WHOLE)
+    again["metadata"]["resourceVersion"] = "8"
+    read_pod(raw(again))
+    assert sent(forged, "8") is first
+    assert sent(forged, version).priority == 9, "an earlier version may have been another pod"
+    assert sent(forged, "").priority == 9
+    assert pod_sent(msgspec.Raw(b"null")) is None
+
+
+def test_so_many_bytes_of_pods_are_remembered_and_no_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [deepcopy(WHOLE) for _ in range(2000)]
+    for number, pod in enumerate(pods):
+        pod["metadata"]["uid"] = f"u{number:04}"
         read_pod(raw(pod))
-    assert len(recent._seen) == recent._MOST
-    assert "u4" not in recent._seen
+    assert list(recent._seen) == [f"u{number:04}" for number in range(2000)], "all that are on their way at once"
+    size = len(raw(pods[0]))
+    monkeypatch.setattr(recent, "MOST_BYTES", 10 * size)
+    read_pod(raw(pods[7]))
+    assert list(recent._seen) == [*(f"u{number:04}" for number in range(1991, 2000)), "u0007"]
+    read_pod(raw(pods[7]))
+    assert len(list(recent._seen)) == 10, "one that is seen again is counted once"
     large = deepcopy(WHOLE)
-    large["metadata"] |= {"uid": "large", "annotations": {"note": "x" * recent._LARGEST}}
+    large["metadata"] |= {"uid": "large", "annotations": {"note": "x" * recent.LARGEST}}
     assert read_pod(raw(large))[1] == afresh(large)
     assert "large" not in recent._seen
+
+
+def member(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod of a job, whose pods differ in their names, their indexes and the names of their tokens' volumes."""
+    pod: dict[str, Any] = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": {"index": name}}}
+    gpu = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    pod["spec"] = {"containers": [gpu], "volumes": [{"name": f"token-{name}"}], **spec}
+    return pod
+
+
+def test_what_the_pods_of_a_job_ask_for_is_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    converted = []
+
+    def counted(meta: Meta, spec: PodSpec) -> dict[str, Any]:
+        converted.append(meta.name)
+        return asked_by(meta, spec)
+
+    monkeypatch.setattr(recent, "asked_by", counted)
+    for name in ("a", "b", "c"):
+        pod = member(name, nodeName=f"n-{name}")
+        assert read_pod(raw(pod))[1] == afresh(pod)
+    assert converted == ["a"]
+    for number in range(recent.MOST_ASKED + 1):
+        read_pod(raw(member("d", priority=number)))
+    assert len(recent._asked) == recent.MOST_ASKED
+    read_pod(raw(member("e", schedulerName="x" * recent.LONGEST_ASKED)))
+    assert len(recent._asked) == recent.MOST_ASKED, "no long one is kept"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": "data", "ephemeral": {}}]},
+        {"topologySpreadConstraints": [{**_SPREAD, "matchLabelKeys": ["index"]}]},
+        {
+            "affinity": {
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["index"]}
+                    ]
+                }
+            }
+        },
+    ],
+    ids=["a claim of its own", "spread", "affinity"],
+)
+def test_what_a_pod_asks_for_by_its_own_name_or_labels_is_its_own(spec: dict[str, Any]) -> None:
+    pods = [read_pod(raw(member(name, **spec)))[1] for name in ("a", "b")]
+    assert pods == [afresh(member(name, **spec)) for name in ("a", "b")]
+    assert (pods[0].claims, pods[0].constraints) != (pods[1].claims, pods[1].constraints)
+
+
+def test_of_a_spec_that_cannot_be_read_each_pod_is_told() -> None:
+    for name in ("a", "b"):
+        with pytest.raises(UnreadableError, match=f"team/{name}"):
+            read_pod(raw(member(name, overhead={"cpu": "much"})))

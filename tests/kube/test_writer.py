@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Evict, Hint, Nominate, PostBinding, Report, Wake
-from extender.core.events import Outcome
 from extender.kube.client import Kube
 from extender.kube.constraints import WOKEN
 from extender.kube.writer import KubeApi

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome
 from extender.core.effects import AnswerBind, Effect, Enqueue, Nominate, PostBinding, Report, Ungate
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Enqueued, Event, Nominated, Outcome, Tick
+from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import OK, Failed, LookAtPod, Response, Send
 from policies.model import GroupKey

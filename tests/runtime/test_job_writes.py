@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, StartJob, SuspendJob
-from extender.core.events import JobWritten, Outcome
 from extender.runtime.requests import OK
 from tests.core.jobs import job
 from tests.runtime.test_driver import DOWN, World

@@ -52,6 +52,22 @@ def test_a_turning_point_is_one_line(lines: pytest.LogCaptureFixture, turn: Turn
     assert (told["gang"], told["turn"], told["size"], told.get("cause")) == ("team/train", turn.turn, 8, turn.cause)
 
 
+@pytest.mark.parametrize(
+    ("turn", "text"),
+    [
+        (Turn.PREEMPTING, "team/pod one preempts: evicts team/train"),
+        (Turn.UNRESERVED, "team/pod one has no room kept any more: evicts team/train"),
+    ],
+)
+def test_no_line_calls_a_pod_of_no_gang_a_gang(lines: pytest.LogCaptureFixture, turn: Turn, text: str) -> None:
+    one = Turned(GroupKey("team", "pod one"), turn, 1, 0.0, detail="evicts team/train", alone=True)
+    log_turn(logging.getLogger("test"), one)
+    (record,) = lines.records
+    assert record.getMessage() == text
+    told = json.loads(Json().format(record))
+    assert ("gang" in told, told["pod"]) == (False, "team/pod one")
+
+
 @pytest.mark.parametrize("warning", [True, False])
 def test_a_report_is_a_warning_when_somebody_has_to_act(lines: pytest.LogCaptureFixture, warning: bool) -> None:
     log_report(logging.getLogger("test"), Report(KEY, None, None, "NoRoom", "3 of 8 fit", warning, 8, 0))

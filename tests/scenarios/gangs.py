@@ -118,7 +118,7 @@ def the_higher_priority_goes_first(stage: Stage) -> None:
 def a_single_of_higher_priority_goes_first(stage: Stage) -> None:
     """Room for one gang or pod at a time: a pod of no gang and of higher priority is next although it came later."""
     stage.add_nodes(1)
-    stage.create(*gang("first", 1))
+    stage.create(*gang("first", 1, priorityClassName="high"))  # it gives way to nobody
     until_bound(stage, "first", 1)
     stage.create(*gang("low", 1))
     until_reason(stage, "low", "NoRoom")

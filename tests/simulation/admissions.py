@@ -6,21 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from extender.core.answers import BindingPosted, JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
-from extender.core.events import (
-    BindingPosted,
-    Event,
-    FilterCalled,
-    JobGone,
-    JobSeen,
-    JobWritten,
-    NodeGone,
-    NodeSeen,
-    Outcome,
-    PodGone,
-    PodSeen,
-    Synced,
-)
+from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.job_plans import judge_plan

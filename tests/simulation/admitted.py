@@ -29,6 +29,8 @@ class Admission:
     """Those of the plan that slots have."""
     wanted: Mapping[str, int] = field(init=False)
     """How many pods the job wants by now, by series."""
+    quorum: int = 0
+    """How many of it start together at least, by what it was started with: it may have been made larger since."""
     earlier: frozenset[str] = frozenset()
     """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
 
@@ -51,6 +53,9 @@ class Admission:
         ending = [pod for pod in pods if pod.deleting and pod.node]
         self.earlier = frozenset(pod.uid for pod in ending if pod.node not in self.plan.get(pod.series, ()))
         own, nodes = [pod for pod in self._own(pods) if pod.live], {}
+        stamps = (pod.stamp for pod in own if pod.node)
+        said = (stamp.quorum for stamp in stamps if stamp is not None and stamp.quorum)
+        self.quorum = min([self.podsets.first_wave, *said])
         for podset in self.podsets.podsets:
             names = self.plan.get(podset.name, ())
             if not podset.indexed:

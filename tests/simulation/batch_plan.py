@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from extender.core.answers import JobWritten
 from extender.core.effects import CleanJob, StartJob, SuspendJob
-from extender.core.events import JobSeen, JobWritten
+from extender.core.events import JobSeen
 from extender.core.limits import Limits
 from extender.simulation.chance import Chance
 from policies.model import Dialect, GroupKey, GroupRef, Pod, PodSet, Selection, Topology

@@ -82,6 +82,7 @@ class Run:
             polices=plan.batch.polices,
             kinds=plan.kinds,
             queues=plan.queues.things,
+            budgets=plan.budgets,
         )
         self.referee.attach(self.world)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, SuspendJob, Turned, Ungate
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BindingPosted,
     Event,
     FilterCalled,
     GroupSeen,
     JobSeen,
     NodeGone,
     NodeSeen,
-    Outcome,
+    OwnerSeen,
     PodGone,
     PodSeen,
     Tick,
@@ -28,7 +28,7 @@ from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts
 from tests.simulation.shown import RELEASE, Shown
-from tests.simulation.sight import Room, take
+from tests.simulation.sight import Room, fits, take
 
 
 class Claims:
@@ -80,8 +80,9 @@ class Claims:
                 self._seen(pod)
             case PodGone(uid):
                 self._gone(uid)
-            case GroupSeen(group):
-                self._weigh(group.key)
+            case GroupSeen() | OwnerSeen():
+                for key in self._shown.sized_by(event):
+                    self._weigh(key)
             case NodeSeen() | NodeGone():
                 self.freed_at = now
             case JobSeen(job) if job.suspended:
@@ -152,7 +153,8 @@ class Claims:
         """What is left of these nodes beside what is bound, being bound and claimed; what is ``but``'s own is left.
 
         ``but`` is asked about one node. ``again``: so is what is in doubt for others of its gang, which was given away
-        together with its own. ``surely``: slots of jobs that may be stopped take nothing: their room may be free.
+        together with its own. ``surely``: slots of jobs that may be stopped take nothing: their room may be free. Nor
+        does a promise whose room a pod of others has taken: it has ended, and of a pod that is pinned nobody is told.
         """
         room = {node: self._shown.free(node) for node in nodes}
         for uid, binding in self.posting.items():
@@ -161,7 +163,8 @@ class Claims:
                 take(room[binding.node], pod.requests)
         claims = [claim for claim in self.kept.values() if but is None or claim.gang != but.group_key]
         waived = self.doubts.waived if but is None else {}
-        for uid, claim in (waived | self.promised | self.doubts.minded).items():
+        promised = {uid: one for uid, one in self.promised.items() if fits(self._shown.free(one.node), one.requests)}
+        for uid, claim in (waived | promised | self.doubts.minded).items():
             fellow = again and but is not None and claim.gang == but.group_key and self.doubts.get(uid) is not None
             if uid not in self.posting and (but is None or uid != but.uid) and not fellow:
                 claims.append(claim)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from extender.core.effects import Effect, PostBinding, StartJob, Turned
+from extender.core.events import Event, PodSeen
 from extender.core.turns import Cause
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
@@ -23,10 +24,17 @@ class Company:
         self._claims = claims
         self._planned: dict[GroupKey, tuple[Seats, dict[str, Node]] | None] = {}
         """What a gang was planned beside; None where nobody can tell."""
-        self._others: dict[GroupKey, dict[str, Pod]] = {}
-        """Who else had a node, or was promised one, when a gang was planned: the first of the plans that stand."""
+        self._others: dict[GroupKey, tuple[dict[str, Pod], dict[str, Pod]]] = {}
+        """Who else had a node, or was promised one, when a gang was planned: the first of the plans that stand; and who
+        was seen on a node or nominated since, though it may be gone again."""
         self._refused: set[GroupKey] = set()
         """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, PodSeen) and (event.pod.node or nominated((event.pod,))):
+            for key, (_, since) in self._others.items():
+                if key != event.pod.group_key:
+                    since[event.pod.uid] = event.pod
 
     def on_nodes(self) -> list[tuple[Pod, str]]:
         return on_nodes(self._shown.pods.values())
@@ -86,7 +94,7 @@ class Company:
         earlier = [one for one in mine if one[0].uid not in new]
         sure = not self._counts_others(pod for pod, _ in seats)
         if sure and not (earlier and key in self._others):
-            self._others[key] = self._beside(key)
+            self._others[key] = self._beside(key), {}
         first = sure and len(mine) == len(seats)
         self._planned[key] = ([*self.bound(), *others], nodes) if first else None
         for pod, node in seats:
@@ -104,15 +112,16 @@ class Company:
         """Where nothing goes wrong: why is a plan taken back, if nobody who matters to the gang came or went?"""
         if turned.cause is Cause.NODE_REFUSED:
             self._refused.add(turned.key)
-        then = self._others.pop(turned.key, None)
+        others = self._others.pop(turned.key, None)
         if (
-            then is None
+            others is None
             or not calm
             or turned.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
         ):
             return None
-        now, members = self._beside(turned.key), self._shown.members.get(turned.key, {}).values()
-        changed = [pod for uid, pod in (then | now).items() if (uid in then) is not (uid in now)]
+        (then, since), now = others, self._beside(turned.key)
+        members = self._shown.members.get(turned.key, {}).values()
+        changed = [pod for uid, pod in (since | then | now).items() if uid not in then or uid not in now]
         if any(relations.matters(other, pod) or _goes_before(other, pod) for other in changed for pod in members):
             return None
         return f"the plan of {turned.key} is given up, and nothing has changed: {turned.detail}"

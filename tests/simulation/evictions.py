@@ -1,17 +1,19 @@
-"""Guarantee 9: nobody is evicted for a workload that does not start, only whole workloads go, and room is kept in
-time for whom they go. Judged by what is written, asked for and shown."""
+"""Guarantee 9: nobody is evicted for a workload that does not start, only whole workloads go or what they run without,
+and room is kept in time for whom they go. Judged by what is written, asked for and shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from extender.core.answers import Reserved
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
-from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen, Reserved
+from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen
 from extender.core.turns import Turn
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.protections import Protections
 from tests.simulation.reclaims import Reclaims, alone_key
 from tests.simulation.shown import Shown
 from tests.simulation.sight import take
@@ -26,10 +28,12 @@ _WORD = "preempted by "
 
 @dataclass
 class _Kept:
-    """``since``: when its last victim had gone. ``written``: it is known to be on the preemptor."""
+    """``since``: when its last victim had gone. ``written``: it is known to be on the preemptor. ``told``: a victim was
+    told."""
 
     reservation: Reservation
     written: bool = False
+    told: bool = False
     since: float | None = None
     disturbed: bool = False
 
@@ -42,10 +46,12 @@ class Evictions:
         self._reclaims = reclaims
         self._admissions = admissions
         self._terms = terms
+        self._protections = Protections(shown, terms)
         self._kept: dict[GroupKey, _Kept] = {}
 
     def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
         """To be called before the effects are judged."""
+        self._protections.hear(event)
         match event:
             case Reserved(key, reservation=Reservation() as written, detail=""):
                 if key in self._kept and self._kept[key].reservation == written:
@@ -88,7 +94,8 @@ class Evictions:
             match effect:
                 case Reserve(key, reservation=Reservation() as reservation):
                     yield from self._judge_room(key, reservation)
-                    yield from self._judge_runtimes(key, reservation, now)
+                    others = [one.reservation for other, one in self._kept.items() if other != key]
+                    yield from self._protections.judge(key, reservation, others, now)
                     yield from self._reclaims.judge(key, reservation, now)
                     self._kept[key] = _Kept(reservation)
                 case Reserve(key):
@@ -97,15 +104,38 @@ class Evictions:
                     self._kept.pop(key, None)
                 case Evict(uid, reason=reason) if reason.startswith(_WORD):
                     pod = self._shown.pods.get(uid)
-                    key = GroupKey(effect.namespace, effect.name) if pod is None else _unit(pod)
+                    surplus = self._is_surplus(uid, reason)
+                    if surplus and pod is not None:
+                        yield from self._judge_surplus(pod)
+                    key = GroupKey(effect.namespace, effect.name) if pod is None or surplus else _unit(pod)
                     gone.setdefault(key, set()).add(uid)
-                    yield from self._judge_victim(key, uid if pod is None or pod.group_key is None else "", reason)
+                    alone = pod is None or surplus or pod.group_key is None
+                    yield from self._judge_victim(key, uid if alone else "", reason, now)
                 case SuspendJob(job, reason) if reason.startswith(_WORD):
-                    yield from self._judge_victim(job.key, "", reason)
+                    yield from self._judge_victim(job.key, "", reason, now)
         for key, uids in gone.items():
             left = [one.uid for one in self._shown.members.get(key, {}).values() if one.node and one.live]
             if spared := sorted(uid for uid in left if uid not in uids and self._shown.pods[uid].stamp is not None):
                 yield f"{sorted(uids)} are evicted, and {spared} of the same gang are not"
+
+    def _is_surplus(self, uid: str, reason: str) -> bool:
+        """Whether that pod of a gang goes, and not its gang."""
+        pod = self._shown.pods.get(uid)
+        if pod is None or pod.group_key is None:
+            return False
+        for preemptor, kept in self._kept.items():
+            if reason.startswith(f"{_WORD}{preemptor},"):
+                victims = kept.reservation.victims
+                return not any(one.key == pod.group_key and not one.pod for one in victims)
+        return False
+
+    def _judge_surplus(self, pod: Pod) -> Iterator[str]:
+        """Its gang runs without all that have been told to go."""
+        going = {one.pod for kept in self._kept.values() if kept.told for one in kept.reservation.victims} | {pod.uid}
+        sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
+        left = [] if sight is None else [one for one in sight.bound if one.uid not in going]
+        if sight is not None and not sight.enough(left):
+            yield f"{pod.uid} is evicted as a surplus, and {pod.group_key} has {sight.count(left)} without it"
 
     def _judge_room(self, key: GroupKey, reservation: Reservation) -> Iterator[str]:
         """Once its victims have gone there has to be room for it."""
@@ -125,21 +155,7 @@ class Evictions:
             if any(amount < 0 for amount in room.values()):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
 
-    def _judge_runtimes(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
-        """As of the decision: later some of a victim's pods may have gone."""
-        least = self._terms.min_runtime_s
-        for victim in reservation.victims:
-            if (ran := now - self._began(victim, now)) < least:
-                yield f"{victim} is to give way to {key} after {ran:.1f} s, and may run for {least:.0f} s"
-
-    def _began(self, victim: Victim, now: float) -> float:
-        """When its first pod was released, as it says itself; of a pod of no gang, when it was made."""
-        if victim.pod:
-            return min(now, self._shown.pods[victim.pod].created)
-        bound = [pod for pod in self._shown.members.get(victim.key, {}).values() if pod.node and pod.live]
-        return min([now, *(pod.stamp.at for pod in bound if pod.stamp is not None and pod.stamp.at)])
-
-    def _judge_victim(self, key: GroupKey, uid: str, reason: str) -> Iterator[str]:
+    def _judge_victim(self, key: GroupKey, uid: str, reason: str, now: float) -> Iterator[str]:
         named = [
             (preemptor, kept)
             for preemptor, kept in self._kept.items()
@@ -151,6 +167,9 @@ class Evictions:
         elif not named:
             yield f"{key} is evicted ({reason}), and no room is kept for that"
         for preemptor, kept in named:
+            if not kept.told:
+                kept.told = True
+                yield from self._protections.tell(preemptor, kept.reservation.victims, now)
             if not kept.written:
                 yield f"{key} is evicted before it is written down what is kept for {preemptor}"
 
@@ -174,7 +193,7 @@ class Evictions:
         found += [(job.key, job.reservation) for job in api.jobs.values() if job.reservation is not None]
         for key, reservation in found:
             if reservation is not None and reason.startswith(f"{_WORD}{key},"):
-                self._kept.setdefault(key, _Kept(reservation, written=True, disturbed=True))
+                self._kept.setdefault(key, _Kept(reservation, written=True, told=True, disturbed=True))
 
     def _disturb(self, node: str, pod: Pod) -> None:
         """Somebody else has taken the room, whom nobody keeps out."""

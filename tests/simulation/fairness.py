@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -75,6 +76,7 @@ class Fairness:
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
+        self._company.hear(event)
         if self._untold is not None:
             self._untold.hear(event)
         match event:
@@ -238,13 +240,13 @@ class Fairness:
 
     def _all_wanted(self, now: float) -> list[tuple[GroupKey, Wanted]]:
         """None of a namespace where so many gangs wait that some are not looked at."""
-        crowd: dict[str, int] = {}
-        found = []
+        awaited, found = self._shown.awaited, []
+        crowd = Counter(key.namespace for key in awaited)
         for key in self._shown.members:
             sight = self._shown.sight(key)
             if sight is None or not sight.waiting or key in self._claims.admissions.jobs:
                 continue
-            crowd[key.namespace] = crowd.get(key.namespace, 0) + 1
+            crowd[key.namespace] += key not in awaited
             if now >= self._excused.get(key, 0.0) and (wanted := self._wanted(key, sight)) is not None:
                 found.append((key, wanted))
         return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._most]

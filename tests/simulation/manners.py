@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from extender.core.answers import BindingPosted, Nominated
 from extender.core.effects import AnswerBind, Effect, Nominate, PostBinding, Ungate
-from extender.core.events import BindArrived, BindDisconnected, BindingPosted, Event, Nominated, PreemptCalled
+from extender.core.events import BindArrived, BindDisconnected, Event, PreemptCalled
 from policies.model import GroupKey, Pod
 
 _MARGIN_S = 1.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, LocalQueue, PastUse
 from policies.quota.history import Sampling
 from tests.builders import GPU
@@ -31,7 +32,8 @@ class PastKeeper:
                 world.api.listeners[kind].append(self._changed)
 
     def look(self) -> str | None:
-        """To be called every now and then. Returns what is wrong."""
+        """To be called every now and then. Returns what is wrong. What the last leader wrote and the watch of the next
+        one had yet to show when it began is lost, and not judged."""
         api, extender = self._world.api, self._world.extender
         if not self._half_life_s or extender is None or extender.frozen or not extender.recovered:
             return None
@@ -40,7 +42,9 @@ class PastKeeper:
                 past = extender.core.state.quotas.past.stored((thing.namespace, thing.name))
                 if past is None or past == thing.past:
                     continue
-                if thing.past is not None and (complaint := self._judge(thing, thing.past, past)):
+                begins = uid in extender.behind
+                extender.behind.discard(uid)
+                if thing.past is not None and not begins and (complaint := self._judge(thing, thing.past, past)):
                     return complaint
                 self._least[thing.name] = self._used(thing)
                 self.written += 1
@@ -65,8 +69,12 @@ class PastKeeper:
                 self._least[thing.name] = min(self._least.get(thing.name, 0.0), self._used(thing))
 
     def _used(self, queue: LocalQueue) -> float:
-        """GPUs of pods on nodes of a flavor."""
+        """GPUs of pods on nodes of a flavor. Of a gang whose pods name several queues, because some were moved to it,
+        nobody can say which of them it uses. The pods of a job need not name its queue."""
         api = self._world.api
+        named: dict[GroupKey | None, set[str]] = {}
+        for pod in api.pods.values():
+            named.setdefault(pod.group_key, set()).add(pod.queue)
         if not any(isinstance(one, ClusterQueue) and one.name == queue.queue for one in api.queues.values()):
             return 0.0
         used = 0
@@ -75,6 +83,6 @@ class PastKeeper:
             if pod.group_key is None or pod.terminal or node is None or FLAVOR not in node.labels:
                 continue
             job = api.jobs.get(pod.group_key)
-            if (pod.queue if job is None else job.queue) == queue.name:
+            if (named[pod.group_key] if job is None else named[pod.group_key] - {""} | {job.queue}) == {queue.name}:
                 used += dict(pod.requests).get(GPU, 0)
         return float(used)

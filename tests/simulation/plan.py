@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from extender.core.answers import BindingPosted
 from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, BindingPosted
+from extender.core.events import BindArrived
 from extender.core.limits import Limits, Preempts
 from extender.core.steering_mode import SteeringMode
 from extender.simulation.chance import Chance
 from policies.chosen import OURS
-from policies.model import GANG_GATE, Dialect, Node, Pod, Selection, Taint, Toleration, Topology
+from policies.model import GANG_GATE, Dialect, DisruptionBudget, Node, Pod, Selection, Taint, Toleration, Topology
 from policies.model.levels import PRESETS
 from policies.order import FairSharing
 from tests.builders import node, requests
@@ -24,9 +25,9 @@ from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners
-from tests.simulation.preemption_plan import has_preemption, ranked, with_preemption
+from tests.simulation.preemption_plan import budgeted, has_preemption, ranked, saturated, termed, with_preemption
 from tests.simulation.queue_plan import NONE as NO_QUEUES
-from tests.simulation.queue_plan import QueuePlan, draw_queues, flavored, has_queues, queue_name, ruled
+from tests.simulation.queue_plan import QueuePlan, contested, draw_queues, flavored, has_queues, queue_name, ruled
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
@@ -81,6 +82,7 @@ class Plan:
     batch: BatchPlan = NONE
     queues: QueuePlan = NO_QUEUES
     owners: tuple[tuple[float, OwnerObject], ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -90,6 +92,7 @@ class Plan:
             Kind.JOBS: not self.batch.jobs,
             Kind.OWNERS: not self.owners,
             Kind.QUEUES: not self.queues.things,
+            Kind.BUDGETS: not self.budgets,
         }
         return tuple(kind for kind in Kind if not absent.get(kind))
 
@@ -116,6 +119,8 @@ class Plan:
             limits.fair_sharing,
             limits.preemption is Preempts.ON or limits.pods_preempt_gangs,
             limits.min_runtime_s,
+            limits.evictions_per_hour,
+            limits.saturation,
         )
 
     def core(self) -> Engine:
@@ -209,14 +214,16 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     queues = draw_queues(nodes, chance, calm=plan.calm)
     if has_preemption(plan.seed):
         queues = ruled(queues, chance)
-        plan = replace(plan, limits=replace(plan.limits, fair_sharing=isinstance(queues.between, FairSharing)))
+        fair, saturation = isinstance(queues.between, FairSharing), saturated(chance)
+        queues = contested(queues) if saturation else queues
+        plan = replace(plan, limits=replace(plan.limits, fair_sharing=fair, saturation=saturation))
     return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
 
 
 def _with_preemption(plan: Plan, chance: Chance) -> Plan:
     """The same seed, where some give way to others."""
-    jobs, batch = ranked(plan.jobs, plan.batch, chance)
-    return replace(plan, jobs=jobs, batch=batch, limits=with_preemption(plan.limits, chance))
+    jobs, batch = termed(*ranked(plan.jobs, plan.batch, chance), chance)
+    return replace(plan, jobs=jobs, batch=batch, limits=with_preemption(plan.limits, chance), budgets=budgeted(chance))
 
 
 def _with_relations(plan: Plan, chance: Chance) -> Plan:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from extender.core.limits import Limits, Preempts
 from extender.simulation.chance import Chance
+from policies.model import DisruptionBudget, EvictionTerms
 from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.jobs import JobSpec
@@ -26,7 +28,34 @@ def with_preemption(limits: Limits, chance: Chance) -> Limits:
     dice = chance.stream("limits of preemption")
     preemption_s, min_runtime_s = dice.choice((20.0, 60.0)), dice.choice((0.0, 0.0, 15.0))
     limits = replace(limits, preemption=Preempts.ON, preemption_s=preemption_s, min_runtime_s=min_runtime_s)
-    return replace(limits, pods_preempt_gangs=True)
+    most = chance.stream("cap of evictions").choice((4, 4, 1, 2))
+    return replace(limits, pods_preempt_gangs=True, evictions_per_hour=most)
+
+
+def budgeted(chance: Chance) -> tuple[DisruptionBudget, ...]:
+    """In a third of them a budget counts all pods, and seldom lets a whole gang go."""
+    dice = chance.stream("budgets")
+    if dice.random() > 1 / 3:
+        return ()
+    return (DisruptionBudget("default", "all", (), dice.choice((0, 1, 2, 4))),)
+
+
+def saturated(chance: Chance) -> Fraction | None:
+    """In half of those with queues the rule of saturation holds."""
+    return chance.stream("saturation").choice((None, None, Fraction(1), Fraction(3, 2)))
+
+
+def termed(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submissions, BatchPlan]:
+    """In a third of them some say how long they are to run at least, whatever the settings say."""
+    dice = chance.stream("terms of eviction")
+    if dice.random() > 1 / 3:
+        return jobs, batch
+
+    def drawn() -> EvictionTerms:
+        return EvictionTerms(dice.choice((None, 0.0, 10.0, 40.0)))
+
+    gangs = tuple((at, replace(gang, eviction=drawn())) for at, gang in jobs)
+    return gangs, replace(batch, jobs=tuple((at, _templated(job, eviction=drawn())) for at, job in batch.jobs))
 
 
 def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submissions, BatchPlan]:
@@ -43,10 +72,11 @@ def ranked(jobs: Submissions, batch: BatchPlan, chance: Chance) -> tuple[Submiss
         gangs.append((later, replace(gang, priority=priority)))
     for at, job in batch.jobs:
         later, priority = drawn(at)
-        others.append((later, _ranked(job, priority, BEGIN_S + later)))
+        others.append((later, _templated(job, priority=priority, created=BEGIN_S + later)))
     return tuple(gangs), replace(batch, jobs=tuple(others))
 
 
-def _ranked(job: BatchJob, priority: int, created: float) -> BatchJob:
-    podsets = (replace(one, template=replace(one.template, priority=priority, created=created)) for one in job.podsets)
+def _templated(job: BatchJob, **facts: object) -> BatchJob:
+    """The same, with these facts of its pods."""
+    podsets = (replace(one, template=replace(one.template, **facts)) for one in job.podsets)  # type: ignore[arg-type]
     return replace(job, podsets=tuple(podsets))

@@ -107,6 +107,24 @@ def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queue
     return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])), between, past)
 
 
+def contested(plan: QueuePlan) -> QueuePlan:
+    """The same queues, in one cohort, each with a little of its own, and all of them take from each other what is
+    borrowed."""
+
+    def little(group: ResourceGroup) -> ResourceGroup:
+        quotas = ((name, {GPU: Quota(some[GPU].nominal // 4)}) for name, some in group.flavors)
+        return replace(group, flavors=tuple(quotas))
+
+    def one(thing: QueueObject) -> QueueObject:
+        if not isinstance(thing, ClusterQueue):
+            return thing
+        rules = replace(thing.preemption, reclaim=Evicts.ANY, borrow=Evicts.LOWER)
+        return replace(thing, cohort="all", groups=tuple(map(little, thing.groups)), preemption=rules)
+
+    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
+
+
 def _by_past_usage(
     queues: list[ClusterQueue], locals_: list[LocalQueue], dice: Random
 ) -> tuple[list[ClusterQueue], list[LocalQueue], Sampling]:

@@ -18,7 +18,8 @@ def rooms_with_quota(
 ) -> Iterator[Room]:
     """``room`` of the nodes of each flavor that the queue of that name has quota of for these pods; all of it for a
     workload that names none. ``needed``: so few of them may start, if they ask for the same: else their rank counts.
-    ``bound``: those of a gang that is half released, which is completed with their flavors."""
+    ``bound``: those of a gang that is half released, which is completed with their flavors, as a job that runs keeps
+    those of its start."""
     api = world.api
     book = Book(api.queues.values())
     if not name or not book.there:
@@ -33,13 +34,15 @@ def rooms_with_quota(
         return
     jobs = {one: job.shown() for one, job in api.jobs.items()}
     there = [(pod, pod.node) for pod in api.pods.values() if pod.node]
-    used = used_by(there, api.nodes, jobs, book, {})
+    used = used_by(there, api.nodes, jobs, book, {}, {})
     # A slot of a job that runs keeps its node, and its quota, while it has no pod.
     if any(job.plan is not None and not job.ended for job in api.jobs.values()):
         return
     gpus = [dict(pod.requests).get(GPU, 0) for pod in pods]
     wanted = sum(gpus[:needed] if len(set(gpus)) == 1 else gpus)
-    held = {api.nodes[pod.node].labels.get(FLAVOR) for pod in bound if pod.node in api.nodes and not jobs.get(key)}
+    held = {api.nodes[pod.node].labels.get(FLAVOR) for pod in bound if pod.node in api.nodes}
+    if (job := jobs.get(key)) is not None:
+        held = {flavor for chosen in (job.flavors or {}).values() for flavor in chosen.values() if not job.suspended}
     for flavor in (flavor for flavor in named if not held or flavor in held):
         if left_for(book, queue, flavor, used, wanted):
             yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}

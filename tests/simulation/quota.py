@@ -6,14 +6,16 @@ Cohorts of its seeds are in no other cohort, and a node is of one flavor at most
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 
+from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
-from extender.core.events import BindingPosted, Event, JobGone, JobSeen, Outcome, QueueGone, QueueSeen, Synced
+from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, ResourceFlavor, Strategy
 from tests.builders import GPU
+from tests.simulation.claims import Claims
 from tests.simulation.queue_plan import FLAVOR
 from tests.simulation.shown import Shown
 
@@ -77,8 +79,9 @@ class Book:
 class QuotaJudge:
     """One life of the extender, and what it was shown."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: Shown, claims: Claims) -> None:
         self._shown = shown
+        self._claims = claims
         self._things: dict[str, QueueObject] = {}
         self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
         self.jobs: dict[GroupKey, Job] = {}
@@ -89,7 +92,8 @@ class QuotaJudge:
         self._beyond: dict[str, float] = {}
         """When such a gang was completed with that pod: who was planned before could not know of it."""
         self._ours: dict[str, str] = {}
-        """Pods that were bound when everything was read, or that are being bound since, and where."""
+        """Pods that were bound when everything was read, or that are being bound since, and where. Empty: nobody
+        knows whether it was bound."""
 
     def hear(self, event: Event, now: float) -> None:
         match event:
@@ -108,6 +112,8 @@ class QuotaJudge:
                 self._starts.pop(key, None)
             case BindingPosted(uid, Outcome.REFUSED):
                 self._ours.pop(uid, None)
+            case BindingPosted(uid, Outcome.UNKNOWN) if uid in self._ours:
+                self._ours[uid] = ""
             case Synced():
                 self._books = [(now, Book(self._things.values()))]
                 self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
@@ -193,10 +199,14 @@ class QuotaJudge:
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
     def used(self, book: Book, but: Collection[str] = ()) -> Used:
-        """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started."""
-        where = {uid: node for uid, node in self._ours.items() if uid in self._shown.pods and uid not in but}
-        pods = [(self._shown.pods[uid], node) for uid, node in where.items()]
-        return used_by(pods, self._shown.nodes, self.jobs, book, self._starts)
+        """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started. What may have been
+        bound counts while its node is promised to it."""
+        pods, promised = self._shown.pods, self._claims.on_their_way
+        ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
+        where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
+        there = [(pods[uid], node) for uid, node in where.items() if node]
+        ended = {key: one.done for key, one in self._claims.admissions.of.items()}
+        return used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended)
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, Book(self._things.values())))
@@ -208,8 +218,10 @@ def used_by(
     jobs: Mapping[GroupKey, Job],
     book: Book,
     starts: Mapping[GroupKey, StartJob],
+    ended: Mapping[GroupKey, Collection[Hashable]],
 ) -> Used:
-    """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound."""
+    """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound. ``ended``:
+    those slots of the jobs whose pods have succeeded, by series and index."""
     used: Used = Counter()
     there: dict[GroupKey, set[object]] = {}
     for pod, node in pods:
@@ -225,7 +237,8 @@ def used_by(
         for podset in job.podsets.podsets if podsets_are_indexed(job) else ():
             for at, node in enumerate(start.plan.get(podset.name, ())[: podset.count]):
                 slot = podset.slot(at)
-                if node and slot not in there.get(key, ()) and slot not in job.done:
+                over = slot in job.done or (podset.name, at) in ended.get(key, ())
+                if node and slot not in there.get(key, ()) and not over:
                     _use(used, book, start.job.queue, node, podset.template.requests, nodes)
     return used
 

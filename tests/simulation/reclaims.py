@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 
 from policies.model import GroupKey, Pod, Reservation, Victim
 from policies.model.queues import ClusterQueue, Evicts
@@ -19,10 +19,11 @@ _LATE_S = 5.0
 class Reclaims:
     """``fair``: shares are compared, which is not judged; nor is whose quota is contested."""
 
-    def __init__(self, shown: Shown, quota: QuotaJudge, *, fair: bool) -> None:
+    def __init__(self, shown: Shown, quota: QuotaJudge, *, fair: bool, saturation: Fraction | None = None) -> None:
         self._shown = shown
         self._quota = quota
         self._fair = fair
+        self._saturation = saturation
 
     def judge(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
         """At the decision, for each victim: what the rules say against it."""
@@ -38,12 +39,13 @@ class Reclaims:
 
     def _forbids(self, book: Book, key: GroupKey, victim: Victim, reservation: Reservation) -> str:
         ours = self.queue_of(book, key) if book.there else None
-        theirs = None if victim.pod or not book.there else self.queue_of(book, victim.key)
+        gang = self._gang_of(victim)
+        theirs = None if gang is None or not book.there else self.queue_of(book, gang)
         mine, other = self.priority(key), self.priority(victim.key, victim.pod)
         if ours is None or theirs is None:
             return "" if other < mine else f"its priority {other} is no lower than {mine}"
         if ours.name == theirs.name:
-            newer = other == mine and max(self._ages(victim.key)) >= min(self._ages(key))
+            newer = other == mine and gang is not None and max(self._ages(gang)) >= min(self._ages(key))
             may = {Evicts.NEVER: False, Evicts.LOWER: other < mine, Evicts.LOWER_OR_NEWER: other < mine or newer}
             return "" if may[ours.preemption.within] else f"withinClusterQueue is {ours.preemption.within}"
         if not ours.cohort or ours.cohort != theirs.cohort:
@@ -54,6 +56,8 @@ class Reclaims:
             return f"reclaimWithinCohort of {ours.name} is {rules.reclaim}"
         if not self._may_borrow(book, theirs):
             return f"its queue {theirs.name} has borrowed nothing"
+        if self._is_saturated(book, ours, theirs, reservation):
+            return f"{ours.name} would use as much of its own as {theirs.name} does"
         if self._fair or not self._would_borrow(book, ours, reservation):
             return ""
         below = rules.threshold is None or other <= rules.threshold
@@ -62,6 +66,12 @@ class Reclaims:
             if rules.borrow is Evicts.LOWER and other < mine and below
             else f"{ours.name} would borrow, and borrowWithinCohort is {rules.borrow}"
         )
+
+    def _gang_of(self, victim: Victim) -> GroupKey | None:
+        """Of a surplus, that which it belongs to; None for a pod of no gang."""
+        if not victim.pod:
+            return victim.key
+        return self._shown.pods[victim.pod].group_key if victim.pod in self._shown.pods else None
 
     def priority(self, key: GroupKey, uid: str = "") -> int:
         """As the watches have shown it."""
@@ -82,11 +92,28 @@ class Reclaims:
 
     def _may_borrow(self, book: Book, queue: ClusterQueue) -> bool:
         """Whether it uses more than its own of anything, should all that is promised to it count."""
-        used = self._quota.used(book)
-        waiting = sum(
-            dict(pod.requests).get(GPU, 0) for pod in self._shown.pods.values() if self._is_promised(book, queue, pod)
-        )
+        used, waiting = self._quota.used(book), self._promised(book, queue)
         return any(used[queue.name, name] + waiting > quota for name, quota in _nominal(queue).items())
+
+    def _promised(self, book: Book, queue: ClusterQueue) -> int:
+        pods = self._shown.pods.values()
+        return sum(dict(pod.requests).get(GPU, 0) for pod in pods if self._is_promised(book, queue, pod))
+
+    def _is_saturated(self, book: Book, ours: ClusterQueue, theirs: ClusterQueue, reservation: Reservation) -> bool:
+        """Whether it would use more than its own of everything that it gets, and about as many times that as the other
+        one does now, should all that is promised to it count."""
+        if self._saturation is None:
+            return False
+        after, used, own = self._after(book, ours, reservation), self._quota.used(book), _nominal(ours)
+        others, promised = _nominal(theirs), self._promised(book, theirs)
+
+        def is_so(name: str) -> bool:
+            has, others_have, uses = own.get(name, 0), others.get(name, 0), after[ours.name, name]
+            theirs_use = used[theirs.name, name] + promised
+            return uses > has and uses * others_have * (self._saturation or 0) >= theirs_use * has
+
+        names = [name for _, name in self._wanted(ours, reservation) if name in own]
+        return bool(names) and all(map(is_so, names))
 
     def _is_promised(self, book: Book, queue: ClusterQueue, pod: Pod) -> bool:
         """It has no node yet, and may be about to have one."""
@@ -95,16 +122,32 @@ class Reclaims:
 
     def _would_borrow(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> bool:
         """Whether it would use more than its own of what the workload gets, when its victims have gone."""
-        used, nodes, wanted = self._quota.used(book), self._shown.nodes, Used()
+        total = self._after(book, queue, reservation)
+        return any(total[queue.name, name] > quota for name, quota in _nominal(queue).items())
+
+    def _going(self, victim: Victim) -> dict[str, Pod]:
+        if not victim.pod:
+            return self._shown.members.get(victim.key, {})
+        return {victim.pod: self._shown.pods[victim.pod]} if victim.pod in self._shown.pods else {}
+
+    def _wanted(self, queue: ClusterQueue, reservation: Reservation) -> Used:
+        """What the workload gets, by flavor."""
+        nodes, wanted = self._shown.nodes, Used()
         for name, requests in reservation.rooms:
             flavor = nodes[name].labels.get(FLAVOR, "") if name in nodes else ""
             wanted[queue.name, flavor] += dict(requests).get(GPU, 0)
-        own = [one.key for one in reservation.victims if not one.pod and self.queue_of(book, one.key) is queue]
-        for pod in (pod for one in own for pod in self._shown.members.get(one, {}).values()):
-            if pod.node in nodes and not pod.terminal:
+        return wanted
+
+    def _after(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> Used:
+        """What the queue uses of that when it has it, and its own victims have gone."""
+        used, nodes = self._quota.used(book), self._shown.nodes
+        gone = {uid: pod for one in reservation.victims for uid, pod in self._going(one).items()}
+        for pod in gone.values():
+            own = pod.group_key is not None and self.queue_of(book, pod.group_key) is queue
+            if own and pod.node in nodes and not pod.terminal:
                 used[queue.name, nodes[pod.node].labels.get(FLAVOR, "")] -= dict(pod.requests).get(GPU, 0)
-        total = Counter({what: used[what] + amount for what, amount in wanted.items()})
-        return any(total[queue.name, name] > quota for name, quota in _nominal(queue).items())
+        wanted = self._wanted(queue, reservation)
+        return Used({what: used[what] + amount for what, amount in wanted.items()})
 
 
 def _nominal(queue: ClusterQueue) -> dict[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from extender.core.answers import BindingPosted
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -21,7 +22,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, BindingPosted, Event, FilterCalled, JobSeen, PreemptCalled
+from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.invariants import validate
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.admissions import Admissions
@@ -82,14 +83,14 @@ class Referee:
     def _begin_life(self) -> None:
         self._manners = Manners()
         self._shown = Shown()
-        self._quota = QuotaJudge(self._shown)
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
+        self._quota = QuotaJudge(self._shown, self._claims)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
-        reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair)
+        reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
         self._evictions = Evictions(self._shown, self._admissions, reclaims, self._terms)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
 
@@ -225,7 +226,8 @@ class Referee:
         asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in open_calls)}
         there = [pod for pod in sight.live if pod.uid in asking]
         job, now = self._claims.admissions.of.get(key), self._shown.jobs.get(key)
-        if job is not None and job.podsets != now and sight.count(there) >= job.podsets.first_wave:
+        larger = job is not None and (job.podsets != now or job.quorum < job.podsets.first_wave)
+        if job is not None and larger and sight.count(there) >= job.quorum:
             return False  # it was made larger since it was started: what comes beside its plan is planned one by one
         if sight.needed is None or not sight.enough(there):
             count = f"{sight.count(there)} of {sight.needed} members"

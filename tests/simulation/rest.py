@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extender.core.effects import CleanJob, Enqueue, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
 from extender.core.events import (
+    BudgetSeen,
     Event,
     GroupJobSeen,
     GroupSeen,
@@ -23,6 +24,7 @@ from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.apiserver import as_read
+from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
@@ -78,6 +80,8 @@ def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:
         if job is None or not group.pending or group.deleting or any(key.name == name for name, _ in plan.barred):
             continue
         pods = [pod for podset in job.podsets.podsets for pod in podset.pods()]
+        if len(pods) < group.min_member:
+            continue  # it lacks members, whatever room there is
         rooms = rooms_with_quota(world, room, key, group.queue, pods, len(pods))
         if any(_placeable(world, one, pods, (), plan) >= len(pods) for one in rooms):
             yield f"{key} is not taken up, and there is room for its pods"
@@ -114,8 +118,11 @@ def overlooked(pod: Pod, scheduler: KubeScheduler) -> bool:
 def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     """What the core knows is a function of the objects: one that begins with them now has nothing to do either."""
     assert world.extender is not None
+    if any(_let_go(world, job) for job in world.api.jobs.values()):
+        return
     fresh, api, waiting = plan.core(), world.api, world.extender.core.state.waiting.keys
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
+    objects += [BudgetSeen(budget) for budget in api.budgets.values()]
     objects += [QueueSeen(thing) for thing in api.queues.values()]
     objects += [GroupSeen(group) for group in api.groups.values()]
     objects += [GroupJobSeen(job) for job in api.group_jobs.values()]
@@ -133,6 +140,16 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
             isinstance(effect, Nominate) and effect.node
         ):
             yield f"a restart would have the consequence {effect}"
+
+
+def _let_go(world: World, job: BatchJob) -> bool:
+    """Whether it runs without some slots of the plan on it: their nodes did not do, and a restart tries them again."""
+    assert world.extender is not None
+    workload = world.extender.core.state.workloads.get(job.key)
+    if workload is None or job.plan is None or job.suspended:
+        return False
+    planned = job.shown().podsets.by_slot(job.plan)
+    return any(planned.get(slot) for slot in workload.members.slots.lacking)
 
 
 def _gang_complaints(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from extender.core.answers import BindingPosted, Nominated, Outcome
 from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
-from extender.core.events import BindingPosted, Event, Nominated, Outcome
+from extender.core.events import Event
 from extender.core.turns import Turn
 from extender.runtime.requests import Asked
 from policies.model import Pod

@@ -89,6 +89,22 @@ class Shown:
             self._written[pod.uid] = binding
             self._put(pod)
 
+    @property
+    def awaited(self) -> set[GroupKey]:
+        """Gangs whose pods come when their PodGroup was taken up: they wait whether pods are there or not."""
+        return {key for key, group in self.groups.items() if group.pending or group.starting}
+
+    def sized_by(self, event: GroupSeen | OwnerSeen) -> list[GroupKey]:
+        """The gangs whose minimum it may say."""
+        if isinstance(event, GroupSeen):
+            return [event.group.key]
+        name = event.owner.key.namespace, event.owner.key.name
+        return [
+            key
+            for key, members in self.members.items()
+            if any(pod.group is not None and (pod.namespace, pod.group.owner) == name for pod in members.values())
+        ]
+
     def sight(self, key: GroupKey, *, former: bool = False) -> Sight | None:
         """The gang; None when nobody belongs to it. ``former``: as it was while its owner was there."""
         members = self.members.get(key)

@@ -84,14 +84,14 @@ class Sight:
     @property
     def least(self) -> tuple[Pod, ...]:
         """Those that wait, and before the start those that come later; where roles have minima, as few as are needed to
-        start, if there are enough of each."""
+        start, if there are enough of each. They are of the first ranks: for these quota is asked."""
         if self.coming and not self.bound:
             return (*self.waiting, *self.coming)
         if not self.roles or self.needed is None:
             return self.waiting
         there = Counter(map(role_of, {slot(pod): pod for pod in (*self.bound, *self.finished)}.values()))
         first, others = list[Pod](), list[Pod]()
-        for pod in self.waiting:
+        for pod in sorted(self.waiting, key=lambda pod: pod.rank):
             (first if there[role_of(pod)] < self.roles.get(role_of(pod), 0) else others).append(pod)
             there[role_of(pod)] += 1
         return (*first, *others[: max(0, self.needed - self.count((*self.bound, *first)))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Terms:
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
     ``queued``: there may be queues, which decide who is next. ``fair``: by their shares, also who is evicted.
     ``preempts``: workloads give way to others, which fairness knows nothing of.
-    ``min_runtime_s``: nobody gives way who has run for less.
+    ``min_runtime_s``: nobody gives way who has run for less. ``evictions_per_hour``: nor who did so so often; 0: none.
+    ``saturation``: a queue that uses more than it has evicts for one only of a smaller share, times this.
     ``pins``: gated members are told theirs with their gates.
     """
 
@@ -31,3 +33,5 @@ class Terms:
     fair: bool = False
     preempts: bool = False
     min_runtime_s: float = 0.0
+    evictions_per_hour: int = 0
+    saturation: Fraction | None = None

@@ -6,19 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import BindingPosted, JobWritten, Outcome
 from extender.core.effects import StartJob, SuspendJob, Turned
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
-    BindingPosted,
     Event,
     FilterCalled,
     JobGone,
     JobSeen,
-    JobWritten,
     NodeGone,
     NodeSeen,
-    Outcome,
     PodGone,
     PodSeen,
     Synced,
@@ -370,6 +368,21 @@ def test_an_earlier_plan_with_fewer_nodes_than_the_job_wants_by_now_may_be_given
         life.job = job
         life.show()
         assert (life.suspend() is None) is cause
+
+
+@pytest.mark.parametrize(("bound", "quorum"), [(True, 1), (False, 2)])
+def test_a_pod_that_runs_tells_with_how_many_its_job_was_started_before_it_was_made_larger(
+    *, bound: bool, quorum: int
+) -> None:
+    started = written(batch(1), StartJob(batch(1).shown(), {"": ("a-0",)}, 1))
+    assert isinstance(started, BatchJob)
+    life = Life(replace(batch(1), key=key("another")), "a-3")
+    life.job = started
+    stamp = Stamp("uid", "pod-0", complete=True, quorum=1, size=1)
+    life.pod(0, **({"node": "a-0", "stamp": stamp} if bound else {}))
+    life.show(podsets=batch(2).podsets)
+    life.tell(Synced(100.0))
+    assert life.admissions.of[started.key].quorum == quorum
 
 
 def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:

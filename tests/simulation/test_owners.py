@@ -55,6 +55,21 @@ def test_a_group_says_its_size_itself_unless_its_owner_does() -> None:
     assert look(pods(owner, 2, group=1), {}, owners={key: replace(owner, least=2).shown()}).needed == 2
 
 
+def test_a_gang_is_whole_when_its_owner_wants_no_more_than_are_bound_whatever_it_wants_later() -> None:
+    owner = replace(IN_ORDER, order=Order.TOGETHER)
+    first, second, _ = some = pods(owner, 3)
+    life = Life(*cluster("a: 3x8"))
+    life.tell(OwnerSeen(owner.shown()))
+    life.see(*some)
+    for pod in (first, second):
+        life.bind(pod, "a-0")
+    life.see(replace(first, node="a-0"))
+    assert KEY not in life.claims.whole
+    life.tell(OwnerSeen(replace(owner, replicas=1).shown()))
+    life.tell(OwnerSeen(owner.shown()))
+    assert KEY in life.claims.whole
+
+
 @pytest.mark.parametrize(("nodes", "late"), [("a: 2x8", False), ("a: 3x8", True)])
 def test_one_in_order_is_late_when_all_of_it_has_room(nodes: str, *, late: bool) -> None:
     life = Life(*cluster(nodes))

@@ -7,24 +7,23 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import BindingPosted, Nominated, Outcome
 from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, Turned, Ungate
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
-    BindingPosted,
     Event,
     FilterCalled,
+    GroupSeen,
     NodeGone,
     NodeSeen,
-    Nominated,
-    Outcome,
     PodGone,
     PodSeen,
     PreemptCalled,
     Tick,
 )
 from extender.core.turns import Turn
-from policies.model import GANG_GATE, Node, Pod, Stamp
+from policies.model import GANG_GATE, Controller, Dialect, Node, Pod, PodGroup, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -155,6 +154,15 @@ def test_a_single_may_go_where_room_was_promised_if_the_node_is_gone_by_then(*, 
     if gone:
         life.tell(NodeGone("a-0"))
     assert bool(life.tell(FilterCalled(1, alone, ("a-0",)), AnswerFilter(1, ("a-0",), (), ""))) is not gone
+
+
+@pytest.mark.parametrize("taken", [2, 4])
+def test_a_promise_whose_room_a_pod_of_others_has_taken_has_ended(taken: int) -> None:
+    (surplus,), (other,) = gang("train", 1, gpus=6), gang("other", 1, gpus=4)
+    life = Life(*cluster("a: 1x8"), surplus, other)
+    life.tell(Tick(), pin(surplus, "a-0"))
+    life.tell(PodSeen(single("foreign", gpus=taken, node="a-0")))
+    assert bool(life.tell(Tick(), pin(other, "a-0"))) is (taken == 2)
 
 
 @pytest.mark.parametrize("promised", [False, True])
@@ -361,6 +369,17 @@ def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behin
     life.see(train)
     assert not any(life.fairness.look(life.now + after) for after in range(30))
     assert "could have been planned" in str(life.fairness.look(life.now + 31))
+
+
+@pytest.mark.parametrize(("said", "crowded"), [("pending", True), ("starting", True), ("", False)])
+def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: str, crowded: bool) -> None:
+    """So many gangs of a namespace wait that some are not looked at."""
+    life, first = Life(*cluster("a: 1x8"), gang("train", 1)), key("first")
+    life.fairness = Fairness(life.shown, life.claims, life.company, Terms(calm=False, waiting=1))
+    maker = Controller("batch.volcano.sh/v1alpha1", "Job", "first", "u")
+    group = PodGroup(first, "g", 1, dialect=Dialect.VOLCANO, job=maker)
+    life.tell(GroupSeen(replace(group, pending=said == "pending", starting=said == "starting")))
+    assert life.late() is not crowded
 
 
 def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Nominate, PostBinding, Turned
-from extender.core.events import Outcome, Tick
+from extender.core.events import Tick
 from extender.core.turns import Cause, Turn
 from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Term
 from tests.builders import cluster, gang, key, node, requests, single
@@ -242,14 +243,18 @@ def test_a_plan_for_more_members_may_be_given_up_for_who_came_since_the_plan_tha
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
+@pytest.mark.parametrize("cleared", [False, True])
 @pytest.mark.parametrize(("priority", "wrong"), [(1, False), (-1, True)])
 def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_has_nominated_since(
-    *, priority: int, wrong: bool
+    *, priority: int, wrong: bool, cleared: bool
 ) -> None:
+    """``cleared``: its nomination has gone by then, and kube-scheduler knew of it when it looked at the gang."""
     pods = members(1, Constraints())
     life = Life(*cluster("a: 1x8"), *pods)
     life.tell(Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"), Turned(key("train"), Turn.PLANNED, 1, 0.0))
-    life.see(single("other", gpus=8, priority=priority, nominated_node="a-0"))
+    life.see(other := single("other", gpus=8, priority=priority, nominated_node="a-0"))
+    if cleared:
+        life.see(replace(other, nominated_node=None))
     end = Turned(key("train"), Turn.FORGOTTEN, 1, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 

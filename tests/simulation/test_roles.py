@@ -59,6 +59,14 @@ def test_others_fill_up_what_the_minima_leave_of_min_member() -> None:
     assert Counter(map(role_of, sight.least)) == {"worker": 3, "master": 1}
 
 
+def test_those_of_the_first_ranks_are_the_least_in_whatever_order_they_came() -> None:
+    pods = [MASTER, *WORKERS]
+    for came in (pods, [*reversed(pods)]):
+        assert {pod.uid for pod in look(came, {KEY: GROUP}).least} == {"master-0", "worker-0", "worker-1"}
+        four = look(came, {KEY: replace(GROUP, min_member=4)})
+        assert {pod.uid for pod in four.least} == {"master-0", "worker-0", "worker-1", "worker-2"}
+
+
 @pytest.mark.parametrize(("nodes", "late"), [("a: 2x8", False), ("a: 3x8", True)])
 def test_a_gang_is_late_when_there_is_room_for_the_least_of_each_role(nodes: str, *, late: bool) -> None:
     life = Life(*cluster(nodes))

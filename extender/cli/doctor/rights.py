@@ -20,6 +20,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "nodes", ""),
     (EXTENDER, "list watch", "persistentvolumeclaims", ""),
     (EXTENDER, "list watch", "persistentvolumes", ""),
+    (EXTENDER, "list watch", "poddisruptionbudgets", "policy"),
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),

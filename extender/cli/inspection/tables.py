@@ -34,6 +34,7 @@ def show_explanation(told: Shown, out: Console) -> None:
         out.print("\nWhat to do", style="bold")
         for one in told["remedies"]:
             out.print(plain(f"  - {one}"))
+    _show_preemption(told, out)
     how = "each has to hold it alone" if told["required"] else "shown for orientation: it may be divided"
     domains = [
         (one["name"], f"{one['nodes']}", f"{one['free']}", f"{one['want']}", one["reason"])
@@ -45,6 +46,16 @@ def show_explanation(told: Shown, out: Console) -> None:
     _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang["pods"]))
     story = [(span(ago), text) for ago, text in gang["story"][-_STORY:]]
     _section(out, "History", ("#AGO", "WHAT"), story, len(story))
+
+
+def _show_preemption(told: Shown, out: Console) -> None:
+    """Who gives way to it, or would, or why nobody may. An older Muster does not say it."""
+    if not told.get("preemption"):
+        return
+    out.print("\nPreemption", style="bold")
+    out.print(plain(f"  {told['preemption']}"))
+    victims = [(one["name"], one["told"]) for one in told["victims"][:_MEMBERS]]
+    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told["victims"]))
 
 
 def show_gangs(gangs: Sequence[Shown], out: Console) -> None:

@@ -58,7 +58,10 @@ RESETTING = (
     "a component of the AppWrapper failed, and its controller has deleted all pods and makes them anew after a pause "
     "(workload.codeflare.dev.appwrapper/retryPausePeriodDuration, 90 s by default), for which no room is kept"
 )
-PLACED_BY_OTHERS = "its podSetInfos have {}, with which it cannot be planned: only annotations and labels can stay"
+PLACED_BY_OTHERS = (
+    "its podSetInfos have {}, with which it cannot be planned: only annotations, labels and tolerations can stay"
+)
+NO_TOLERATIONS = "its tolerations cannot be read: they are no list"
 
 
 def _templates(obj: Object) -> Iterator[Template]:
@@ -151,10 +154,10 @@ def _makes_pods(inner: Object) -> bool:
 
 
 def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
-    """With what is in ``podSetInfos`` in place of the metadata, which stand fast."""
+    """With what is in ``podSetInfos`` in place of the metadata and the tolerations, which stand fast."""
     if not isinstance(info, dict):
         raise UnreadableJobError("its podSetInfos cannot be read")
-    if others := sorted(key for key in info.keys() - {"annotations", "labels"} if info[key]):
+    if others := sorted(key for key in info.keys() - {"annotations", "labels", "tolerations"} if info[key]):
         raise UnreadableJobError(PLACED_BY_OTHERS.format(plain(", ".join(others))))
     try:
         meta = msgspec.convert(template.pod.get("metadata") or {}, Meta)
@@ -162,15 +165,20 @@ def _wrapped(template: Template, at: int, place: int, info: Any) -> Template:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
     if fixed := sorted(key for key in _OURS if meta.said(key)):
         raise UnreadableJobError(FIXED.format(fixed[0]))
+    spec, said = dict(part_of(template.pod, "spec")), deepcopy(info)
+    tolerated, more = spec.pop("tolerations", None) or [], said.pop("tolerations", None)
+    if not isinstance(tolerated, list):
+        raise UnreadableJobError(NO_TOLERATIONS)
     return replace(
         template,
         name=f"{at}.{place}",
-        pod={"spec": part_of(template.pod, "spec"), **({"metadata": deepcopy(info)} if info else {})},
+        pod={"spec": spec | ({"tolerations": more} if more else {}), **({"metadata": said} if said else {})},
         series=tuple(series_in_component(at, one) for one in template.series),
         affinity=False,
         emptied=False,
         marks={**template.marks, COMPONENT: str(at)},
         meta=meta,
+        tolerated=tuple(tolerated),
     )
 
 
@@ -179,7 +187,9 @@ def _carry(obj: Object, templates: Mapping[str, Template]) -> None:
     components = [*found(obj, "spec.components.*")]
     infos: dict[int, list[Object]] = {}
     for name, template in templates.items():
-        infos.setdefault(int(name.partition(".")[0]), []).append(template.pod.get("metadata") or {})
+        more = template.pod["spec"].get("tolerations")
+        info = (template.pod.get("metadata") or {}) | ({"tolerations": more} if more else {})
+        infos.setdefault(int(name.partition(".")[0]), []).append(info)
     for at, said in infos.items():
         if any(said):
             components[at]["podSetInfos"] = said

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from extender.core.effects import StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.eviction import EVICTED_AT, evictions_text
 from extender.kube.kinds.keys import FLAVORS, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
 from extender.kube.kinds.plan import plan_text
-from extender.kube.kinds.read import kept_of, kept_text, templates_of
-from extender.kube.kinds.template import put_on, take_off
+from extender.kube.kinds.read import templates_of
+from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.objects import Meta
 from extender.kube.queues.flavors import flavors_text
 from extender.kube.reserved import PREEMPTING, reservation_text
@@ -21,7 +22,6 @@ from policies.model import PlannedNodes, Reservation, Toleration
 
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
-NOT_CARRIED = "the tolerations of its flavor cannot be written on a {}: they have to stand in its pod templates"
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 
 
@@ -32,9 +32,6 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
-    fixed = kind.shown_in is not None or any(one.meta is not None for one in templates)
-    if fixed and any(effect.tolerations.values()):
-        raise UnreadableJobError(NOT_CARRIED.format(kind.name))
     kept = {one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect)) for one in templates}
     _carry(kind, obj, templates)
     said = _annotations(obj)
@@ -48,10 +45,13 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
         raise UnreadableJobError(TOO_LARGE)
 
 
-def suspend(kind: Kind, obj: Object) -> None:
+def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = ()) -> None:
     """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped. Its
-    flavors stay until then: its pods use their quota while they are there."""
+    flavors stay until then: its pods use their quota while they are there. ``evicted``: when it was, in the last hour;
+    that stays on it. What is shown in another object has no place for it."""
     _forget(obj, PLAN)
+    if evicted and kind.shown_in is None:
+        _annotations(obj)[EVICTED_AT] = evictions_text(evicted)
     put(obj, kind.suspend, value=True)
 
 

@@ -31,7 +31,7 @@ class Template:
     ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
-    their metadata besides; None: nothing.
+    their metadata besides; None: nothing. ``tolerated``: what they tolerate besides.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Template:
     minimum: int | None = None
     marks: Mapping[str, str] = field(default_factory=dict)
     meta: Meta | None = None
+    tolerated: tuple[Object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,13 +9,14 @@ import msgspec
 
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.keys import FLAVORS, HOLD, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.shape import not_before_it_exists, shape_of
-from extender.kube.kinds.template import Kept, bare, is_marked
+from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.plain import plain, quoted
 from extender.kube.queues.flavors import flavors_from
@@ -100,9 +100,11 @@ class Reader:
             closed=said.closed,
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
-            hint=MISSPELT if is_misspelt(meta) else None,
+            hint=MISSPELT if is_misspelt(meta) else next(unreadable_terms(meta), None),
             delay=kind.delay(obj),
             reservation=reservation_of(meta.annotations),
+            eviction=terms_of(meta),
+            evicted=evictions_of(meta),
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
@@ -178,19 +180,6 @@ def templates_of(kind: Kind, obj: Object) -> list[Template]:
     for template in templates:
         _decoded(template.pod)
     return templates
-
-
-def kept_of(meta: Meta) -> dict[str, Kept]:
-    """What ``take_off`` needs to know, by template; empty where nobody can have written it by ``start``."""
-    try:
-        kept = msgspec.json.decode((meta.annotations or {}).get(OWN) or "{}", type=dict[str, dict[str, str]])
-    except UNDECODABLE:
-        return {}
-    return dict(kept)
-
-
-def kept_text(kept: dict[str, dict[str, str]]) -> str:
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 def _is_marked(meta: Meta) -> bool:

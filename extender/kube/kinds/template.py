@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -12,10 +13,10 @@ import msgspec
 
 from extender.kube.constraints import required_spread
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, WORKLOAD
+from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, OWN, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
 from extender.kube.kinds.tolerated import TOLERATED, tolerate, tolerate_no_more
-from extender.kube.objects import SpreadConstraint
+from extender.kube.objects import UNDECODABLE, Meta, SpreadConstraint
 from policies.model import Toleration
 
 MOST_TERMS = 8
@@ -82,6 +83,19 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
         del pod["metadata"]
 
 
+def kept_of(meta: Meta) -> dict[str, Kept]:
+    """What ``take_off`` needs to know, by template; empty where nobody can have written it by ``start``."""
+    try:
+        kept = msgspec.json.decode((meta.annotations or {}).get(OWN) or "{}", type=dict[str, dict[str, str]])
+    except UNDECODABLE:
+        return {}
+    return dict(kept)
+
+
+def kept_text(kept: dict[str, dict[str, str]]) -> str:
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+
+
 def bare(template: Template, kept: Kept) -> Object:
     """A copy as its author wrote it, and its controller adds to it. What Muster does not write is not copied."""
     pod = dict(template.pod)
@@ -96,6 +110,8 @@ def bare(template: Template, kept: Kept) -> Object:
         if _AFFINITY in spec:
             pod["spec"][_AFFINITY] = deepcopy(spec[_AFFINITY])
     take_off(replace(template, pod=pod), kept)
+    if template.tolerated:
+        pod["spec"]["tolerations"] = [*template.tolerated, *(pod["spec"].get("tolerations") or ())]
     if template.meta is not None:
         said = pod.get("metadata") or {}
         labels = {**(said.get("labels") or {}), **(template.meta.labels or {})}

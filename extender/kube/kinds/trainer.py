@@ -2,7 +2,8 @@
 
 It is read in that JobSet, which exists while it is suspended. It is started and stopped by itself: what is to be
 written on the JobSet goes into an entry of ``runtimePatches``, which the admission policy makes. The entry stays:
-without it trainer v2.3.0 cannot unsuspend the JobSet any more.
+without it trainer v2.3.0 cannot unsuspend the JobSet any more. Tolerations in it replace those of the runtime, and of
+the entries before it: it has all of them, as the JobSet shows them, while a flavor has brought some, and else none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.keys import FLAVORS, HOLD, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
+from extender.kube.kinds.template import kept_of
+from extender.kube.kinds.tolerated import TOLERATED
 from extender.kube.objects import Meta
 from extender.kube.queues.naming import SHOWN, queue_of
 
@@ -58,10 +61,13 @@ def _entry(jobset: Object, meta: Meta) -> Object:
     said = next(found(jobset, "metadata.annotations"), None) or {}
     shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: queue_of(meta)[0]}
     marks = shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
+    kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
     jobs = [
         {
             "name": one.get("name"),
-            "template": {"spec": {"template": {"metadata": {"annotations": _annotations(one)}}}},
+            "template": {
+                "spec": {"template": _written(one, tolerates=TOLERATED in kept.get(str(one.get("name")), {}))}
+            },
         }
         for one in found(jobset, "spec.replicatedJobs.*")
         if isinstance(one, dict)
@@ -70,8 +76,10 @@ def _entry(jobset: Object, meta: Meta) -> Object:
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
 
 
-def _annotations(replicated: Object) -> dict[str, str]:
-    """Those of its template where Muster writes; what is not there has lost its value."""
+def _written(replicated: Object, *, tolerates: bool) -> Object:
+    """What is Muster's of its template; an annotation that is not there has lost its value. ``tolerates``: Muster has
+    added to its tolerations."""
     pod = part_of(replicated, "template", "spec", "template")
     said = next(found(pod, "metadata.annotations"), None) or {}
-    return {key: said.get(key, "") for key in _OF_TEMPLATES}
+    annotations = {"metadata": {"annotations": {key: said.get(key, "") for key in _OF_TEMPLATES}}}
+    return annotations | ({"spec": {"tolerations": [*found(pod, "spec.tolerations.*")]}} if tolerates else {})

@@ -15,6 +15,7 @@ from extender.kube.queues.controller import kueue_runs
 from extender.kube.queues.resources import (
     CLASSES,
     NAMESPACES,
+    PROVISIONING,
     QUEUE_GROUP,
     QUEUE_KINDS,
     VERSIONS,
@@ -75,6 +76,8 @@ class QueueFollower:
         self.kueue_runs = False
         self.workloads = ""
         """The version in which Workload objects are to be written; none while Kueue does that."""
+        self.provisions = False
+        """Whether nodes can be asked for by ProvisioningRequests."""
         self._kube = kube
         self._dispatch = dispatch
         self._changed = changed
@@ -96,6 +99,7 @@ class QueueFollower:
         await self._look_for_kueue(any(served.values()))
         records = [one for one in VERSIONS if (f"{QUEUE_GROUP}/{one}", WORKLOADS) in there and not self.kueue_runs]
         self.workloads = next(iter(records), "")
+        self.provisions = PROVISIONING in there and not self.kueue_runs
         for plural, kind in self._kinds.items():
             left_alone = self.kueue_runs and plural in QUEUE_KINDS
             version = "" if left_alone else await self._version(kind, served[plural])

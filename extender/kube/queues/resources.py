@@ -35,6 +35,8 @@ QUEUE_GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """The newest first."""
 TOPOLOGIES = "topologies"
+PROVISIONING = ("autoscaling.x-k8s.io/v1", "provisioningrequests")
+"""The kind by which nodes are asked for."""
 UNREPORTED = frozenset((TOPOLOGIES, "resourceflavors"))
 """Of the kinds below, those without a status."""
 ObjectT = TypeVar("ObjectT", ClusterQueueObject, CohortObject, LocalQueueObject, FlavorObject, KueueTopology)

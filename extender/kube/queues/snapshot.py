@@ -22,6 +22,7 @@ from extender.kube.queues.objects import (
     KueueTopology,
     LocalQueueObject,
 )
+from extender.kube.queues.past_use import past_use_from, past_use_to
 from extender.kube.queues.resources import NAMESPACES, QUEUE_GROUP, TOPOLOGIES, VERSIONS, path_of
 
 Document = dict[str, Any]
@@ -56,7 +57,8 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     meta = obj.metadata or Meta()
     names = {key: said for key, said in (("name", meta.name), ("namespace", meta.namespace)) if said}
     spec = msgspec.to_builtins(obj.spec) or {}
-    return {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names, "spec": spec}
+    found = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names, "spec": spec}
+    return found | (_past(obj) if isinstance(obj, LocalQueueObject) else {})
 
 
 def queue_events(
@@ -74,6 +76,13 @@ def queue_events(
             continue
         if isinstance(found, QueueSeen):
             yield found
+
+
+def _past(obj: LocalQueueObject) -> Document:
+    """What it has used in the past, where its status says so."""
+    sharing = obj.status.fair_sharing if obj.status else None
+    past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
+    return {} if past is None else {"status": {"fairSharing": {"admissionFairSharingStatus": past_use_to(past)}}}
 
 
 async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:

@@ -24,6 +24,7 @@ _MAIN = "main"
 _REASONS = {
     "NoQuota": "WaitingForQuota",
     "NoRoom": "TopologyPlacementFailed",
+    "AwaitingNodes": "TopologyPlacementFailed",
     "QueueMissing": "Misconfigured",
     "QueueInactive": "Misconfigured",
     "QueueStopped": "Suspended",

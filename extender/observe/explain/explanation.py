@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import BaseModel
 
+from extender.core.outlook import Outlook
 from extender.core.state import State
 from extender.core.workload import Workload
 from extender.observe.explain.holders import holders
@@ -42,8 +43,16 @@ class DomainRoom(BaseModel):
     reason: str
 
 
+class VictimView(BaseModel):
+    """Who gives way to a waiting gang, or would with preemption on, and what it is told then."""
+
+    name: str
+    told: str
+
+
 class Explanation(BaseModel):
     """``asks``: what its members ask for, role by role. ``places``: where they are, or are planned to go.
+    ``preemption``: whether others give way to it, or would; empty where that does not matter.
 
     ``domains`` are those of ``level``, the best first; at most 64, ``domains_in_all`` counts them.
     """
@@ -56,10 +65,13 @@ class Explanation(BaseModel):
     domains: list[DomainRoom] = []
     domains_in_all: int = 0
     remedies: list[str]
+    preemption: str = ""
+    victims: list[VictimView] = []
 
 
-def explain(state: State, gang: Workload, now: float) -> Explanation:
-    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes."""
+def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
+    """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes. ``outlook``: what preemption
+    does for it, if anything."""
     question = inquiry(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
@@ -71,6 +83,8 @@ def explain(state: State, gang: Workload, now: float) -> Explanation:
         domains=rooms,
         domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
         remedies=remedies(state, gang, question, now),
+        preemption="" if outlook is None else outlook.text,
+        victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )
 
 

@@ -66,6 +66,7 @@ SAID = {
     "of one gang alone lets both start at once",
     "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue; "
     "muster queues shows who uses it",
+    "AwaitingNodes": "wait for the nodes that were asked for; kubectl get provisioningrequests shows the request",
     "QueueMissing": "name a LocalQueue that exists in the namespace, or create the one that the message names",
     "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
     "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
 from extender.simulation.replay.shape import InputError
 
 LONGEST_S = 1e10
 """No instant or duration is longer than that, 300 years: beyond it seconds are lost in rounding."""
+
+URGENT = 100
+"""The priority of urgent jobs, where the input has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
     if window_s(arrivals) * factor > LONGEST_S:
         raise InputError(f"at an offered load of {load:g} these jobs would arrive over more than 300 years")
     return [replace(one, submit_s=one.submit_s * factor) for one in arrivals]
+
+
+def with_urgent(arrivals: Sequence[Arrival], part: float, random: Random) -> list[Arrival]:
+    """The same jobs; each is urgent, of a higher priority than the others, with that probability."""
+    return [replace(one, priority=URGENT) if random.random() < part else one for one in arrivals]
 
 
 def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 
+from extender.core.answers import BindingPosted, Nominated, Outcome, Reserved, Ungated
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -26,24 +27,12 @@ from extender.core.effects import (
     Nominate,
     PostBinding,
     Report,
+    Reserve,
     Ungate,
     Wake,
 )
 from extender.core.engine import Engine
-from extender.core.events import (
-    BindArrived,
-    BindingPosted,
-    Event,
-    FilterCalled,
-    NodeSeen,
-    Nominated,
-    Outcome,
-    PodGone,
-    PodSeen,
-    Synced,
-    Tick,
-    Ungated,
-)
+from extender.core.events import BindArrived, Event, FilterCalled, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
 from policies.model import GANG_GATE, Node, Pod
@@ -53,24 +42,31 @@ BIND_TIMEOUT_S = 30.0
 
 
 class CollapsedControlPlane:
-    """Everything around one core. ``pods`` are the API objects; ``bound`` is called with each pod that gets a node."""
+    """Everything around one core. ``pods`` are the API objects; ``bound`` is called with each pod that gets a node, and
+    ``evict`` with each that is to go, as often as it is told. None: nobody gives way, and they are left where they are.
+    """
 
-    def __init__(self, core: Engine, clock: Clock, bound: Callable[[Pod], None]) -> None:
+    def __init__(
+        self, core: Engine, clock: Clock, bound: Callable[[Pod], None], evict: Callable[[Pod], None] | None = None
+    ) -> None:
         self.core = core
         self.pods: dict[str, Pod] = {}
         self.evicted: list[Pod] = []
-        """Whom the core wanted to have evicted; they are left where they are."""
+        """Whom the core wanted to have evicted, where nobody does that."""
         self._clock = clock
         self._bound = bound
+        self._evict = evict or self.evicted.append
+        self._preempts = evict is not None
         self._calls = count(1)
         self._tick: Timer | None = None
         self._tick_at = float("inf")
         self._todo: deque[Effect] = deque()
         self._busy = False
 
-    def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = ()) -> None:
-        """The core reads the cluster, which is these nodes and whatever else it is shown, and may act."""
-        for event in (*map(NodeSeen, nodes), *facts, Synced()):
+    def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = (), wall: float = 0.0) -> None:
+        """The core reads the cluster, which is these nodes and whatever else it is shown, and may act. ``wall``: now,
+        in seconds since the epoch."""
+        for event in (*map(NodeSeen, nodes), *facts, Synced(wall)):
             self.feed(event)
 
     def see(self, pod: Pod) -> None:
@@ -111,10 +107,12 @@ class CollapsedControlPlane:
                 stamp = self.pods[uid].stamp
                 self.see(replace(self.pods[uid], stamp=replace(stamp, complete=True) if stamp else None))
             case Evict(uid) if uid in self.pods:
-                self.evicted.append(self.pods[uid])
-            case AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm():
-                pass
-            case Report() | Hint() | Enqueue() | Wake():
+                self._evict(self.pods[uid])
+            case Reserve():
+                self._reserve(effect)
+            case (AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm()) | (
+                Report() | Hint() | Enqueue() | Wake()
+            ):
                 pass
 
     def _try(self, uid: str, pin: tuple[str, ...] = ()) -> None:
@@ -130,6 +128,14 @@ class CollapsedControlPlane:
         if passed:
             expires = now + BIND_TIMEOUT_S
             self.feed(BindArrived(next(self._calls), pod.uid, pod.namespace, pod.name, passed[0], expires))
+
+    def _reserve(self, effect: Reserve) -> None:
+        pod = effect.pod
+        if not self._preempts:
+            return
+        if pod is not None and pod.uid in self.pods:
+            self.see(replace(self.pods[pod.uid], reservation=effect.reservation))
+        self.feed(Reserved(effect.key, pod, effect.job, effect.reservation))
 
     def _bind(self, effect: PostBinding) -> None:
         stamp = stamp_of(effect.annotations)

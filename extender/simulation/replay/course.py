@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Protocol
 
-from extender.simulation.clock import Clock
+from extender.simulation.clock import Clock, Timer
+from extender.simulation.replay.account import Account, Use
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU
 from policies.model import GANG_GATE, Dialect, GroupRef, Pod, Topology
 from policies.model.topology import SILENT
-
-
-class Use(IntEnum):
-    """What a GPU that a pod has is doing."""
-
-    PRODUCTIVE = 0
-    STARTING = 1
-    """The gang is whole: its containers start, and its members find each other."""
-    HELD = 2
-    """The pod has its node, and others without which it cannot run have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +21,8 @@ class Terms:
     ``start_s``: from the moment when a gang is whole to its work. ``give_up_s``: how long members wait for the others
     before all of them fail; None: for ever. They are made anew after ``backoff_s``, twice as long each time and at most
     ``backoff_max_s``, and after so many ``tries`` the job has failed. ``until_s``: when the observation ends at the
-    latest.
+    latest. A job that is evicted has its nodes for ``grace_s`` yet, and goes on from where its work was saved last:
+    that is done after every ``checkpoint_s`` of it; None: never.
     """
 
     start_s: float = 30.0
@@ -40,14 +31,27 @@ class Terms:
     backoff_s: float = 10.0
     backoff_max_s: float = 360.0
     until_s: float | None = None
+    grace_s: float = 30.0
+    checkpoint_s: float | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """A job is whole: from when until when, and with so many GPUs at the end; None: it still is."""
+
+    since_s: float
+    until_s: float | None = None
+    gpus: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Life:
     """One job. ``seats``: the nodes of its pods, in the order in which they got them. None: has not happened.
 
-    ``seated_s``: when those of this try got theirs, until the gang is whole. GPU-seconds held without work, told by how
-    it ended: ``met_gpu_s`` until the other members came, ``vain_gpu_s`` in tries whose gang never was whole.
+    ``seated_s``: when they got them. GPU-seconds held without work, told by how it ended: ``met_gpu_s`` until the other
+    members came, ``vain_gpu_s`` in tries whose gang never was whole. ``whole_s``: when it was whole for the first time.
+    ``runs``: one more than ``evictions``, if it came to its end. ``saved_s``: so much of its work need not be done
+    again. ``coming``: what is to happen next in this run.
     """
 
     arrival: Arrival
@@ -61,15 +65,25 @@ class Life:
     whole_s: float | None = None
     ended_s: float | None = None
     failed: bool = False
+    runs: list[Run] = field(default_factory=list)
+    evictions: int = 0
+    saved_s: float = 0.0
+    coming: list[Timer] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is whole."""
+        return bool(self.runs) and self.runs[-1].until_s is None
 
     def pods(self, topology: Topology = SILENT) -> list[Pod]:
-        """As the API server would have them: an Indexed Job, gated, without a node, in rank order; always the same."""
+        """As the API server would have them: an Indexed Job, gated, without a node, in rank order; always the same, or
+        after an eviction others that are as old."""
         one = self.arrival
         ref = GroupRef(one.name, Dialect.ANNOTATION, one.needed)
         requests = ((GPU, one.gpus), ("pods", 1))
         return [
             Pod(
-                f"{self.number}/{index}",
+                f"{self.number}.{self.evictions}/{index}",
                 one.namespace,
                 f"{one.name}-{index}",
                 requests,
@@ -87,26 +101,7 @@ class Life:
 
     def held_gpu_s(self, now: float) -> float:
         """What this try has held so far while its gang was not whole."""
-        return self.arrival.gpus * sum(now - since for since in self.seated_s)
-
-
-class Account:
-    """How many GPUs were in each use, step by step: (from when, productive, starting, held)."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[float, int, int, int]] = [(0.0, 0, 0, 0)]
-        self._amounts = [0, 0, 0]
-
-    def move(self, now: float, gpus: int, old: Use | None, new: Use | None) -> None:
-        """From one use to another; None: free."""
-        if old is not None:
-            self._amounts[old] -= gpus
-        if new is not None:
-            self._amounts[new] += gpus
-        if self.steps[-1][0] == now:
-            self.steps.pop()
-        productive, starting, held = self._amounts
-        self.steps.append((now, productive, starting, held))
+        return 0.0 if self.running else self.arrival.gpus * sum(now - since for since in self.seated_s)
 
 
 class Decider(Protocol):
@@ -148,29 +143,55 @@ class Course:
 
     def seat(self, life: Life, node: str) -> None:
         """One more of its pods has got a node. With enough of them the job starts."""
-        now = self.clock.now
+        now, gpus = self.clock.now, life.arrival.gpus
         life.seats.append(node)
-        self.account.move(now, life.arrival.gpus, None, life.use)
-        if life.whole_s is not None:
-            return
         life.seated_s.append(now)
-        if len(life.seats) >= life.arrival.needed:
-            life.whole_s, life.met_gpu_s, life.seated_s = now, life.held_gpu_s(now), []
-            self._turn(life, Use.STARTING)
-            self.clock.after(self.terms.start_s, lambda: self._turn(life, Use.PRODUCTIVE))
-            self.clock.after(self.terms.start_s + life.arrival.run_s, lambda: self._end(life))
+        self.account.move(now, gpus, None, life.use)
+        if life.running:
+            life.runs[-1].gpus += gpus
+        elif len(life.seats) >= life.arrival.needed:
+            self._start(life)
+
+    def interrupt(self, life: Life) -> None:
+        """It is told to go: its work since it was last saved is lost, and so is the time until it has gone."""
+        for timer in life.coming:
+            timer.cancel()
+        now, began = self.clock.now, life.runs[-1].since_s + self.terms.start_s
+        worked, kept = life.saved_s + max(0.0, now - began), life.saved_s
+        if self.terms.checkpoint_s is not None:
+            kept = max(kept, worked - worked % self.terms.checkpoint_s)
+        unsaved_from = began + (kept - life.saved_s)
+        for since in life.seated_s:
+            self.account.lost(max(unsaved_from, since), now, life.arrival.gpus)
+        life.saved_s = kept
+        life.evictions += 1
+        self._turn(life, Use.LOST)
 
     def vacate(self, life: Life) -> None:
         """All its pods lose their nodes."""
-        life.vain_gpu_s += life.held_gpu_s(self.clock.now)
-        life.seated_s = []
-        self.account.move(self.clock.now, life.arrival.gpus * len(life.seats), life.use, None)
-        life.seats = []
+        now = self.clock.now
+        life.vain_gpu_s += life.held_gpu_s(now)
+        self.account.move(now, life.arrival.gpus * len(life.seats), life.use, None)
+        if life.running:
+            life.runs[-1].until_s = now
+        life.seats, life.seated_s, life.use = [], [], Use.HELD
 
     def fail(self, life: Life) -> None:
         """It is not tried again."""
         life.failed, life.ended_s = True, self.clock.now
         self._count()
+
+    def _start(self, life: Life) -> None:
+        now, left_s = self.clock.now, life.arrival.run_s - life.saved_s
+        life.met_gpu_s += life.held_gpu_s(now)
+        if life.whole_s is None:
+            life.whole_s = now
+        life.runs.append(Run(now, gpus=life.arrival.gpus * len(life.seats)))
+        self._turn(life, Use.STARTING)
+        life.coming = [
+            self.clock.after(self.terms.start_s, lambda: self._turn(life, Use.PRODUCTIVE)),
+            self.clock.after(self.terms.start_s + left_s, lambda: self._end(life)),
+        ]
 
     def _turn(self, life: Life, use: Use) -> None:
         self.account.move(self.clock.now, life.arrival.gpus * len(life.seats), life.use, use)

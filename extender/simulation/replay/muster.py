@@ -19,6 +19,8 @@ from policies.model.topology import SILENT
 class Muster:
     """Decides as the extender does. A job's pods are one gang, gated at admission; ended pods are removed at once.
 
+    Whose pods are evicted has them for the grace period yet, and goes back into the queue with the age that it has.
+
     ``topology`` is what every job asks of the levels. ``facts``: what the core sees beside nodes before it begins.
     """
 
@@ -33,7 +35,7 @@ class Muster:
         self._course = course
         self._topology = topology
         self._lives: dict[str, Life] = {}
-        self._control_plane = CollapsedControlPlane(core, course.clock, self._bound)
+        self._control_plane = CollapsedControlPlane(core, course.clock, self._bound, self._evict)
         self._control_plane.begin(nodes, facts)
 
     def submitted(self, life: Life) -> None:
@@ -46,9 +48,28 @@ class Muster:
         uids = [pod.uid for pod in life.pods()]
         for uid in uids:
             self._control_plane.see(replace(self._control_plane.pods[uid], phase="Succeeded"))
-        for uid in uids:
-            self._control_plane.gone(uid)
-            del self._lives[uid]
+        self._remove(uids)
 
     def _bound(self, pod: Pod) -> None:
         self._course.seat(self._lives[pod.uid], pod.node or "")
+
+    def _evict(self, pod: Pod) -> None:
+        """The core evicts all pods of a gang, or suspends its job: either way all of them go."""
+        if pod.deleting:
+            return
+        life = self._lives[pod.uid]
+        uids = [one.uid for one in life.pods()]
+        self._course.interrupt(life)
+        for uid in uids:
+            self._control_plane.see(replace(self._control_plane.pods[uid], deleting=True))
+        self._course.clock.after(self._course.terms.grace_s, lambda: self._evicted(life, uids))
+
+    def _evicted(self, life: Life, uids: Sequence[str]) -> None:
+        self._course.vacate(life)
+        self._remove(uids)
+        self.submitted(life)
+
+    def _remove(self, uids: Sequence[str]) -> None:
+        for uid in uids:
+            self._control_plane.gone(uid)
+            del self._lives[uid]

@@ -89,6 +89,7 @@ class _File(_Part):
     start_s: Seconds = _TERMS.start_s
     give_up_s: Seconds | None = Field(_TERMS.give_up_s, gt=0)
     until_s: Seconds | None = Field(None, gt=0)
+    checkpoint_s: Seconds | None = Field(None, gt=0)
     jobs: list[_JobPart] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -117,7 +118,7 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
         raise InputError(f"two jobs of the scenario are called {twice}")
     pools = [Pool(one.nodes, one.gpus, one.clique, one.name, tuple(sorted(one.labels.items()))) for one in file.cluster]
     pools = pools_from(line) if line else pools
-    terms = Terms(start_s=file.start_s, give_up_s=file.give_up_s, until_s=file.until_s)
+    terms = Terms(file.start_s, file.give_up_s, until_s=file.until_s, checkpoint_s=file.checkpoint_s)
     return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
 
 

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Sequence
 from extender.core.events import QueueSeen
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
-from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup
+from policies.model.queues import ClusterQueue, LocalQueue, Preemption, Quota, ResourceFlavor, ResourceGroup
 
 COHORT, FLAVOR = "trace", "default"
+NOBODY = Preemption()
 
 
-def virtual_clusters(arrivals: Sequence[Arrival], gpus: int, borrowing: int | None) -> list[QueueSeen]:
+def virtual_clusters(
+    arrivals: Sequence[Arrival], gpus: int, borrowing: int | None, rules: Preemption = NOBODY
+) -> list[QueueSeen]:
     """A ClusterQueue, and a LocalQueue of the same name, for each queue that the jobs name. ``borrowing``: so many GPUs
-    each may borrow; None: no limit. Raises InputError."""
+    each may borrow; None: no limit. ``rules``: whom the jobs of each may evict. Raises InputError."""
     found = [QueueSeen(ResourceFlavor(FLAVOR))]
     for name, nominal in nominal_quotas(arrivals, gpus).items():
         group = ResourceGroup((GPU, "pods"), ((FLAVOR, {GPU: Quota(nominal, borrowing)}),))
-        found.append(QueueSeen(ClusterQueue(name, (group,), COHORT, namespaces=())))
+        found.append(QueueSeen(ClusterQueue(name, (group,), COHORT, namespaces=(), preemption=rules)))
         found.append(QueueSeen(LocalQueue("default", name, name)))
     return found
 

@@ -6,7 +6,8 @@ Gangs only: pods that are in no gang are placed by kube-scheduler, with more plu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
@@ -14,18 +15,21 @@ from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
-from policies.model import Node, Pod
+from policies.model import GroupKey, Node, Pod
 from policies.words import listed
 
 SETTLED_S = 120.0
 """By then everything has been decided that can be, and gangs that were found bound in part have lost their patience."""
 _SHOWN = 4
+_OUTLOOKS = 500
+"""Gangs that wait for which a search for victims is made; each takes tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One gang that lacked nodes. ``members``: with those that its owner makes when others run. ``nodes``: pod name ->
-    node, of members that got one now; empty if it waits."""
+    node, of members that got one now; empty if it waits. ``preemption``: for one that waits, who would give way to it,
+    if only it were helped, or why nobody may; ``victims``: the former by name."""
 
     gang: str
     members: int
@@ -34,6 +38,8 @@ class Answer:
     code: str
     reason: str
     evicted: int
+    preemption: str = ""
+    victims: tuple[str, ...] = ()
 
     @property
     def starts(self) -> bool:
@@ -56,16 +62,22 @@ def decide(
     nodes: Sequence[Node],
     pods: Sequence[Pod],
     others: Iterable[Event],
+    taken: float = 0.0,
 ) -> Verdict:
     """Show the core the cluster and let it act; every write succeeds. ``others``: what it sees of objects that are
-    neither nodes nor pods."""
+    neither nodes nor pods. ``taken``: when that was so, in seconds since the epoch."""
     clock, bound = Clock(), dict[str, str]()
     control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
     control_plane.pods = {pod.uid: pod for pod in pods}
-    control_plane.begin(nodes, [*others, *map(PodSeen, pods)])
+    control_plane.begin(nodes, [*others, *map(PodSeen, pods)], taken)
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
     answers = [_answer(core, core.state.workloads[key], bound, control_plane.evicted) for key in lacked]
+    looks = count()
+    answers = [
+        one if one.starts else _with_outlook(core, one, key, clock.now, next(looks))
+        for one, key in zip(answers, lacked, strict=True)
+    ]
     return Verdict(
         name,
         sorted(answers, key=lambda one: one.gang),
@@ -83,6 +95,8 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
         Table(f"Would start with {first.name}", ("gang", "members", "domains", "nodes"), starts, words=True),
         Table("Would wait", ("gang", "members", "code", "reason"), waits, words=True),
     ]
+    if outlooks := [(one.gang, one.preemption) for one in first.answers if one.preemption]:
+        found.append(Table("Would others give way", ("gang", "preemption"), outlooks, words=True))
     if evicted := [(one.gang, f"{one.evicted}") for one in first.answers if one.evicted]:
         found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
     for other in verdicts[1:]:
@@ -117,6 +131,16 @@ def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequen
     gone = sum(pod.group_key == gang.key for pod in evicted)
     reason = gang.telling.reason
     return Answer(str(gang.key), members, nodes, _domains(core, nodes), reason.code, reason.message, evicted=gone)
+
+
+def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, number: int) -> Answer:
+    """Each of those who wait is answered as if it were the only one."""
+    if number >= _OUTLOOKS:
+        return replace(answer, preemption=f"not looked into: {_OUTLOOKS} gangs that wait were")
+    outlook = core.outlook(core.state.workloads[key], now)
+    if outlook is None:
+        return answer
+    return replace(answer, preemption=outlook.text, victims=tuple(name for name, _ in outlook.victims))
 
 
 def _domains(core: Engine, nodes: dict[str, str]) -> tuple[str, ...]:

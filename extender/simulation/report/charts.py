@@ -11,8 +11,13 @@ from extender.simulation.report.outcome import Waits
 from extender.simulation.report.tables import counted, duration, size_words
 
 WIDTH = 1080
-USES = (("productive", "productive"), ("starting", "starting"), ("held", "held without work"))
-"""Style and name of the three uses, in the order of the steps."""
+USES = (
+    ("productive", "productive"),
+    ("starting", "starting"),
+    ("held", "held without work"),
+    ("lost", "lost to preemption"),
+)
+"""Style and name of the uses, in the order of the steps."""
 BINS = 512
 """Into how many stretches the curves of ``area`` are best cut."""
 _LEFT, _RIGHT, _TOP = 84, 12, 12

@@ -8,12 +8,14 @@ demand or than it may borrow (progressive filling; Bertsekas and Gallager, Data 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from extender.simulation.replay.course import Life
 from extender.simulation.replay.queueing import Partition, Queueing, Stake
+from extender.simulation.report.moments import moments
 from extender.simulation.report.quantiles import quantile
+from extender.simulation.report.windows import Hours, Windows
 
 BINS = 240
 """Into how many equal stretches of the observation the shares over time are cut."""
@@ -23,7 +25,8 @@ BINS = 240
 class QueueShare:
     """One ClusterQueue in one run. ``nominal``: GPUs. GPU-hours: what it was ``entitled`` to, what it ``used``, and how
     much it was ``short`` of its entitlement, moment by moment. Waiting times in seconds, until the gang is whole; None:
-    never. ``curve``: the mean GPUs that it used and was entitled to, over equal stretches of the observation."""
+    never. ``curve``: the mean GPUs that it used and was entitled to, over equal stretches of the observation.
+    ``windows``: the hours in which it had demand beyond its entitlement."""
 
     queue: str
     nominal: int
@@ -36,6 +39,7 @@ class QueueShare:
     p90_s: float | None
     max_s: float | None
     curve: tuple[tuple[float, float], ...]
+    windows: Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,12 @@ class Fairness:
 
 @dataclass(slots=True)
 class _Sums:
-    """GPU-seconds of one queue, and the same by stretches."""
+    """GPU-seconds of one queue, and the same by hours."""
 
     entitled: float = 0.0
     used: float = 0.0
     short: float = 0.0
+    hours: Hours = field(default_factory=Hours)
 
     def add(self, entitled: float, used: float, duration_s: float) -> None:
         self.entitled += entitled * duration_s
@@ -95,44 +100,22 @@ def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairnes
     sums, curves = {name: _Sums() for name in stakes}, {name: [[0.0, 0.0] for _ in range(BINS)] for name in stakes}
     index, contended_s = 0.0, 0.0
     entitled: dict[str, float] = {}
-    for begin, until, changed, demand, used in _steps(by_queue, end_s):
+    for moment in moments(by_queue, end_s):
+        begin, until, used = moment.begin, moment.until, moment.used
         for one in partitions:
-            if not changed.isdisjoint(one.stakes):
+            if not moment.changed.isdisjoint(one.stakes):
                 entitled = {name: much for name, much in entitled.items() if name not in one.stakes}
-                entitled |= entitlements(one, demand)
+                entitled |= entitlements(one, moment.demand)
         for name in entitled:
             sums[name].add(entitled[name], used[name], until - begin)
             _spread(curves[name], begin, until, end_s, used[name], entitled[name])
+            if (turn := moment.turn[name]) and moment.demand[name] - entitled[name] >= turn:
+                sums[name].hours.add(begin, until, entitled[name], used[name], turn)
         if len(entitled) > 1:
             index += jain([used[name] / much for name, much in entitled.items() if much]) * (until - begin)
             contended_s += until - begin
     shares = (_share(name, stakes[name], by_queue[name], sums[name], curves[name], end_s) for name in sorted(stakes))
     return Fairness(index / contended_s if contended_s else None, tuple(shares))
-
-
-_Step = tuple[float, float, set[str], Mapping[str, int], Mapping[str, int]]
-
-
-def _steps(by_queue: Mapping[str, Iterable[Life]], end_s: float) -> Iterator[_Step]:
-    """From when until when, which queues have changed, and what each of them wants and uses, in GPUs."""
-    changes: list[tuple[float, str, int, int]] = []
-    for name, some in by_queue.items():
-        for life in some:
-            asked, over_s = life.arrival.all_gpus, end_s if life.ended_s is None else life.ended_s
-            changes += [(life.arrival.submit_s, name, asked, 0), (over_s, name, -asked, 0)]
-            if life.whole_s is not None:
-                has = len(life.seats) * life.arrival.gpus
-                changes += [(life.whole_s, name, 0, has), (over_s, name, 0, -has)]
-    demand, used, changed = dict.fromkeys(by_queue, 0), dict.fromkeys(by_queue, 0), set[str]()
-    changes.sort()
-    for number, (at, name, wants, uses) in enumerate(changes):
-        demand[name] += wants
-        used[name] += uses
-        changed.add(name)
-        until = min(changes[number + 1][0] if number + 1 < len(changes) else end_s, end_s)
-        if until > at:
-            yield at, until, changed, demand, used
-            changed = set()
 
 
 def _spread(curve: list[list[float]], begin: float, until: float, end_s: float, used: float, entitled: float) -> None:
@@ -161,5 +144,6 @@ def _share(
         p50_s=quantile(waited, 0.5) if waited else None,
         p90_s=quantile(waited, 0.9) if waited else None,
         max_s=quantile(waited, 1.0) if waited else None,
+        windows=sums.hours.judged(),
         curve=tuple((round(used, 2), round(entitled, 2)) for used, entitled in curve) if end_s else (),
     )

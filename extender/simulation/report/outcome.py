@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from extender.simulation.replay.account import Step, Use
 from extender.simulation.replay.course import Course, Life
 from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of
 from extender.simulation.report.fairness import Fairness, fairness
+from extender.simulation.report.preempted import NOBODY, Preempted, preempted
 from extender.simulation.report.quantiles import quantile
 from policies.model import CLIQUE, Node
 
 SECONDS_PER_HOUR = 3600.0
-
-Step = tuple[float, float, float, float]
-"""From when on, and the GPUs that were productive, starting and held without work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,8 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run of one scheduler. GPU-hours of the four uses add up to all GPUs over ``observed_s``.
+    """One run of one scheduler. GPU-hours of the uses and the free ones add up to all GPUs over
+    ``observed_s``.
 
     ``held``: without work, which is ``held_in_vain`` by gangs that never became complete, and ``rendezvous`` by members
     whose gang became complete later. Pods that fail and are made anew are another gang. ``never_started``: jobs of
@@ -45,6 +45,7 @@ class Figures:
     while jobs arrived, None if all came at once. ``overall``: jobs of all sizes. ``spans``: (domains, gangs) of
     several pods that started, by the number of NVLink domains that they were in, where a node in none counts as one;
     None without such domains. ``scattered``: those of them in more domains than an empty cluster would have needed.
+    ``lost``: work of evicted jobs that had to be done again, and what they did until they had gone.
     """
 
     scheduler: str
@@ -67,6 +68,7 @@ class Figures:
     window_s: float
     held_in_vain: float
     rendezvous: float
+    lost: float = 0.0
 
     @property
     def gpu_hours(self) -> float:
@@ -88,6 +90,7 @@ class Outcome:
     steps: Sequence[Step]
     gangs: frozenset[int]
     fairness: Fairness | None = None
+    preempted: Preempted = NOBODY
 
 
 def outcome(
@@ -95,7 +98,7 @@ def outcome(
 ) -> Outcome:
     """Of a course that has been played. ``spans``: whether its pods were on nodes at all."""
     end_s, gpus, lives = course.observed_s, gpus_of(nodes), course.lives
-    steps = course.account.steps
+    steps = course.account.steps()
     hours = _hours(steps, end_s)
     arriving_s = min(max(life.arrival.submit_s for life in lives), end_s)
     completed = [life.ended_s for life in lives if life.ended_s is not None and not life.failed]
@@ -118,8 +121,9 @@ def outcome(
         held=hours[2],
         held_in_vain=sum(life.vain_gpu_s + life.held_gpu_s(end_s) for life in lives) / SECONDS_PER_HOUR,
         rendezvous=sum(life.met_gpu_s for life in lives) / SECONDS_PER_HOUR,
+        lost=hours[3],
         free=gpus * end_s / SECONDS_PER_HOUR - sum(hours),
-        held_at_most=max(step[3] for step in steps),
+        held_at_most=int(max(step[3] for step in steps)),
         utilisation=_hours(steps, arriving_s)[0] * SECONDS_PER_HOUR / (gpus * arriving_s) if arriving_s else None,
         overall=_waits(0, [_waited_s(life) for life in lives]),
         waits=_by_size(lives),
@@ -127,22 +131,23 @@ def outcome(
         scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
     )
     shared = fairness(lives, end_s, queueing) if queueing is not None and queueing.seen else None
-    return Outcome(figures, steps, frozenset(_size(life) for life in lives if life.arrival.pods > 1), shared)
+    gangs_of = frozenset(_size(life) for life in lives if life.arrival.pods > 1)
+    return Outcome(figures, steps, gangs_of, shared, preempted(lives))
 
 
-def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, float, float]]:
-    """The means of the three uses over ``bins`` equal stretches of 0..end_s."""
+def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, ...]]:
+    """The means of the uses over ``bins`` equal stretches of 0..end_s."""
     width = end_s / bins
-    sums = [[0.0, 0.0, 0.0] for _ in range(bins)]
+    sums = [[0.0] * len(Use) for _ in range(bins)]
     for step, until in zip(steps, [*(step[0] for step in steps[1:]), end_s], strict=True):
         at, until = step[0], min(until, end_s)
         number = min(int(at / width), bins - 1)
         while at < until:
             edge = until if number == bins - 1 else min(until, (number + 1) * width)
-            for use in range(3):
+            for use in Use:
                 sums[number][use] += step[1 + use] * (edge - at) / width
             at, number = edge, min(number + 1, bins - 1)
-    return [(one[0], one[1], one[2]) for one in sums]
+    return [tuple(one) for one in sums]
 
 
 class Domains:
@@ -194,10 +199,9 @@ def _waits(most_gpus: int, waited: Sequence[float]) -> Waits:
     return Waits(most_gpus, len(waited), started, quantile(waited, 0.5), quantile(waited, 0.95))
 
 
-def _hours(steps: Sequence[Step], end_s: float) -> tuple[float, float, float]:
-    """GPU-hours of the three uses until then."""
+def _hours(steps: Sequence[Step], end_s: float) -> list[float]:
+    """GPU-hours of the uses until then."""
     if not end_s:
-        return 0.0, 0.0, 0.0
-    ((productive, starting, held),) = binned([step for step in steps if step[0] <= end_s], end_s, 1)
-    scale = end_s / SECONDS_PER_HOUR
-    return productive * scale, starting * scale, held * scale
+        return [0.0] * len(Use)
+    (means,) = binned([step for step in steps if step[0] <= end_s], end_s, 1)
+    return [mean * end_s / SECONDS_PER_HOUR for mean in means]

@@ -10,6 +10,7 @@ from extender.simulation.report import charts
 from extender.simulation.report.charts import Share
 from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.outcome import Figures, Outcome, binned
+from extender.simulation.report.preempted_tables import preempted_tables
 from extender.simulation.report.share_charts import share_rows
 from extender.simulation.report.style import STYLE
 from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables, waited
@@ -21,6 +22,7 @@ _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--fr
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     """The whole page; ``price`` in USD per GPU-hour."""
     figures = [one.figures for one in outcomes]
+    every = [*tables(figures, price), *preempted_tables(outcomes), *fairness_tables(outcomes)]
     parts = [
         f"<h1>{escape(about.jobs)}</h1>",
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',
@@ -32,7 +34,7 @@ def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
         *_spans(figures),
         *_cost(figures, price),
         "<h2>All figures</h2>",
-        *(_table(table) for table in [*tables(figures, price), *fairness_tables(outcomes)]),
+        *(_table(table) for table in every),
         f"<footer>{escape(_assumed(about))}</footer>",
     ]
     return _document(f"{about.jobs} on {about.cluster}", parts)
@@ -61,12 +63,13 @@ def _facts(about: Input, one: Figures) -> str:
 
 
 def _assumed(about: Input) -> str:
+    saved = "" if about.checkpoint_s is None else f"; work is saved every {duration(about.checkpoint_s)}"
     patience = "for ever" if about.give_up_s is None else f"for {duration(about.give_up_s)}"
     return (
         f"Simulated: a gang needs {duration(about.start_s)} to start once it is whole; members wait for the others "
-        f"{patience}, then fail and are made anew. Seed {about.seed}. Muster {about.muster} is the code that decides "
-        "in production, under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and make no "
-        "API calls."
+        f"{patience}, then fail and are made anew{saved}. Seed {about.seed}. Muster {about.muster} is the code that "
+        "decides in production, under a virtual clock; kube-scheduler, fifo and ideal are models of their rules, and "
+        "make no API calls."
     )
 
 
@@ -152,7 +155,13 @@ def _spans(figures: Sequence[Figures]) -> list[str]:
 def _cost(figures: Sequence[Figures], price: float) -> list[str]:
     rows, notes = [], []
     for one in figures:
-        amounts = (("productive", one.productive), ("starting", one.starting), ("held", one.held), ("free", one.free))
+        amounts = (
+            ("productive", one.productive),
+            ("starting", one.starting),
+            ("held", one.held),
+            ("lost", one.lost),
+            ("free", one.free),
+        )
         rows.append([Share(style, gpu_h * price, f"{style}: {gpu_h * price:,.0f} USD") for style, gpu_h in amounts])
         notes.append(f"{one.gpu_hours * price:,.0f} USD, {one.held * price:,.0f} of it held")
     return [

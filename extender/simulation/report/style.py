@@ -3,11 +3,11 @@
 # The colours of Okabe and Ito, or close to them: told apart by people who see red and green alike, and by their light.
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --card: #f6f8fa;
-  --productive: #56b4e9; --starting: #e6c700; --held: #c44400; --free: #eaeef2;
+  --productive: #56b4e9; --starting: #e6c700; --held: #c44400; --lost: #9a5fb5; --free: #eaeef2;
   --s0: #0072b2; --s1: #d55e00; --s2: #b88600; --s3: #a84f84; --s4: #00805d; --s5: #59636e;
   --n1: #0072b2; --n2: #56b4e9; --n3: #e69f00; --n4: #d55e00 }
 @media (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --soft: #9198a1; --line: #3d444d;
-  --card: #151b23; --productive: #2f86bd; --starting: #f0e442; --held: #ff7a33; --free: #212830;
+  --card: #151b23; --productive: #2f86bd; --starting: #f0e442; --held: #ff7a33; --lost: #b07cc6; --free: #212830;
   --s0: #56b4e9; --s1: #ff7a33; --s2: #e69f00; --s3: #d98cb3; --s4: #2fc79a; --s5: #9198a1;
   --n1: #2f86bd; --n2: #8fd0f5; --n3: #e69f00; --n4: #ff7a33 } }
 * { box-sizing: border-box }
@@ -27,6 +27,7 @@ svg .small { fill: var(--soft); font-size: 12.5px } svg .label { font-weight: 60
 .entitled { fill: none; stroke: var(--s1); stroke-width: 1.6 } .mark { stroke: var(--soft); stroke-dasharray: 4 3 }
 .grid { stroke: var(--line); stroke-width: 1; opacity: .7 } .free { fill: var(--free) }
 .productive { fill: var(--productive) } .starting { fill: var(--starting) } .held { fill: var(--held) }
+.lost { fill: var(--lost) }
 .legend { display: flex; flex-wrap: wrap; gap: 18px; font-size: 13px; color: var(--soft); margin: 6px 0 10px }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px;
   vertical-align: -1px }

@@ -36,6 +36,7 @@ class Input:
     give_up_s: float | None
     seed: int
     muster: str
+    checkpoint_s: float | None = None
 
 
 def tables(figures: Sequence[Figures], price: float) -> list[Table]:
@@ -66,6 +67,7 @@ def uses(figures: Sequence[Figures], price: float) -> Table:
         ("Starting GPU-hours (start-up of whole gangs)", lambda one: hours(one.starting)),
         ("GPU-hours held while waiting for members (rendezvous)", lambda one: hours(one.rendezvous)),
         ("GPU-hours held by gangs that never became complete", lambda one: hours(one.held_in_vain)),
+        ("GPU-hours lost to preemption (work that had to be done again)", lambda one: hours(one.lost)),
         ("Free GPU-hours", lambda one: hours(one.free)),
         ("GPUs held without work, at the worst moment", lambda one: f"{one.held_at_most:,}"),
         ("Utilisation (productive GPUs) while jobs arrive", lambda one: share(one.utilisation)),
@@ -93,7 +95,8 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
         curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
         shared = None if one.fairness is None else asdict(one.fairness)
         points = [[round(value, 2) for value in point] for point in curve]
-        schedulers.append(asdict(one.figures) | {"curve": points, "fairness": shared})
+        more = {"curve": points, "fairness": shared, "preempted": asdict(one.preempted)}
+        schedulers.append(asdict(one.figures) | more)
     told = asdict(about) | {"load": about.load if about.window_s else None}
     return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
 

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from extender.core.effects import StartJob
+from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.kind import Object, UnreadableJobError
-from extender.kube.kinds.trainer import TRAIN_JOB
+from extender.kube.kinds.kind import Object
+from extender.kube.kinds.trainer import TRAIN_JOB, carried
 from extender.kube.queues.flavors import MOST_BYTES, flavors_from, flavors_text
 from policies.model import Toleration
-from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
+from tests.kube.kinds.appwrappers import SAMPLE, STOPPED
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, stored
 
 GPU = {"nvidia.com/gpu": "a100", "cpu": "default"}
 SPOT, ANY = Toleration("spot", "Equal", "true", "NoSchedule"), Toleration("", "Exists", "", "")
@@ -111,12 +113,54 @@ def test_each_template_tolerates_what_its_own_podsets_need() -> None:
     assert read(JOBSET, obj).flavors is None
 
 
-def test_a_trainjob_cannot_carry_them() -> None:
+@pytest.mark.parametrize("own", [[], [{"key": "own", "operator": "Exists"}]])
+def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back(own: list[Object]) -> None:
     owner = {"apiVersion": TRAIN_JOB.version, "kind": "TrainJob", "name": "t", "uid": "t", "controller": True}
     meta = {"name": "t", "namespace": "team", "uid": "u", "ownerReferences": [owner]}
-    pod = {"spec": {"containers": [{"name": "main"}]}}
-    jobs = [{"name": "node", "template": {"spec": {"template": pod}}}]
-    obj: Object = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": jobs}}
-    seen = read(TRAIN_JOB, obj)
-    with pytest.raises(UnreadableJobError, match="tolerations of its flavor cannot be written on a TrainJob"):
-        start(TRAIN_JOB, obj, StartJob(seen, plan_for(seen), 1, {}, {seen.podsets.podsets[0].name: (SPOT,)}))
+    spec = {"containers": [{"name": "main"}]} | ({"tolerations": own} if own else {})
+    jobs = [{"name": name, "template": {"spec": {"template": {"spec": deepcopy(spec)}}}} for name in ("node", "other")]
+    made: Object = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": jobs}}
+    train: Object = {"metadata": {"name": "t", "namespace": "team", "uid": "t"}, "spec": {"suspend": True}}
+    seen = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, StartJob(seen, plan_for(seen), 2, {}, {seen.podsets.podsets[0].name: (SPOT,)}))
+    train = carried(train, made, entry=True)
+    assert [one.get("spec") for one in in_entry(train)] == [{"tolerations": [*own, WRITTEN]}, None]
+    assert read(TRAIN_JOB, made).podsets == seen.podsets
+    suspend(TRAIN_JOB, made)
+    assert in_entry(carried(train, made, entry=False)) == in_entry(train)
+    made["status"] = SUSPENDED
+    clean(TRAIN_JOB, made)
+    assert [one.get("spec") for one in in_entry(carried(train, made, entry=True))] == [None, None]
+
+
+def in_entry(train: Object) -> list[Object]:
+    """What Muster's entry says of the pod templates."""
+    ((entry),) = train["spec"]["runtimePatches"]
+    jobs = entry["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    return [one["template"]["spec"]["template"] for one in jobs]
+
+
+@pytest.mark.parametrize("info", [[], [{"tolerations": [{"key": "given"}]}, {"labels": {"a": "b"}}]])
+def test_an_appwrapper_carries_them_beside_its_components_and_gives_them_back(info: list[Object]) -> None:
+    obj = stored(SAMPLE, **STOPPED)
+    (component,) = obj["spec"]["components"]
+    roles = component["template"]["spec"]["pytorchReplicaSpecs"]
+    roles["Worker"]["template"]["spec"]["tolerations"] = [{"key": "own"}]
+    if info:
+        component["podSetInfos"] = info
+    seen = read(APP_WRAPPER, obj)
+    given = (Toleration("given", "Equal", "", ""),) if info else ()
+    tolerated = [one.template.selection.tolerations for one in seen.podsets.podsets]
+    assert tolerated == [given, (Toleration("own", "Equal", "", ""),)]
+    after = deepcopy(obj)
+    plan = plan_for(seen)
+    start(APP_WRAPPER, after, StartJob(seen, plan, 3, {}, dict.fromkeys(plan, (SPOT,))))
+    (written,) = after["spec"]["components"]
+    assert written["template"] == component["template"]
+    known = info[0]["tolerations"] if info else []
+    assert [one["tolerations"] for one in written["podSetInfos"]] == [[*known, WRITTEN], [WRITTEN]]
+    assert read(APP_WRAPPER, after).podsets == seen.podsets
+    suspend(APP_WRAPPER, after)
+    after["status"] = STOPPED
+    clean(APP_WRAPPER, after)
+    assert after == obj

@@ -55,7 +55,7 @@ def test_nobody_is_evicted_while_a_queue_uses_its_own() -> None:
     queues = [queue("a", 8), queue("b", 8)]
     decision = decide(World([has("a1", "a", 8), has("b1", "b", 8, 5)], queues), wants("b", 1, 3))
     assert decision.victims is None
-    assert "1 candidate not: withinClusterQueue of queue b is LowerPriority" in decision.text
+    assert "1 candidate may not: withinClusterQueue of queue b is LowerPriority" in decision.text
 
 
 @pytest.mark.parametrize(

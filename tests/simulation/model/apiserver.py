@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from extender.core.stamps import stamp_of
 from policies.model import (
     GANG_GATE,
+    DisruptionBudget,
     GangOwner,
     GroupJob,
     GroupKey,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 
-OK, NOT_FOUND, CONFLICT, REFUSED, INVALID = 200, 404, 409, 412, 422
+OK, NOT_FOUND, CONFLICT, REFUSED, INVALID, TOO_MANY = 200, 404, 409, 412, 422, 429
 """Statuses of writes, as the real one gives them."""
 
 WOKEN = ("muster.dev/woken", "true")
@@ -44,6 +45,7 @@ class Kind(Enum):
     JOBS = auto()
     OWNERS = auto()
     QUEUES = auto()
+    BUDGETS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject
+    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget
     version: int
     gone: bool = False
 
@@ -72,6 +74,10 @@ class ApiServer:
         self.queues: dict[str, QueueObject] = {}
         """ClusterQueues, LocalQueues, Cohorts and ResourceFlavors, by kind and name."""
         self.owners: dict[GroupKey, OwnerObject] = {}
+        self.budgets: dict[str, DisruptionBudget] = {}
+        """By namespace and name."""
+        self.lets_go: Callable[[Pod], bool] = lambda _: True
+        """What the Eviction API asks about a pod."""
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
         self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
         self._names: dict[tuple[str, str], str] = {}
@@ -146,8 +152,13 @@ class ApiServer:
             return CONFLICT
         return self.change_pod(uid, stamp=replace(pod.stamp, complete=True) if pod.stamp is not None else None)
 
+    def evict_pod(self, uid: str) -> int:
+        """POST an Eviction."""
+        pod = self.pods.get(uid)
+        return TOO_MANY if pod is not None and not self.lets_go(pod) else self.delete_pod(uid)
+
     def delete_pod(self, uid: str) -> int:
-        """DELETE or evict: a bound pod is only marked, and its kubelet ends it."""
+        """DELETE, or an eviction that nothing forbids: a bound pod is only marked, and its kubelet ends it."""
         pod = self.pods.get(uid)
         if pod is None:
             return NOT_FOUND
@@ -225,6 +236,11 @@ class ApiServer:
         del self.queues[uid]
         self._end(Kind.QUEUES, uid)
 
+    def set_budget(self, budget: DisruptionBudget) -> None:
+        """Create or change one."""
+        self.budgets[f"{budget}"] = budget
+        self._tell(Kind.BUDGETS, f"{budget}", budget)
+
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
         """What the jobs that have not ended ask for."""
@@ -291,7 +307,10 @@ class ApiServer:
         self._tell(Kind.PODS, pod.uid, pod)
 
     def _tell(
-        self, kind: Kind, uid: str, value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject
+        self,
+        kind: Kind,
+        uid: str,
+        value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget,
     ) -> None:
         self.version += 1
         change = self.changes[kind][uid] = Change(kind, uid, value, self.version)

@@ -67,6 +67,7 @@ class BatchJob:
     ended: str = ""
     queue: str = ""
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
+    evicted: tuple[float, ...] = ()
     reservation: Reservation | None = None
 
     @property
@@ -108,6 +109,7 @@ class BatchJob:
             queue=self.queue,
             flavors=self.flavors,
             reservation=self.reservation,
+            evicted=self.evicted,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:
@@ -154,8 +156,9 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
             return replace(led, suspended=False, reservation=None)
         case Reserve(reservation=reservation):
             return replace(job, reservation=reservation)
-        case SuspendJob():
-            return job if job.ended else replace(job, suspended=True, plan=None, flavors=None)
+        case SuspendJob(evicted=evicted):
+            stopped = replace(job, suspended=True, plan=None, flavors=None, evicted=evicted or job.evicted)
+            return job if job.ended else stopped
         case CleanJob():
             if job.ended and not job.suspended:
                 return replace(job, plan=None)  # its template cannot be written any more

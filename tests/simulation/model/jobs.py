@@ -11,6 +11,7 @@ from policies.model import (
     Constraints,
     Controller,
     Dialect,
+    EvictionTerms,
     GroupJob,
     GroupKey,
     GroupRef,
@@ -72,6 +73,7 @@ class JobSpec:
     minima: Minima = ()
     queue: str = ""
     pending: bool = False
+    eviction: EvictionTerms = field(default_factory=EvictionTerms)
 
     @property
     def size(self) -> int:
@@ -250,6 +252,7 @@ class Jobs:
             topology=spec.topology,
             group=ref,
             queue=spec.queue,
+            eviction=spec.eviction,
         )
 
     def _pod_changed(self, change: Change) -> None:

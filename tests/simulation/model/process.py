@@ -12,6 +12,8 @@ from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
+    BudgetGone,
+    BudgetSeen,
     Event,
     FilterCalled,
     GroupGone,
@@ -34,7 +36,7 @@ from extender.core.events import (
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
-from policies.model import GroupJob, Node, Pod, PodGroup
+from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
 from tests.simulation.model.apiserver import ApiServer, Change, Kind, as_read
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.cycle import BindRequest
@@ -45,7 +47,7 @@ from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
 
 _MADE_BY = (Kind.GROUP_JOBS, Kind.JOBS, Kind.OWNERS)
-_OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS)
+_OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS, Kind.BUDGETS)
 
 
 class Extender:
@@ -73,6 +75,8 @@ class Extender:
         self._clock = network.clock
         self._bind_timeout_s = bind_timeout_s
         self._stands_by = stands_by
+        self.behind: set[str] = set()
+        """UIDs of queues that have changed without its knowing when it began to lead."""
         self._numbers = count(1)
         self._killed = False
         self._thaw = 0.0
@@ -81,7 +85,7 @@ class Extender:
         self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone)
-            for kind in (Kind.QUEUES, Kind.NODES, Kind.GROUPS, *_MADE_BY, Kind.PODS)
+            for kind in (Kind.BUDGETS, Kind.QUEUES, Kind.NODES, Kind.GROUPS, *_MADE_BY, Kind.PODS)
             if kind not in _OPTIONAL or kind in served
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)
@@ -211,6 +215,8 @@ class Extender:
                 self._dispatch(JobSeen(job.shown()))
             case OwnerObject() as owner:
                 self._dispatch(OwnerSeen(owner.shown()))
+            case DisruptionBudget() as budget:
+                self._dispatch(BudgetSeen(budget))
             case queue:
                 self._dispatch(QueueSeen(queue))
 
@@ -230,6 +236,8 @@ class Extender:
                 self._dispatch(JobGone(job.key, job.uid))
             case OwnerObject() as owner:
                 self._dispatch(OwnerGone(owner.key, owner.uid))
+            case DisruptionBudget() as budget:
+                self._dispatch(BudgetGone(budget.namespace, budget.name))
             case queue:
                 self._dispatch(QueueGone(queue))
 

@@ -61,7 +61,7 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case Confirm(uid, namespace, name):
                 return api.confirm(uid, (namespace, name))
             case Evict(uid):
-                return api.delete_pod(uid)
+                return api.evict_pod(uid)
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK

@@ -8,9 +8,10 @@ from extender.core.engine import Engine
 from extender.runtime.driver import Watcher
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
-from policies.model import Node
+from policies.model import DisruptionBudget, Node
 from policies.model.queues import QueueObject
 from tests.simulation.model.apiserver import ApiServer, Kind
+from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobcontroller import JobController
@@ -47,6 +48,7 @@ class World:
         polices: bool = True,
         kinds: tuple[Kind, ...] = tuple(Kind),
         queues: Iterable[QueueObject] = (),
+        budgets: Iterable[DisruptionBudget] = (),
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -59,6 +61,9 @@ class World:
         self.controller = JobController(self.api, self.clock, lag=lambda: 0.05 * lags.random(), rate=pod_rate)
         delays = self.chance.stream("controllers of owners")
         self.owners = OwnerController(self.api, self.clock, lag=lambda: 0.05 * delays.random())
+        counting = self.chance.stream("disruption controller")
+        disruptions = DisruptionController(self.api, self.clock, lag=lambda: counting.random())
+        self.api.lets_go = disruptions.let_go
         self.polices = polices
         self.kinds = kinds
         self.profile = profile or Profile()
@@ -73,6 +78,8 @@ class World:
             self.api.set_node(node)
         for queue in queues:
             self.api.set_queue(queue)
+        for budget in budgets:
+            self.api.set_budget(budget)
         self.start_extender()
         self.start_scheduler()
 
@@ -107,6 +114,8 @@ class World:
         self.kill_extender()
         self.kill_scheduler()
         self.extender = other
+        shown = other.shown(Kind.QUEUES).items()
+        other.behind = {uid for uid, change in shown if self.api.queues.get(uid) is not change.value}
         other.lead(self._watcher)
         self.start_scheduler()
 

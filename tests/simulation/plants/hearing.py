@@ -7,18 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, Turned
-from extender.core.events import (
-    BindArrived,
-    BindDisconnected,
-    BindingPosted,
-    Event,
-    GroupSeen,
-    NodeSeen,
-    Outcome,
-    PodGone,
-    PodSeen,
-)
+from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen
 from extender.core.revocations import Revocations
 from extender.core.turns import Turn
 from policies.model import Pod, Topology

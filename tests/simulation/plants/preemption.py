@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
 
-from extender.core import victim_search
+from extender.core import candidates as candidates_of_all
+from extender.core import surplus, victim_search
+from extender.core.answers import Reserved
+from extender.core.budgets import DisruptionBudgets
 from extender.core.candidates import candidates as all_candidates
 from extender.core.claims import Claims
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
-from extender.core.events import Reserved
+from extender.core.evictions import Evictions
 from extender.core.kube_preemption import KubePreemption
 from extender.core.preemptions import Preemption, Preemptions
+from extender.core.workload import Workload
+from policies.model import EvictionTerms
 from policies.preemption.candidates import Candidate
 from policies.preemption.candidates import Limits as Protection
+from policies.preemption.reclaim import Reclaim
 from policies.preemption.victims import Choice
 from policies.preemption.victims import search as searched
 from tests.simulation.plants.mutants import Core, asks
@@ -37,6 +44,16 @@ def one_pod_of_a_gang_is_spared(effect: Effect, core: Core) -> Iterable[Effect]:
         if pod is not None and pod.group_key and len(fellows) > 1 and pod.uid == max(one.uid for one in fellows):
             return
     yield effect
+
+
+def surplus_of_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    """A gang is taken to run with one member less than it needs."""
+    margins = surplus._margins
+
+    def one_more(workload: Workload, going: Collection[str]) -> Counter[str]:
+        return Counter({part: margin + 1 for part, margin in margins(workload, going).items()})
+
+    patch.setattr(surplus, "_margins", one_more)
 
 
 def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
@@ -61,7 +78,27 @@ def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_is_too_young(patch: pytest.MonkeyPatch) -> None:
     """The minimum of time that a victim has run is forgotten."""
-    patch.setattr(victim_search, "Protection", lambda wall, _: Protection(wall))
+    patch.setattr(victim_search, "Protection", lambda wall, _, *others: Protection(wall, 0.0, *others))
+
+
+def budgets_not_read(patch: pytest.MonkeyPatch) -> None:
+    """Nobody knows how many pods a PodDisruptionBudget lets go."""
+    patch.setattr(DisruptionBudgets, "counts", lambda self, pods: ())
+
+
+def nobody_says_how_long_he_runs(patch: pytest.MonkeyPatch) -> None:
+    """What a workload says of its own eviction is not read."""
+    patch.setattr(candidates_of_all, "terms_of", lambda state, workload: EvictionTerms())
+
+
+def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has given way a moment ago does so again."""
+    patch.setattr(Evictions, "recent", lambda self, victim, job, wall: ())
+
+
+def saturated_queues_evict(patch: pytest.MonkeyPatch) -> None:
+    """Two queues that use as much of their own take turns."""
+    patch.setattr(Reclaim, "_saturated", lambda self, near, far: False)
 
 
 def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.asked import Asked
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
+from extender.core.past_usage import PastUsage
 from extender.core.quota_uses import QuotaUses
 from extender.core.quotas import Quotas
 from extender.core.shape import Shape
@@ -29,7 +31,9 @@ def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def quota_that_is_given_back_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    """Nor is it told later, with all else that has changed in its tree."""
     patch.setattr(QuotaUses, "take_freed", lambda self: self.freed.clear() or [])
+    patch.setattr(QuotaUses, "take_changed", lambda self, _: self._changed.clear() or [])
 
 
 def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
@@ -39,7 +43,7 @@ def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
     def anybody(self: Shortfalls, shape: Shape, scope: Scope = "") -> object:
         return get(self, shape)
 
-    def everybody(self, lack: Lack, shape: Shape, reason, scope: Scope = "", rests_on=()) -> None:  # type: ignore[no-untyped-def]
+    def everybody(self, lack: Lack, shape: Shape, reason, scope: Scope = "", *_: object) -> None:  # type: ignore[no-untyped-def]
         put(self, lack, shape, reason)
 
     patch.setattr(Shortfalls, "get", anybody)
@@ -49,6 +53,11 @@ def refusal_of_one_queue_holds_for_all(patch: pytest.MonkeyPatch) -> None:
 def flavors_of_what_is_bound_not_read(patch: pytest.MonkeyPatch) -> None:
     """A gang whose start broke off is completed on any nodes."""
     patch.setattr(Quotas, "as_bound", lambda self, workload: {})
+
+
+def more_members_of_a_broken_start_get_any_flavor(patch: pytest.MonkeyPatch) -> None:
+    real = Asked.closed
+    patch.setattr(Asked, "closed", lambda self: real(self) if self._workload.job is not None else {})
 
 
 @hears
@@ -89,6 +98,21 @@ def past_usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Even
         case QueueSeen(LocalQueue() as queue, problems, warnings):
             event = QueueSeen(replace(queue, past=None), problems, warnings)
     yield event
+
+
+def past_usage_forgotten_with_its_cluster_queue(patch: pytest.MonkeyPatch) -> None:
+    real = PastUsage.redraw
+
+    def redraw(self: PastUsage) -> None:
+        picture = self._queues.picture
+        self._histories = {
+            key: one
+            for key, one in self._histories.items()
+            if key in picture.locals and picture.locals[key].queue in picture.queues
+        }
+        real(self)
+
+    patch.setattr(PastUsage, "redraw", redraw)
 
 
 def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,83 @@
+"""What came of what the core asked for: the events that answer its effects (``extender.core.effects``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from policies.model import GroupKey, Job, Pod, Reservation
+
+
+class Outcome(Enum):
+    """How a write to the API server ended."""
+
+    DONE = auto()
+    REFUSED = auto()
+    """The API server said no, or the call was given up before anything was sent: nothing was written."""
+    UNKNOWN = auto()
+    """It may have been written: the watch will tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPosted:
+    """A Binding asked for by ``PostBinding`` has ended; ``detail`` says why it failed."""
+
+    uid: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominated:
+    """A nomination has ended; ``detail`` says why it could not be written although it was retried."""
+
+    uid: str
+    node: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ungated:
+    """A member's gate is off, or it could not be taken off although it was retried: then ``detail`` says why."""
+
+    uid: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWritten:
+    """A write to a job has ended: ``StartJob``, ``SuspendJob`` or ``CleanJob``; ``detail`` says why it failed."""
+
+    key: GroupKey
+    uid: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """``Reserve`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+
+    key: GroupKey
+    pod: Pod | None
+    job: Job | None
+    reservation: Reservation | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """``Enqueue`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+
+    key: GroupKey
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAnswered:
+    """What has become of the nodes that were asked for, in that attempt; ``detail`` says why there are none."""
+
+    key: GroupKey
+    attempt: int
+    granted: bool
+    detail: str = ""

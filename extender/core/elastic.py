@@ -1,0 +1,251 @@
+"""Flavors whose nodes are made when somebody asks for them: a job that has quota of one, and no nodes, asks for
+capacity and keeps that quota meanwhile.
+
+What is asked for is told to whoever can ask (``asks``), and what becomes of it is an event. When the nodes come the job
+is planned like any other. If they do not come in time the quota is for everybody again, and after a pause it asks anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from extender.core.answers import CapacityAnswered
+from extender.core.asked import Asked
+from extender.core.backoff import pause_s
+from extender.core.events import CapacityServed
+from extender.core.flavoring import Flavoring
+from extender.core.reasons import Reason
+from extender.core.shape import Demand, Shape
+from extender.core.state import State
+from extender.core.telling import explain
+from extender.core.workload import Workload
+from policies.model import Controller, GroupKey, Toleration
+from policies.model.queues import ClusterQueue
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.words import listed, many
+
+MOST = 32
+"""Jobs for which nodes are asked at a time."""
+_TRIES = 16
+"""Assignments of flavors that are looked at for one job."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
+UNSERVED = (
+    "the cluster serves no ProvisioningRequest (autoscaling.x-k8s.io/v1), by which Muster would ask for its nodes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPods:
+    """Pods of one podset: what their flavor demands of their nodes, and what it lets them tolerate."""
+
+    podset: str
+    count: int
+    labels: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAsk:
+    """Nodes for all of these pods of a job together. ``attempt`` counts from 1."""
+
+    key: GroupKey
+    job: Controller
+    pods: tuple[AskedPods, ...]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """``until``: by then the nodes have to be there. ``granted``: they are being made, or are there."""
+
+    ask: CapacityAsk
+    shape: Shape
+    queue: str
+    flavors: tuple[str, ...]
+    until: float
+    granted: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        pods, flavors = many(sum(one.count for one in self.ask.pods), "pod"), listed(self.flavors)
+        text = f"it has quota of {flavors} in ClusterQueue {self.queue}, and no nodes: "
+        if self.granted:
+            return Reason(
+                "AwaitingNodes", f"{text}those that it asked for are granted, and yet to be seen", warning=False
+            )
+        return Reason("AwaitingNodes", f"{text}a ProvisioningRequest asks for nodes for {pods}", warning=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Denied:
+    """It asks again after ``until``."""
+
+    attempts: int
+    until: float
+    text: str
+
+
+class Elastic:
+    """``instead`` and ``pending`` are asked in an admission pass; ``follow`` is called after every event."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._limits = state.limits.elastic
+        self._served: bool | None = None
+        """Whether nodes can be asked for; None: nobody has said so yet."""
+        self._asking: dict[GroupKey, _Asking] = {}
+        self._denied: dict[GroupKey, _Denied] = {}
+        self._aside: dict[GroupKey, None] = {}
+        """Who would ask, and is looked at again when another one asks no more."""
+
+    @property
+    def asks(self) -> tuple[CapacityAsk, ...]:
+        """What is asked for just now."""
+        return tuple(one.ask for one in self._asking.values())
+
+    def pending(self, workload: Workload, shape: Shape) -> Reason | None:
+        """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
+        asking = self._asking.get(workload.key)
+        if asking is not None and asking.shape != shape:
+            self._end(workload.key)
+            return None
+        return None if asking is None else asking.reason
+
+    def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason:
+        """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
+        demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
+        if (
+            not self._limits.flavors
+            or why.code != "NoRoom"
+            or demand is None
+            or queue is None
+            or not self._may(workload)
+        ):
+            return why
+        denied = self._denied.get(workload.key)
+        if denied is not None and now < denied.until:
+            return why._replace(message=f"{why.message}; {denied.text}")
+        asked = Asked(workload, demand.pods, queue, self._state.quotas.queues.picture)
+        found = self._choice(asked, demand, queue)
+        if found is None:
+            return why
+        if self._served is False:
+            return why._replace(message=f"{why.message}; {UNSERVED}")
+        if len(self._asking) >= MOST:
+            self._aside[workload.key] = None
+        can = self._served and len(self._asking) < MOST
+        return self._begin(workload, shape, asked, found, now) if can else why
+
+    def served(self, event: CapacityServed, _now: float) -> None:
+        """Whether the cluster has what nodes are asked for by."""
+        self._served = event.served
+        for key in list(self._asking) if not event.served else ():
+            self._end(key)
+        for key in self._state.waiting.keys:
+            self._state.waiting.look_again(key)
+
+    def answered(self, event: CapacityAnswered, now: float) -> None:
+        """What has become of it."""
+        asking = self._asking.get(event.key)
+        if asking is None or asking.ask.attempt != event.attempt:
+            return
+        if not event.granted:
+            self._deny(event.key, asking, event.detail, now)
+        elif not asking.granted:
+            until = now + self._limits.within_s
+            self._asking[event.key] = replace(asking, granted=True, until=until)
+            self._state.waiting.look_again(event.key)
+
+    def follow(self, now: float) -> None:
+        """Who has its nodes, or waits for them no more, asks no longer."""
+        for key, asking in list(self._asking.items()):
+            workload = self._state.workloads.get(key)
+            if workload is None or not self._goes_on(workload, asking):
+                self._end(key)
+            elif now >= asking.until:
+                late = "they were granted, and it has no plan on them" if asking.granted else "none came"
+                self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
+        for key, denied in list(self._denied.items()):
+            if key not in self._state.waiting.keys:
+                del self._denied[key]
+            elif denied.until and now >= denied.until:
+                self._denied[key] = replace(denied, until=0.0)
+                self._state.waiting.look_again(key)
+
+    def next_end(self) -> float | None:
+        """When something is given up, or asked for again."""
+        ends = [one.until for one in self._asking.values()]
+        return min([*ends, *(one.until for one in self._denied.values() if one.until)], default=None)
+
+    def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
+        """The first flavors with quota for all of its pods of which one is elastic."""
+        picture, podsets = self._state.quotas.queues.picture, asked.podsets(demand.pods)
+        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        found = choices.first(podsets)
+        for _ in range(_TRIES):
+            if found.fit is not Fit.FITS:
+                return None
+            if any(name in self._limits.flavors for some in found.flavors.values() for name in some.values()):
+                return found
+            found = choices.after(found, podsets, "no node of it has room")
+        return None
+
+    def _begin(self, workload: Workload, shape: Shape, asked: Asked, found: Assignment, now: float) -> Reason:
+        """Keep the quota, and ask."""
+        state, demand, key = self._state, workload.asked, workload.key
+        assert demand is not None  # noqa: S101
+        assert workload.job is not None  # noqa: S101
+        denied, made = self._denied.get(key), asked.flavorings(found)
+        counts = Counter(pod.series for pod in demand.pods)
+        pods = tuple(_asked_pods(name, count, made.get(name)) for name, count in sorted(counts.items()))
+        ask = CapacityAsk(key, workload.job.seen.owner, pods, 1 if denied is None else denied.attempts + 1)
+        usage: dict[tuple[str, str], int] = {}
+        for one in asked.podsets(demand.pods):
+            for resource, flavor in found.flavors[one.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        state.quotas.reserve(key, usage)
+        names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
+        queue = state.quotas.members.queue_of(key) or ""
+        until = now + self._limits.within_s
+        asking = self._asking[key] = _Asking(ask, shape, queue, names, until)
+        workload.telling.note(now, f"asks for nodes, attempt {ask.attempt}")
+        return asking.reason
+
+    def _may(self, workload: Workload) -> bool:
+        """A job that has yet to start, and for which nobody gives way."""
+        record, key = workload.job, workload.key
+        if record is None or not record.plannable or workload.seated or workload.members.bound:
+            return False
+        return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
+
+    def _goes_on(self, workload: Workload, asking: _Asking) -> bool:
+        """Whether it has yet to get its nodes, and its queue and flavors are there still."""
+        quotas = self._state.quotas
+        known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
+        there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
+        return there and self._may(workload)
+
+    def _deny(self, key: GroupKey, asking: _Asking, detail: str, now: float) -> None:
+        """It gives its quota back, and asks again after a pause that grows."""
+        self._end(key)
+        attempts = asking.ask.attempt
+        pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        text = f"nodes of {listed(asking.flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
+        self._denied[key] = _Denied(attempts, now + pause, text)
+        if (workload := self._state.workloads.get(key)) is not None:
+            workload.telling.note(now, text)
+            explain(self._state, workload, Reason("NoRoom", text), now)
+
+    def _end(self, key: GroupKey) -> None:
+        """It asks no more."""
+        if self._asking.pop(key, None) is not None:
+            self._state.quotas.unreserve(key)
+            for one in (key, *self._aside):
+                self._state.waiting.look_again(one)
+            self._aside.clear()
+
+
+def _asked_pods(podset: str, count: int, made: Flavoring | None) -> AskedPods:
+    return AskedPods(podset, count, made.labels if made else (), made.tolerations if made else ())

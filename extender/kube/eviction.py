@@ -1,0 +1,63 @@
+"""What a job or a pod says about its eviction: how long it is to run at least, and when its last checkpoint was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from extender.kube.objects import Meta
+from extender.kube.plain import quoted
+from policies.model.eviction import NO_TERMS, EvictionTerms
+
+MIN_RUNTIME = "muster.dev/min-runtime"
+CHECKPOINTED = "muster.dev/checkpointed-at"
+EVICTED_AT = "muster.dev/evicted-at"
+"""On a job, by Muster: when it was evicted in the last hour, in RFC 3339."""
+_MOST_EVICTIONS = 64
+TERMS = (MIN_RUNTIME, CHECKPOINTED)
+_SPAN = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def terms_of(meta: Meta) -> EvictionTerms:
+    """What cannot be read does not count: ``unreadable_terms`` tells of it."""
+    said = meta.annotations or {}
+    if MIN_RUNTIME not in said and CHECKPOINTED not in said:
+        return NO_TERMS
+    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), _instant(said.get(CHECKPOINTED, "")))
+
+
+def unreadable_terms(meta: Meta) -> Iterator[str]:
+    """One sentence for each annotation with a value that does not count."""
+    said = meta.annotations or {}
+    if MIN_RUNTIME in said and _span(said[MIN_RUNTIME]) is None:
+        yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: write so many seconds, or 90m, 12h, 2d"
+    if CHECKPOINTED in said and _instant(said[CHECKPOINTED]) is None:
+        yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
+
+
+def _span(text: str) -> float | None:
+    found = _SPAN.fullmatch(text)
+    return float(int(found[1]) * _UNITS[found[2]]) if found else None
+
+
+def _instant(text: str) -> float | None:
+    try:
+        found = datetime.fromisoformat(text[:64])
+        return found.timestamp() if found.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def evictions_of(meta: Meta) -> tuple[float, ...]:
+    """When the job was evicted lately, as far as it says so."""
+    said = (meta.annotations or {}).get(EVICTED_AT, "")
+    found = map(_instant, said.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if said else ())
+    return tuple(at for at in found if at is not None)
+
+
+def evictions_text(instants: Sequence[float]) -> str:
+    """What ``evictions_of`` reads."""
+    latest = instants[-_MOST_EVICTIONS:]
+    return ",".join(datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds") for at in latest)

@@ -1,0 +1,294 @@
+"""Asks for nodes: a ProvisioningRequest for each job whose quota is there and whose nodes have yet to be made.
+
+By whoever leads, some at a time. What is in the objects follows from the job and from its flavors; an object that
+nobody asks for any more is deleted, with its pod templates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Any, Protocol
+
+import msgspec
+
+from extender.core.answers import CapacityAnswered
+from extender.core.elastic import AskedPods, CapacityAsk
+from extender.core.events import CapacityServed, Event
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.convert import UnreadableError
+from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
+from extender.kube.kinds.read import meta_of, templates_of
+from extender.kube.kinds.registry import Registry
+from extender.kube.kinds.template import bare, kept_of
+from extender.kube.kinds.tolerated import tolerate
+from extender.kube.objects import UNDECODABLE
+from extender.kube.queues.resources import PROVISIONING
+from policies.model import Controller
+
+log = logging.getLogger("muster")
+VERSION, PLURAL = PROVISIONING
+CAPACITY = "muster.dev/capacity"
+"""The label of the objects that are Muster's, and of their pod templates."""
+EVERY_S = 2.0
+_GRACE = 30
+"""Rounds after which an object of an earlier life goes that nobody asks for."""
+_MOST_PODSETS = 32
+"""Of one ProvisioningRequest, as its CRD has it."""
+_GONE = "its job is gone, or cannot be read"
+_TOO_MANY = f"its pods are of more than {_MOST_PODSETS} sorts, and a ProvisioningRequest has no more"
+_KEPT_OF_METADATA = ("labels", "annotations")
+
+
+class Capacity(Protocol):
+    """How nodes are to be made; ``timeout_s``: so long may whoever makes them try."""
+
+    @property
+    def provisioning_class(self) -> str: ...
+
+    @property
+    def timeout_s(self) -> float: ...
+
+
+class Core(Protocol):
+    """Who says for which jobs nodes are wanted."""
+
+    def capacity_asks(self) -> Sequence[CapacityAsk]: ...
+
+
+@dataclass(slots=True)
+class _Made:
+    """What was written for one ask. ``told``: what the core knows of it."""
+
+    namespace: str
+    name: str
+    templates: int
+    told: str = ""
+
+
+class CapacityKeeper:
+    """``core``: who acts now; None while nobody does. ``served``: whether there is the kind."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        core: Callable[[], Core | None],
+        served: Callable[[], bool],
+        dispatch: Callable[[Event], None],
+        registry: Registry,
+        how: Capacity,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._kube = kube
+        self._core = core
+        self._served = served
+        self._dispatch = dispatch
+        self._registry = registry
+        self._how = how
+        self._pause = pause
+        self._of: Core | None = None
+        self._told: bool | None = None
+        """Whether there is the kind, as the core was told."""
+        self._made: dict[CapacityAsk, _Made] = {}
+        self._strange: dict[tuple[str, str], int] | None = None
+        """Objects of an earlier life, and for how many rounds nobody has asked for them; None: not looked for yet."""
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._pause(EVERY_S)
+            try:
+                await self.look()
+                self._complaint = ""
+            except ApiError as error:
+                if not self._complaint:
+                    log.warning("nodes cannot be asked for: %s", error)
+                self._complaint = str(error)
+
+    async def look(self) -> None:
+        """One round. Raises ApiError."""
+        core, served = self._core(), self._served()
+        if core is not self._of:
+            self._of, self._told, self._strange = core, None, None
+            self._made.clear()
+        if core is None:
+            return
+        if served != self._told:
+            self._told = served
+            self._dispatch(CapacityServed(served))
+        if not served:
+            return
+        asks = core.capacity_asks()
+        for ask in [one for one in self._made if one not in asks]:
+            made = self._made[ask]
+            await self._remove(made.namespace, made.name, made.templates)
+            del self._made[ask]
+        for ask in asks:
+            if ask not in self._made:
+                await self._make(ask)
+            elif self._made[ask].told != "Failed":
+                await self._follow(ask, self._made[ask])
+        await self._clear()
+
+    async def _make(self, ask: CapacityAsk) -> None:
+        """Its pod templates, and then what asks for them."""
+        try:
+            sorts = await self._sorts(ask)
+            if len(sorts) > _MOST_PODSETS:
+                raise UnreadableJobError(_TOO_MANY)
+        except (UnreadableError, UnreadableJobError) as error:
+            return self._deny(ask, str(error))
+        made = _Made(ask.key.namespace, _name(ask, sorts), len(sorts))
+        within, meta = f"namespaces/{made.namespace}", _metadata(ask.job)
+        for at, (template, _) in enumerate(sorts):
+            name = f"{made.name}-{at}"
+            body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {**meta, "name": name}, "template": template}
+            if not await self._create(ask, f"/api/v1/{within}/podtemplates", body):
+                return None
+        podsets = [
+            {"podTemplateRef": {"name": f"{made.name}-{at}"}, "count": count} for at, (_, count) in enumerate(sorts)
+        ]
+        spec = {
+            "provisioningClassName": self._how.provisioning_class,
+            "parameters": {"ValidUntilSeconds": f"{self._how.timeout_s:.0f}"},
+            "podSets": podsets,
+        }
+        body = {"apiVersion": VERSION, "kind": "ProvisioningRequest", "metadata": {**meta, "name": made.name}}
+        if await self._create(ask, f"/apis/{VERSION}/{within}/{PLURAL}", {**body, "spec": spec}):
+            self._made[ask] = made
+        return None
+
+    async def _create(self, ask: CapacityAsk, path: str, body: Object) -> bool:
+        """Whether it is there. What the API server will not have is an answer to the ask."""
+        try:
+            await self._kube.call("POST", path, body=body)
+        except ApiError as error:
+            if error.status == 409:
+                return True  # It is from an earlier life of ours: its name says all that is in it.
+            if error.status not in (400, 403, 404, 422):
+                raise
+            self._deny(ask, str(error))
+            return False
+        return True
+
+    async def _follow(self, ask: CapacityAsk, made: _Made) -> None:
+        """Tell the core what has become of it."""
+        path = f"/apis/{VERSION}/namespaces/{made.namespace}/{PLURAL}/{made.name}"
+        try:
+            obj = _decoded(await self._kube.call("GET", path))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return self._deny(ask, "its ProvisioningRequest was deleted")
+        said = conditions(obj)
+        over = next((one for one in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(one) == "True"), "")
+        if over:
+            made.told = "Failed"
+            return self._deny(ask, _message(obj, over))
+        if said.get("Provisioned") == "True" and made.told != "Provisioned":
+            made.told = "Provisioned"
+            self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=True))
+        return None
+
+    def _deny(self, ask: CapacityAsk, detail: str) -> None:
+        self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=False, detail=detail))
+
+    async def _remove(self, namespace: str, name: str, templates: int) -> None:
+        within = f"namespaces/{namespace}"
+        paths = [f"/api/v1/{within}/podtemplates/{name}-{at}" for at in range(templates)]
+        for path in (f"/apis/{VERSION}/{within}/{PLURAL}/{name}", *paths):
+            try:
+                await self._kube.call("DELETE", path)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+    async def _clear(self) -> None:
+        """What an earlier life has asked for goes, unless it is asked for again soon."""
+        if self._strange is None:
+            answer = await self._kube.call("GET", f"/apis/{VERSION}/{PLURAL}", query={"labelSelector": CAPACITY})
+            metas = [one.get("metadata") or {} for one in _decoded(answer).get("items") or ()]
+            self._strange = {(str(one.get("namespace")), str(one.get("name"))): 0 for one in metas}
+        for made in self._made.values():
+            self._strange.pop((made.namespace, made.name), None)
+        for namespace, name in list(self._strange):
+            self._strange[namespace, name] += 1
+            if self._strange[namespace, name] > _GRACE:
+                await self._remove(namespace, name, _MOST_PODSETS)
+                del self._strange[namespace, name]
+
+    async def _sorts(self, ask: CapacityAsk) -> list[tuple[Object, int]]:
+        """Pod templates as its pods will be, and how many there are of each. Raises UnreadableError or
+        UnreadableJobError."""
+        kind = self._registry.kind_of(ask.job.version, ask.job.kind)
+        if kind is None:
+            raise UnreadableJobError(_GONE)
+        path = (kind.shown_in or kind).path_of(ask.key.namespace, ask.job.name)
+        try:
+            obj = _decoded(await self._kube.call("GET", path))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise UnreadableJobError(_GONE) from None
+        kept, asked = kept_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
+        found: list[tuple[Object, int]] = []
+        for template in templates_of(kind, obj):
+            counts: dict[tuple[Any, ...], tuple[AskedPods, int]] = {}
+            for one in (asked[name] for name in template.series if name in asked):
+                sort = one.labels, one.tolerations
+                counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
+            pod = bare(template, kept.get(template.name, {}))
+            found += [(_as_created(pod, one), count) for one, count in counts.values()]
+        if not found:
+            raise UnreadableJobError(_GONE)
+        return found
+
+
+def _as_created(pod: Object, asked: AskedPods) -> Object:
+    """A template of pods with that flavor. What a controller adds to them may lack what the API server demands."""
+    spec = dict(pod.get("spec") or {})
+    for field in ("initContainers", "containers"):
+        if some := spec.pop(field, None):
+            spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
+    if asked.labels:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(asked.labels)}
+    made = {
+        "metadata": {key: pod["metadata"][key] for key in _KEPT_OF_METADATA if (pod.get("metadata") or {}).get(key)}
+    }
+    made["spec"] = spec
+    tolerate(made, asked.tolerations)
+    return made
+
+
+def _name(ask: CapacityAsk, sorts: Sequence[tuple[Object, int]]) -> str:
+    """One for each attempt of each job, and for what is in it."""
+    said = json.dumps([ask.job.uid, ask.attempt, sorts], sort_keys=True)
+    end = sha1(said.encode(), usedforsecurity=False).hexdigest()[:10]
+    return f"{ask.job.kind.lower()}-{ask.job.name}"[:40].rstrip("-.") + f"-{end}"
+
+
+def _metadata(job: Controller) -> Object:
+    """It goes with its job."""
+    owner = {"apiVersion": job.version, "kind": job.kind, "name": job.name, "uid": job.uid}
+    return {"labels": {CAPACITY: "true"}, "ownerReferences": [owner]}
+
+
+def _message(obj: Object, condition: str) -> str:
+    """What the condition says, on one line."""
+    said = [one for one in (obj.get("status") or {}).get("conditions") or () if isinstance(one, dict)]
+    text = next((str(one.get("message") or one.get("reason")) for one in said if one.get("type") == condition), "")
+    return f"{condition}: {' '.join(text.encode('ascii', 'replace').decode().split())[:300]}"
+
+
+def _decoded(answer: bytes) -> Object:
+    try:
+        return msgspec.json.decode(answer, type=Object)
+    except UNDECODABLE:
+        return {}

@@ -1,0 +1,142 @@
+"""Elastic flavors by chance: jobs come and go, nodes are granted, denied, late or lost, queues stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from extender.core.answers import CapacityAnswered
+from extender.core.events import CapacityServed, QueueSeen
+from extender.core.limits import Elasticity, Limits
+from extender.core.quota_uses import KEPT
+from extender.simulation.chance import Chance
+from policies.model.queues import Quota, Stop
+from tests.builders import key, node
+from tests.core.jobs import Controlled, job
+from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
+from tests.core.script import Script
+
+QUOTA: dict[str, int | Quota] = {"owned": 16, "spot": 32}
+LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 60.0))
+
+
+class Chances:
+    """One queue, an autoscaler that does as it likes, and those who submit jobs."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = Chance(seed).stream("elastic flavors")
+        self.script = Script(node("owned-0", labels={FLAVOR: "owned"}), limits=LIMITS, checked=8)
+        show(self.script, sort("owned"), sort("spot"), cluster_queue("team", QUOTA))
+        self.script.feed(CapacityServed(served=True))
+        self.script.advance(0.5)
+        self.jobs: dict[str, Controlled] = {}
+        self.asked = 0
+        self._nodes = 0
+        self._seen: set[object] = set()
+
+    def step(self) -> None:
+        acts: list[Callable[[], None]] = [
+            self.submit, self.submit, self.grow, self.grow, self.answer, self.end, self.hold, self.stop_queue,
+            self.lose_node, self.unserve, self.pass_time, self.pass_time,
+        ]  # fmt: skip
+        self.dice.choice(acts)()
+        for one in self.jobs.values():
+            one.settle()
+        self.judge()
+
+    def submit(self) -> None:
+        if len(self.jobs) < 8:
+            name = f"job{len(self.jobs)}"
+            seen = replace(job(self.dice.choice((1, 2, 3, 4)), name=name), queue="team")
+            self.jobs[name] = Controlled(self.script, seen)
+
+    def grow(self) -> None:
+        self._nodes += 1
+        self.script.see(node(f"spot-{self._nodes}", labels={FLAVOR: "spot"}))
+
+    def answer(self) -> None:
+        for ask in self.script.core.capacity_asks():
+            granted = self.dice.random() < 0.5
+            attempt = ask.attempt if self.dice.random() < 0.9 else ask.attempt + 1
+            self.script.feed(CapacityAnswered(ask.key, attempt, granted=granted, detail="" if granted else "no stock"))
+
+    def end(self) -> None:
+        running = [one for one in self.jobs.values() if one.starts and not one.seen.suspended and not one.seen.finished]
+        if running:
+            self.finish(self.dice.choice(running))
+
+    @staticmethod
+    def finish(one: Controlled) -> None:
+        one.run()
+        one.delete()
+        one.show(finished=True)
+
+    def hold(self) -> None:
+        waiting = [one for one in self.jobs.values() if one.seen.suspended and not one.seen.finished]
+        if waiting:
+            one = self.dice.choice(waiting)
+            one.show(held=not one.seen.held)
+
+    def stop_queue(self, stop: Stop | None = None) -> None:
+        stop = stop or self.dice.choice((Stop.HOLD, Stop.NONE, Stop.NONE))
+        self.script.feed(QueueSeen(replace(cluster_queue("team", QUOTA), stop=stop)))
+
+    def lose_node(self) -> None:
+        free = [name for name in self.script.core.state.claims.nodes if not [*self.script.core.state.claims.on(name)]]
+        if free and self.dice.random() < 0.5:
+            self.script.drop(self.dice.choice(sorted(free)))
+
+    def unserve(self) -> None:
+        self.script.feed(CapacityServed(served=self.dice.random() < 0.8))
+
+    def pass_time(self) -> None:
+        self.script.advance(self.dice.choice((0.5, 5.0, 70.0)))
+
+    def judge(self) -> None:
+        """What is reserved is what is asked for, and never more than there is."""
+        state, asks = self.script.core.state, {ask.key: ask for ask in self.script.core.capacity_asks()}
+        self.asked += len(asks.keys() - self._seen)
+        self._seen |= asks.keys()
+        assert asks.keys() == state.quotas.whole.keys()
+        assert asks.keys() == {each for each in state.workloads if KEPT in state.quotas.uses.of(each)}
+        for name, most in QUOTA.items():
+            assert isinstance(most, int)
+            assert used(self.script, "team", name) <= most
+        for asked in asks:
+            record = state.workloads[asked].job
+            assert record is not None
+            assert record.seen.suspended
+            assert not state.workloads[asked].seated
+
+    def come_to_rest(self) -> None:
+        """With nodes for all quota everybody has a turn."""
+        self.stop_queue(Stop.NONE)
+        self.script.feed(CapacityServed(served=True))
+        for one in self.jobs.values():
+            one.show(held=False)
+        for number in range(4):
+            self.script.see(node(f"last-{number}", labels={FLAVOR: "spot"}))
+        for _ in range(len(self.jobs) + 1):
+            self.script.advance(5.0)
+            for one in self.jobs.values():
+                one.settle()
+            for one in self.jobs.values():
+                if one.starts and not one.seen.suspended and not one.seen.finished:
+                    self.finish(one)
+            self.judge()
+        late = [name for name, one in self.jobs.items() if not one.seen.finished]
+        assert not late, [self.script.core.state.workloads[key(name)].telling.reason for name in late]
+
+
+@pytest.mark.parametrize("first", range(0, 12, 3))
+def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int) -> None:
+    asked = 0
+    for seed in range(first, first + 3):
+        one = Chances(seed)
+        for _ in range(25):
+            one.step()
+        one.come_to_rest()
+        asked += one.asked
+    assert asked > 1

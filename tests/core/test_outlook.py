@@ -1,0 +1,127 @@
+"""Who would give way to a workload that waits: told before it happens, and nothing is changed by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.limits import Limits, Preempts
+from extender.core.outlook import Outlook
+from extender.core.turns import Turn
+from policies.model import Node, Pod
+from policies.model.queues import Preemption
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+from tests.core.test_preemption import ON, Cluster, running
+from tests.core.test_reclaim import Queued, lent
+
+OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
+
+
+def outlook(script: Script, name: str) -> Outlook:
+    """What is foreseen for that gang, which waits."""
+    found = script.core.outlook(script.gang(name), script.now)
+    assert found is not None
+    return found
+
+
+def crowded(limits: Limits, *facts: Node | Pod, low: int = 0) -> Cluster:
+    """A gang of two has all there is for an hour, and one of a higher priority waits."""
+    script = Cluster(*cluster("a: 2x8"), *facts, limits=limits)
+    running(script, "low", 2, priority=low)
+    script.advance(3600)
+    script.see(gang("high", 2, priority=10))
+    return script
+
+
+@pytest.mark.parametrize(("limits", "said"), [(OFF, "preemption is off; on"), (DRY, "preemption is a dry run; on")])
+def test_it_names_who_would_give_way_and_what_that_would_lose(limits: Limits, said: str) -> None:
+    script = crowded(limits)
+    found = outlook(script, "high")
+    assert found.text == f"{said}, default/low would give way to it; 16.0 device-hours would be lost"
+    assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
+    assert not script.evicted
+
+
+def test_asking_changes_nothing() -> None:
+    script = crowded(OFF)
+    state, effects = script.core.state, len(script.effects)
+
+    def seen() -> tuple[object, ...]:
+        one, high = state.preemptions, state.workloads[script.gang("high").key]
+        return (
+            (one.epoch, one.freed, one.lowest, dict(one.under_way), dict(one.spared)),
+            (state.claims.changes, script.core.next_wake(), dict(state.touched), list(state.out)),
+            (high.asked, high.flavoring, high.telling.reason),
+        )
+
+    before = seen()
+    outlook(script, "high")
+    assert seen() == before
+    assert len(script.effects) == effects
+
+
+def test_with_preemption_on_it_names_those_who_give_way() -> None:
+    script = crowded(ON)
+    assert script.reason("high") == "Preempting"
+    found = outlook(script, "high")
+    assert found.text == "others give way to it already, and it starts when they have gone"
+    assert found.victims == (("default/low", "preempted by default/high, which has priority 10 and lacked room"),)
+
+
+def test_what_came_to_nothing_is_told_as_such() -> None:
+    script = crowded(ON)
+    script.advance(120)
+    assert script.turns(Turn.UNRESERVED) == 1
+    assert "came to nothing before: not again until something changes" in outlook(script, "high").text
+
+
+def test_it_says_why_nobody_may() -> None:
+    assert "1 candidate may not: priority is not lower" in outlook(crowded(OFF, low=10), "high").text
+    young = outlook(crowded(replace(OFF, min_runtime_s=7200)), "high").text
+    assert "1 candidate may not: has run for less than its minimum" in young
+    polite = Cluster(*cluster("a: 1x8"), limits=OFF)
+    running(polite, "low", 1)
+    polite.see(gang("polite", 1, priority=20, preempts=False))
+    said = "nobody would give way to it: the preemptionPolicy of its PriorityClass is Never"
+    assert outlook(polite, "polite") == Outlook(said)
+
+
+def test_those_that_others_have_started_are_counted_among_those_that_stay() -> None:
+    foreign = [replace(pod, node="a-0") for pod in gang("foreign", 1)]
+    script = Script(*cluster("a: 1x8"), *foreign, *gang("high", 1, priority=10))
+    found = outlook(script, "high")
+    assert found.text.startswith("nobody would give way to it: nobody may be evicted: 0 of 1 members fit at once")
+    assert found.text.endswith("1 candidate may not: was not started by Muster")
+    assert not found.victims
+
+
+def test_pods_of_no_gang_are_named_as_such() -> None:
+    script = Script(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"), *gang("high", 1, priority=10))
+    assert [name for name, _ in outlook(script, "high").victims] == ["pod default/dev"]
+    assert "pod default/dev would give way" in outlook(script, "high").text
+
+
+def test_nothing_is_said_of_those_that_lack_neither_room_nor_quota() -> None:
+    script = Script(*cluster("a: 1x8"), *gang("lonely", 2)[:1])
+    assert script.core.outlook(script.gang("lonely"), script.now) is None
+
+
+def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:
+    script = Queued(*cluster("a: 3x8"), things=lent(), limits=OFF)
+    script.start("own", 1, "research", priority=5)
+    script.start("borrower", 1, "research")
+    script.advance(5)
+    script.come("wants", 2, "production")
+    ((name, told),) = outlook(script, "wants").victims
+    assert name == "default/borrower"
+    assert "(reclaimWithinCohort: Any)" in told
+    assert script.gang("wants").flavoring == {}
+    script = Queued(*cluster("a: 3x8"), things=lent(rules=Preemption()), limits=OFF)
+    script.start("own", 1, "research", priority=5)
+    script.start("borrower", 1, "research")
+    script.come("wants", 2, "production")
+    assert outlook(script, "wants").text == (
+        "nobody would give way to it: spec.preemption of ClusterQueue production gives it no quota of others"
+    )

@@ -1,0 +1,153 @@
+"""What is remembered of those who wait in queues changes no decision: looking at all again gives the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core import queues, quota_plans
+from extender.core.demands import Demands
+from extender.core.effects import Effect
+from extender.core.engine import Engine
+from extender.core.events import Event, PodGone, QueueSeen, Tick
+from extender.core.limits import Limits
+from extender.core.queued import Queued
+from extender.core.shortfalls import Shortfalls
+from extender.core.workload import Workload
+from policies.model import Pod
+from policies.steps import Steps
+from tests.builders import cluster, gang
+from tests.core.queue_course import Course, carry_out
+from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
+from tests.effort import calls
+
+STEPS = 40
+
+
+class Forgetful(Engine):
+    """A core that looks at all of a tree again when quota of it was given back, at all when queue objects have changed,
+    and passes nobody by."""
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Queued, "_given_back", _at_everybody)
+            patch.setattr(Queued, "passes_by", lambda *_: False)
+            patch.setattr(queues, "_others", lambda *_: None)
+            return super().handle(event, now)
+
+
+def _at_everybody(self: Queued, queue: str, shortfalls: Shortfalls) -> None:
+    shortfalls.reopen(queue)
+    self._look_again(queue)
+
+
+def script_of(limits: Limits, *, forgetful: bool = False) -> Script:
+    script = Script(limits=limits, checked=20, synced=False)
+    script.core = Forgetful(limits=limits) if forgetful else script.core
+    script.feed_synced()
+    return script
+
+
+def decided(script: Script, *, why: bool) -> dict[str, object]:
+    """Who has which nodes; and why others wait. Who lacked quota is not told at once that somebody is before it now."""
+    codes = {"QueueOrder": "NoQuota"}
+    return {
+        str(one.key): (
+            one.placement,
+            {pod.uid: pod.node for pod in one.bound},
+            codes.get(code := one.telling.reason.code, code) if why else "",
+        )
+        for one in script.core.state.workloads.values()
+    }
+
+
+def play(seed: int) -> None:
+    course, limits = Course(seed), Limits(fair_sharing=seed % 3 == 0)
+    scripts = [script_of(limits), script_of(limits, forgetful=True)]
+    for script in scripts:
+        course.begin(script)
+    for number in range(STEPS):
+        step = course.step()
+        for script in scripts:
+            carry_out(script, step)
+        one, other = (decided(script, why=False) for script in scripts)
+        assert one == other, f"seed {seed}, step {number}: {step}"
+    for script in scripts:
+        script.run([pod for pod in script.pods.values() if script.planned(pod)])
+        script.advance(limits.refresh_s * 2)
+    one, other = (decided(script, why=True) for script in scripts)
+    assert one == other, f"seed {seed}, at rest"
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_looking_at_everybody_again_decides_alike(seed: int) -> None:
+    play(seed)
+
+
+def play_all(seeds: int) -> None:
+    for seed in range(seeds):
+        play(seed)
+
+
+@pytest.mark.parametrize("forgotten", ["awaited", "reopen", "look_again", "others"])
+def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these leaves somebody out whom quota that was given back would do."""
+    if forgotten == "awaited":
+        monkeypatch.setattr(quota_plans, "awaited", lambda *_: ())
+    elif forgotten == "reopen":
+        reopen = Shortfalls.reopen
+        monkeypatch.setattr(Shortfalls, "reopen", lambda self, scope, known=None: known is None and reopen(self, scope))
+    elif forgotten == "others":
+        monkeypatch.setattr(queues, "_others", lambda *_: {})
+    else:
+        monkeypatch.setattr(Queued, "_given_back", lambda _, queue, known: known.reopen(queue))
+    with pytest.raises(AssertionError, match="seed"):
+        play_all(16)
+
+
+def crowded(waiting: int, trees: int = 1) -> tuple[Script, Pod]:
+    """Two queues of each tree whose quota is used up, so many that wait in each; and one that runs in the first."""
+    script = Script(*cluster("a: 9x8"), checked=10_000)
+    names = [(f"q-{tree}-{number}", f"tree-{tree}") for tree in range(trees) for number in range(2)]
+    show(script, flavor("gpus"), *(cluster_queue(name, {"gpus": 8}, cohort=tree) for name, tree in names))
+    runs = {name: replace(gang(f"run-{name}", 1)[0], queue=name) for name, _ in names}
+    script.see(runs.values())
+    script.run([*runs.values()])
+    for number in range(waiting):
+        script.see([replace(gang(f"wait-{number}-{name}", 1)[0], queue=name, created=number + 1) for name, _ in names])
+    script.advance(200)
+    return script, runs["q-0-0"]
+
+
+def cost(script: Script, ended: Pod) -> int:
+    """What it takes when one ends and the next one is admitted: how many functions are called."""
+    pod = script.pods.pop(ended.uid)
+    script.now += 0.1
+    found = calls(lambda: script.core.handle(PodGone(pod.uid), script.now))
+    script.now = max(script.now, script.core.next_wake() or 0.0)
+    found += calls(lambda: script.core.handle(Tick(), script.now))
+    assert script.planned(script.pods["uid-wait-0-q-0-0-0"])
+    return found
+
+
+def test_those_who_are_passed_by_cost_little_and_other_trees_nothing() -> None:
+    few, many, others = cost(*crowded(4)), cost(*crowded(24)), cost(*crowded(4, trees=4))
+    assert many - few < 120 * 40, "each of 40 more of the tree is passed by"
+    assert others - few < 24 * 20, "nobody of the 24 in other trees is looked at"
+
+
+def test_only_the_tree_of_a_queue_that_changed_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    script, _ = crowded(4, trees=4)
+    asked: list[str] = []
+    ask = Demands.ask
+
+    def noted(self: Demands, workload: Workload) -> Steps[None]:
+        asked.append(workload.key.name)
+        return ask(self, workload)
+
+    monkeypatch.setattr(Demands, "ask", noted)
+    script.feed(QueueSeen(cluster_queue("q-1-0", {"gpus": 7}, cohort="tree-1")))
+    script.advance(1)
+    assert sorted(asked) == sorted(f"wait-{number}-q-1-{of}" for number in range(4) for of in range(2))

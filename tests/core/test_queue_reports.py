@@ -1,0 +1,64 @@
+"""What is said of queues is kept until something of it changes, and then said anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.limits import Limits
+from extender.core.queue_members import QueueMembers
+from extender.core.queue_reports import QueueReports
+from policies.chosen import OURS
+from policies.model.queues import Cohort
+from tests.builders import cluster, gang
+from tests.core.queue_course import Course, carry_out
+from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
+from tests.effort import calls
+
+STEPS = 40
+
+
+def play(seed: int) -> None:
+    """After each event everything that was kept is what is said anew."""
+    course, script = Course(seed), Script(limits=Limits(fair_sharing=seed % 2 == 0), checked=20)
+    course.begin(script)
+    show(script, *(Cohort(f"tree-{number}") for number in range(2)))
+    for number in range(STEPS):
+        step = course.step()
+        carry_out(script, step)
+        fresh = QueueReports(script.core.state, OURS.queue).all()
+        assert script.core.queue_reports(script.now) == fresh, f"seed {seed}, step {number}: {step}"
+
+
+def play_all(seeds: int) -> None:
+    for seed in range(seeds):
+        play(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_kept_is_what_is_said_anew(seed: int) -> None:
+    play(seed)
+
+
+def test_a_change_that_nobody_tells_of_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QueueMembers, "touch", lambda *_: None)
+    with pytest.raises(AssertionError, match="seed"):
+        play_all(4)
+
+
+def test_only_the_tree_that_changed_is_said_anew() -> None:
+    script = Script(*cluster("a: 9x8"), checked=10_000)
+    queues = [cluster_queue(f"q-{number}", {"gpus": 8}, cohort=f"tree-{number % 4}") for number in range(8)]
+    show(script, flavor("gpus"), *queues, *(Cohort(f"tree-{number}") for number in range(4)))
+    for number in range(40):
+        script.see([replace(pod, queue=f"q-{number % 8}") for pod in gang(f"g-{number}", 1)])
+    script.advance(5)
+    everything = calls(lambda: script.core.queue_reports(script.now))
+    nothing = calls(lambda: script.core.queue_reports(script.now))
+    script.gone(script.pods["uid-g-0-0"])
+    script.advance(5)
+    a_tree = calls(lambda: script.core.queue_reports(script.now))
+    assert nothing < everything / 20
+    assert a_tree < everything / 2, "one of four trees"

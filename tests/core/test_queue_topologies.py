@@ -1,0 +1,79 @@
+"""Topologies that flavors name: their levels are levels of Muster, or the queue says why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import QueueGone, QueueSeen
+from extender.core.queue_reports import QueueReports
+from policies.chosen import OURS
+from policies.model import Node, Topology
+from policies.model.levels import levels_from
+from policies.model.queues import TopologyObject
+from tests.builders import key, node
+from tests.core.levels import asking
+from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
+from tests.core.test_queues import come, in_queue, planned, reason
+
+RACK, ROW = "example.com/rack", "example.com/row"
+
+
+def rows() -> list[Node]:
+    """Two racks of two nodes each, in one row."""
+    return [node(f"n{at}", 8, labels={RACK: f"r{at // 2}", ROW: "w"}) for at in range(4)]
+
+
+def racked(script: Script, *levels: str) -> None:
+    show(script, replace(flavor("gpus"), topology="racks"), cluster_queue("team", {"gpus": 64}))
+    script.feed(QueueSeen(TopologyObject("racks", levels)))
+
+
+@pytest.mark.parametrize("asked", [RACK, "rack"])
+def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(asked: str) -> None:
+    script = Script(*rows())
+    come(script, asking(in_queue("before", 2), Topology(required=asked)))
+    assert reason(script, "before").code == "UnknownTopology"
+    racked(script, ROW, RACK, "kubernetes.io/hostname")
+    script.advance(0.5)
+    assert [level.key for level in script.core.state.claims.snapshot().levels] == [RACK, ROW]
+    assert planned(script, "before") == 2
+    racks = {"01".count(one[1]) for one in script.core.state.workloads[key("before")].placement.values()}
+    assert len(racks) == 1
+    come(script, asking(in_queue("four", 3), Topology(required=asked)))
+    assert "best has 2 free nodes" in reason(script, "four").message
+    script.feed(QueueGone(TopologyObject("racks", (ROW, RACK, "kubernetes.io/hostname"))))
+    racked(script, ROW)
+    script.advance(5.0)
+    assert "unknown topology level" in reason(script, "four").message
+
+
+def warnings_of(script: Script) -> tuple[str, ...]:
+    found = QueueReports(script.core.state, OURS.queue).all()
+    return found["ClusterQueue", "", "team"].warnings
+
+
+def test_levels_of_a_topology_that_a_setting_does_not_have_are_a_warning() -> None:
+    script = Script(*rows(), levels=levels_from([RACK]))
+    racked(script, ROW, RACK, "kubernetes.io/hostname")
+    come(script, asking(in_queue("first", 2), Topology(required=ROW)))
+    assert "unknown topology level" in reason(script, "first").message
+    (said,) = warnings_of(script)
+    assert f"Topology racks: {ROW}: not in the setting topology_levels" in said
+
+
+@pytest.mark.parametrize("settings", [(RACK, ROW), ()])
+def test_a_topology_that_has_levels_the_other_way_round_is_a_warning(settings: tuple[str, ...]) -> None:
+    script = Script(*rows(), levels=levels_from(settings))
+    racked(script, RACK, ROW)
+    if not settings:
+        show(script, replace(flavor("others"), topology="others"))
+        script.feed(QueueSeen(TopologyObject("others", (ROW, RACK))))
+    come(script, in_queue("first", 2))
+    (said,) = warnings_of(script)
+    assert said.startswith(f"Topology racks: {RACK} is farther than {ROW}, and ")
+    racked(script, ROW, RACK)
+    script.advance(0.5)
+    assert warnings_of(script) == ()

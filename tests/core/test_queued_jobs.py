@@ -1,0 +1,145 @@
+"""Jobs in queues: started with their flavors, and those that somebody else has started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import JobSeen, QueueSeen
+from policies.model import Dialect, GroupRef, Pod, Taint, Toleration
+from policies.model.queues import ResourceFlavor, Stop
+from policies.model.workload import Job
+from tests.builders import cluster, gang, key, node
+from tests.core.jobs import Controlled, job
+from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
+from tests.core.script import Script
+
+
+def started_by_others(minimum: int = 1, **facts: object) -> tuple[Job, list[Pod]]:
+    """A job of two pods in queue ``team`` that runs, as seen after a restart, and its pods, without a node."""
+    whole = replace(job(2), queue="team", suspended=False, stopped=False, running=True)
+    podset = replace(whole.podsets.podsets[0], minimum=minimum)
+    said = GroupRef("job", Dialect.ANNOTATION, minimum)
+    pods = [replace(pod, uid=f"pod-{pod.index}", name=f"pod-{pod.index}", group=said) for pod in podset.pods()]
+    return replace(whole, podsets=replace(whole.podsets, podsets=(podset,)), **facts), pods  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+@pytest.mark.parametrize("flavors", [None, {"": {"nvidia.com/gpu": "gpus"}}])
+def test_pods_of_a_job_that_somebody_else_started_use_the_quota_that_is_counted_for_them(
+    flavors: dict[str, dict[str, str]] | None, bound: int
+) -> None:
+    script = Script(*cluster("a: 4x8"), synced=False)
+    started, pods = started_by_others(flavors=flavors)
+    script.feed(JobSeen(started))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    script.see(*(replace(pod, node=f"a-{at}", phase="Running") for at, pod in enumerate(pods[:bound])), *pods[bound:])
+    script.feed_synced()
+    script.advance(0.5)
+    assert all(script.planned(pod) for pod in pods[bound:])
+    assert used(script, "team") == 16
+
+
+def test_pods_of_a_job_that_somebody_else_started_wait_where_others_use_the_quota() -> None:
+    script = Script(*cluster("a: 4x8"), synced=False)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    others = [replace(pod, queue="team", node=f"a-{at}") for at, pod in enumerate(gang("others", 2))]
+    started, (runs, waits) = started_by_others()
+    script.feed(JobSeen(started))
+    script.see(*(replace(pod, phase="Running") for pod in others), replace(runs, node="a-2", phase="Running"), waits)
+    script.feed_synced()
+    script.advance(0.5)
+    assert not script.planned(waits)
+    assert used(script, "team") == 32
+    for pod in others:
+        script.gone(script.pods[pod.uid])
+    script.advance(0.5)
+    assert script.planned(waits)
+    assert used(script, "team") == 16
+
+
+def test_the_pods_to_come_of_a_job_that_somebody_else_started_keep_their_quota_when_others_are_planned() -> None:
+    script = Script(*cluster("a: 4x8"), synced=False)
+    started, (comes, _) = started_by_others()
+    script.feed(JobSeen(started))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    (other,) = (replace(pod, queue="team", created=1.0) for pod in gang("other", 1))
+    script.see(comes, other)
+    script.feed_synced()
+    script.advance(0.5)
+    assert script.planned(comes)
+    assert not script.planned(other), "the quota that is left is that of the job's second pod"
+    assert used(script, "team") == 16
+
+
+def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
+    taint, tolerates = Taint("gpu", "", "NoSchedule"), Toleration("gpu", "Exists", "", "")
+    nodes = [replace(one, labels={**one.labels, FLAVOR: "h100"}, taints=(taint,)) for one in cluster("a: 2x8")]
+    script = Script(*nodes)
+    tainted = ResourceFlavor("h100", {FLAVOR: "h100"}, (taint,), (tolerates,))
+    show(script, tainted, cluster_queue("team", {"h100": 16}))
+    controlled = Controlled(script, replace(job(2), queue="team"))
+    (start,) = controlled.starts
+    assert start.flavors == {"": {"nvidia.com/gpu": "h100"}}
+    assert start.tolerations == {"": (tolerates,)}
+    assert used(script, "team", "h100") == 16
+    script.see(replace(nodes[0], labels={**nodes[0].labels, "note": "x"}))
+    controlled.settle()
+    assert not controlled.stops, "its pods tolerate the taint of its flavor"
+
+
+def test_a_job_that_somebody_else_started_uses_quota_at_once() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    script.advance(0.5)
+    started = replace(job(2, name="theirs"), queue="team", suspended=False, stopped=False, running=True)
+    script.feed(JobSeen(started))
+    assert used(script, "team") == 16
+    script.feed(JobSeen(replace(started, finished=True)))
+    assert used(script, "team") == 0
+
+
+def test_a_restart_takes_the_flavors_of_a_job_from_its_object() -> None:
+    script = Script(*cluster("a: 4x8"), synced=False)
+    flavors = {"": {"nvidia.com/gpu": "second"}}
+    started = replace(job(2), queue="team", suspended=False, stopped=False, marked=True, plan={"": ("a-0", "a-1")})
+    script.feed(JobSeen(replace(started, flavors=flavors)))
+    show(script, flavor("first"), flavor("second"), cluster_queue("team", {"first": 16, "second": 16}))
+    script.feed_synced()
+    script.advance(0.5)
+    assert (used(script, "team", "first"), used(script, "team", "second")) == (0, 16)
+
+
+def test_a_job_whose_plan_was_removed_keeps_the_flavor_of_its_start_through_a_restart() -> None:
+    rows = {"first": "a: 1x8", "second": "b: 2x8"}
+    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    script = Script(*nodes, synced=False)
+    started, (runs, waits) = started_by_others(marked=True, flavors={"": {"nvidia.com/gpu": "first"}})
+    script.feed(JobSeen(started))
+    show(script, sort("first"), sort("second"), cluster_queue("team", {"first": 24, "second": 24}))
+    script.see(replace(runs, node="a-0", phase="Running"), waits)
+    script.feed_synced()
+    script.advance(0.5)
+    assert not script.planned(waits), "b-0 and b-1 have room, and are of another flavor"
+    script.see(node("a-1", labels={FLAVOR: "first"}))
+    script.advance(0.5)
+    assert script.planned(waits) == "a-1"
+
+
+def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))
+    pods = [replace(pod, queue="team") for pod in gang("gang", 2)]
+    script.see(*pods)
+    script.advance(0.5)
+    script.run(pods)
+    controlled = Controlled(script, replace(job(2), queue="team"))
+    controlled.run()
+    script.feed(QueueSeen(cluster_queue("team", {"gpus": 32}, stop=Stop.DRAIN)))
+    controlled.settle()
+    assert controlled.stops == ["ClusterQueue team is stopped (HoldAndDrain)"]
+    controlled.delete()
+    controlled.show(stopped=True)
+    assert used(script, "team") == 16
+    assert script.core.state.workloads[key("job")].telling.reason.code == "QueueStopped"

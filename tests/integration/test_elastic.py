@@ -1,0 +1,215 @@
+"""Elastic flavors on the real control plane: nodes are asked for, and a job starts on them when they are there.
+
+No autoscaler runs here. What it does is done by the test (``Autoscaler``): it reads a ProvisioningRequest and its pod
+templates, makes nodes for all of the pods, and says so in the status.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.crds import until_established
+from devcluster.muster import (
+    MANIFESTS,
+    RunningMuster,
+    install_crds_of,
+    install_gate,
+    install_job_admission,
+    start_muster,
+)
+from extender.kube.client import Kube
+from extender.kube.queues.capacity import CAPACITY
+from tests.integration.extender import Extender
+from tests.integration.stage import RealStage
+from tests.integration.test_queues import Queues
+from tests.manifests_of_autoscalers import PROVISIONING_REQUESTS
+
+pytestmark = pytest.mark.xdist_group("elastic")
+
+GROUP = "/apis/autoscaling.x-k8s.io/v1"
+PATIENCE_S = 60.0
+JSON = "application/json"
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: owned}
+spec:
+  nodeLabels: {pool: owned}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: spot}
+spec:
+  nodeLabels: {pool: spot}
+  tolerations: [{key: spot, operator: Exists, effect: NoSchedule}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+    - coveredResources: [cpu, memory, nvidia.com/gpu]
+      flavors:
+        - name: owned
+          resources: [{name: nvidia.com/gpu, nominalQuota: 8}]
+        - name: spot
+          resources: [{name: nvidia.com/gpu, nominalQuota: 16}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: research, namespace: default}
+spec: {clusterQueue: research}
+"""
+
+
+def with_elastic(folder: Path) -> Path:
+    """A kustomization in that folder, with the component."""
+    folder.mkdir(parents=True, exist_ok=True)
+    base, component = (os.path.relpath(MANIFESTS / part, folder) for part in ("base", "components/elastic"))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [base], "components": [component]}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    cluster.kubectl("apply", "-f", "-", stdin=PROVISIONING_REQUESTS)
+    until_established(cluster.api, "provisioningrequests.autoscaling.x-k8s.io")
+    install_crds_of(cluster, "queues")
+    manifests = with_elastic(cluster.directory / "with-elastic")
+    running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": 60}}, manifests=manifests)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
+class Autoscaler:
+    """A stand-in: it has what Muster asked for, and grants or denies it."""
+
+    def __init__(self, stage: RealStage) -> None:
+        self._stage = stage
+        self.requests = f"{GROUP}/namespaces/{stage.namespace}/provisioningrequests"
+        self.templates = f"/api/v1/namespaces/{stage.namespace}/podtemplates"
+
+    def asked(self) -> Object:
+        (found,) = self._stage.api.wait_for(self.requests, lambda some: len(some) == 1, PATIENCE_S)
+        return dict(found)
+
+    def template(self, request: Object) -> tuple[Object, int]:
+        """That of its pods, and how many there are."""
+        ((podset),) = request["spec"]["podSets"]
+        found = self._stage.api.get(f"{self.templates}/{podset['podTemplateRef']['name']}")
+        return found["template"], podset["count"]
+
+    def grant(self, request: Object) -> list[str]:
+        template, count = self.template(request)
+        labels = template["spec"]["nodeSelector"]
+        nodes = self._stage.add_nodes(count, labels=labels)
+        self.say(request, "Provisioned", "there they are")
+        return nodes
+
+    def say(self, request: Object, condition: str, text: str) -> None:
+        said = {"type": condition, "status": "True", "reason": condition, "message": text}
+        path = f"{self.requests}/{request['metadata']['name']}/status"
+        self._stage.api.patch(path, {"status": {"conditions": [said]}})
+
+    def until_none(self) -> None:
+        for path in (self.requests, self.templates):
+            self._stage.api.wait_for(path, lambda some: not some, PATIENCE_S)
+
+
+@pytest.fixture
+def research(stage: RealStage) -> Iterator[Queues]:
+    """One node of the flavor that is always there, and quota for two that are made on demand."""
+    queues = Queues(stage)
+    stage.add_nodes(1, labels={"pool": "owned"})
+    queues.apply(QUEUES)
+    yield queues
+    queues.remove()
+
+
+def test_nodes_are_asked_for_with_quota_reserved_and_the_job_starts_on_them(stage: RealStage, research: Queues) -> None:
+    autoscaler = Autoscaler(stage)
+    research.job("first", "research", 2)
+    request = autoscaler.asked()
+    assert request["spec"]["provisioningClassName"] == "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+    template, count = autoscaler.template(request)
+    assert (count, template["spec"]["nodeSelector"]) == (2, {"pool": "spot"})
+    assert {"key": "spot", "operator": "Exists", "effect": "NoSchedule"} in template["spec"]["tolerations"]
+    research.record("first", "QuotaReserved", "True")
+    assert research.until("first", bool)["spec"]["suspend"] is True
+    assert "a ProvisioningRequest asks for nodes for 2 pods" in research.reason("first", "AwaitingNodes")
+    research.job("second", "research", 2)
+    assert f"{research.home}/job-first (16)" in research.reason("second", "NoQuota")
+    nodes = autoscaler.grant(request)
+    research.until_started("first", 2)
+    assert {one.node for one in stage.pods() if one.node} == set(nodes)
+    autoscaler.until_none()
+    research.end("first")
+    research.until_started("second", 2)
+    research.end("second")
+
+
+def test_what_is_denied_gives_its_quota_back_and_says_so(
+    cluster: Cluster, stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    autoscaler = Autoscaler(stage)
+    research.job("first", "research", 2)
+    first = autoscaler.asked()
+    muster.restart_extender()
+    assert autoscaler.asked()["metadata"]["uid"] == first["metadata"]["uid"], "after a restart it goes on with that"
+    research.job("second", "research", 2)
+    research.reason("second", "NoQuota")
+    autoscaler.say(first, "Failed", "out of stock")
+    research.reason("second", "AwaitingNodes")
+    stage.api.wait_for(
+        autoscaler.requests, lambda some: any("second" in one["metadata"]["name"] for one in some), PATIENCE_S
+    )
+    stage.api.wait_for(
+        autoscaler.requests, lambda some: not any("first" in one["metadata"]["name"] for one in some), PATIENCE_S
+    )
+    autoscaler.grant(autoscaler.asked())
+    research.until_started("second", 2)
+    autoscaler.until_none()
+    research.end("second")
+    research.until_started("first", 2)
+    research.end("first")
+
+
+def test_of_others_the_extender_makes_and_deletes_nothing(
+    cluster: Cluster, stage: RealStage, muster: RunningMuster, extender: Extender
+) -> None:
+    autoscaler = Autoscaler(stage)
+    owner = stage.api.get(f"/api/v1/namespaces/{stage.namespace}/serviceaccounts/default")["metadata"]
+    owners = [{"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": owner["uid"]}]
+    meta: Object = {"name": "one", "labels": {CAPACITY: "true"}, "ownerReferences": owners}
+    spec = {"provisioningClassName": "x", "podSets": [{"count": 1, "podTemplateRef": {"name": "one"}}]}
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
+    bodies: dict[str, Object] = {
+        autoscaler.requests: {"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "spec": spec},
+        autoscaler.templates: {"apiVersion": "v1", "kind": "PodTemplate", "template": template},
+    }
+    wrong: list[Object] = [{"labels": {}}, {"ownerReferences": []}, {"finalizers": ["a.b/c"]}]
+    for path, body in bodies.items():
+        for one in wrong:
+            extender.refused("POST", path, {**body, "metadata": {**meta, **one}}, JSON)
+        extender.do(partial(_post, path, {**body, "metadata": meta}))
+        extender.do(partial(_delete, f"{path}/one"))
+        stage.api.create(path, {**body, "metadata": {"name": "others"}})
+        extender.refused("DELETE", f"{path}/others", None, JSON)
+
+
+async def _post(path: str, body: Object, kube: Kube) -> bytes:
+    return await kube.call("POST", path, body=body)
+
+
+async def _delete(path: str, kube: Kube) -> bytes:
+    return await kube.call("DELETE", path)

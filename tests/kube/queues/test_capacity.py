@@ -1,0 +1,223 @@
+"""ProvisioningRequests: what is in them, what is told of them, and when they go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.answers import CapacityAnswered
+from extender.core.elastic import AskedPods, CapacityAsk
+from extender.core.events import CapacityServed, Event
+from extender.kube.connection import ApiError
+from extender.kube.kinds.registry import Registry
+from extender.kube.queues import capacity
+from extender.kube.queues.capacity import CapacityKeeper
+from policies.model import Controller, GroupKey, Toleration
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+
+KEY = GroupKey("team", "job-train")
+SPOT = AskedPods("", 4, (("pool", "spot"),), (Toleration("spot", "Exists", "", "NoSchedule"),))
+ASK = CapacityAsk(KEY, Controller("batch/v1", "Job", "train", "uid-1"), (SPOT,), 1)
+REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/team/provisioningrequests"
+TEMPLATES = "/api/v1/namespaces/team/podtemplates"
+ALL = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests"
+JOB: dict[str, Any] = {
+    "metadata": {"name": "train", "namespace": "team", "uid": "uid-1"},
+    "spec": {
+        "suspend": True,
+        "completionMode": "Indexed",
+        "completions": 4,
+        "parallelism": 4,
+        "template": {
+            "metadata": {"labels": {"app": "train"}, "creationTimestamp": None},
+            "spec": {
+                "nodeSelector": {"disk": "fast"},
+                "tolerations": [{"key": "own", "operator": "Exists"}],
+                "containers": [{"name": "main", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "8"}}}],
+            },
+        },
+    },
+}
+
+
+class How:
+    provisioning_class = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+    timeout_s = 900.0
+
+
+class Core:
+    def __init__(self, *asks: CapacityAsk) -> None:
+        self.asks = asks
+
+    def capacity_asks(self) -> tuple[CapacityAsk, ...]:
+        return self.asks
+
+
+class Keeping:
+    """A keeper, what it has told, and the API server."""
+
+    def __init__(self, api: FakeApi, keeper: CapacityKeeper, told: list[Event], core: Core) -> None:
+        self.api, self.keeper, self.told, self.core = api, keeper, told, core
+
+    @property
+    def name(self) -> str:
+        """Of the ProvisioningRequest that was made last."""
+        return str(
+            [one.body for one in self.api.asked if (one.method, one.path) == ("POST", REQUESTS)][-1]["metadata"]["name"]
+        )
+
+    def says(self, **conditions: str) -> None:
+        said = [{"type": kind, "status": "True", "message": text} for kind, text in conditions.items()]
+        self.api.on("GET", f"{REQUESTS}/{self.name}", Answer(body={"status": {"conditions": said}}))
+
+    def deleted(self) -> list[str]:
+        return [one.path for one in self.api.asked if one.method == "DELETE"]
+
+
+def run(work: Callable[[Keeping], Awaitable[None]], *asks: CapacityAsk, served: bool = True) -> list[Event]:
+    async def connected() -> list[Event]:
+        async with fake_api() as (api, kube):
+            told: list[Event] = []
+            core = Core(*asks)
+            api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body=JOB))
+            api.on("POST", TEMPLATES, OK)
+            api.on("POST", REQUESTS, OK)
+            api.on("GET", ALL, Answer(body={"items": []}))
+            keeper = CapacityKeeper(kube, lambda: core, lambda: served, told.append, Registry(), How())
+            await work(Keeping(api, keeper, told, core))
+            return told
+
+    return asyncio.run(connected())
+
+
+def test_it_asks_for_pods_as_they_will_be_with_their_flavor() -> None:
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        await one.keeper.look()
+        template, request = one.api.bodies("POST")
+        assert template["metadata"]["name"] == f"{one.name}-0"
+        for body in (template, request):
+            assert body["metadata"]["labels"] == {"muster.dev/capacity": "true"}
+            (owner,) = body["metadata"]["ownerReferences"]
+            assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", "train", "uid-1")
+        pod = template["template"]
+        assert pod["metadata"] == {"labels": {"app": "train"}}
+        assert pod["spec"]["nodeSelector"] == {"disk": "fast", "pool": "spot"}
+        assert pod["spec"]["tolerations"] == [
+            {"key": "own", "operator": "Exists"},
+            {"key": "spot", "operator": "Exists", "effect": "NoSchedule"},
+        ]
+        assert pod["spec"]["containers"] == JOB["spec"]["template"]["spec"]["containers"]
+        assert request["spec"] == {
+            "provisioningClassName": How.provisioning_class,
+            "parameters": {"ValidUntilSeconds": "900"},
+            "podSets": [{"count": 4, "podTemplateRef": {"name": f"{one.name}-0"}}],
+        }
+
+    assert run(work, ASK)[:1] == [CapacityServed(served=True)]
+
+
+def test_what_has_become_of_it_is_told_once() -> None:
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        one.says(Accepted="it is looked at")
+        await one.keeper.look()
+        one.says(Accepted="", Provisioned="")
+        await one.keeper.look()
+        await one.keeper.look()
+        one.says(Provisioned="", CapacityRevoked="the\nnodes are gone")
+        await one.keeper.look()
+        await one.keeper.look()
+
+    assert run(work, ASK)[1:] == [
+        CapacityAnswered(KEY, 1, granted=True),
+        CapacityAnswered(KEY, 1, granted=False, detail="CapacityRevoked: the nodes are gone"),
+    ]
+
+
+def test_what_nobody_asks_for_any_more_is_deleted_with_its_templates() -> None:
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        name = one.name
+        one.api.on("DELETE", f"{REQUESTS}/{name}", OK)
+        one.core.asks = (replace(ASK, attempt=2),)
+        await one.keeper.look()
+        assert one.deleted() == [f"{REQUESTS}/{name}", f"{TEMPLATES}/{name}-0"]
+        assert one.name != name, "another attempt is another object"
+
+    run(work, ASK)
+
+
+def test_one_of_an_earlier_life_goes_on_and_another_goes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "_GRACE", 2)
+
+    async def work(one: Keeping) -> None:
+        metas = [{"namespace": "team", "name": name} for name in ("other",)]
+        one.api.on("GET", ALL, Answer(body={"items": [{"metadata": meta} for meta in metas]}))
+        one.api.on("POST", TEMPLATES, refused(409))
+        one.api.on("POST", REQUESTS, refused(409))
+        await one.keeper.look()
+        one.says(Provisioned="")
+        await one.keeper.look()
+        assert one.deleted() == []
+        await one.keeper.look()
+        assert one.deleted()[0] == f"{REQUESTS}/other"
+        assert f"{TEMPLATES}/other-0" in one.deleted()
+        assert not any(one.name in path for path in one.deleted())
+
+    assert CapacityAnswered(KEY, 1, granted=True) in run(work, ASK)
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_what_the_api_server_refuses_is_an_answer(status: int) -> None:
+    async def work(one: Keeping) -> None:
+        one.api.on("POST", TEMPLATES, refused(status, "Refused", "no podtemplates"))
+        await one.keeper.look()
+
+    (_, answer) = run(work, ASK)
+    assert isinstance(answer, CapacityAnswered)
+    assert (answer.granted, "no podtemplates" in answer.detail) == (False, True)
+
+
+def test_an_outage_is_none() -> None:
+    async def work(one: Keeping) -> None:
+        one.api.on("POST", REQUESTS, refused(500, "Internal", "etcd"), OK)
+        with pytest.raises(ApiError):
+            await one.keeper.look()
+        await one.keeper.look()
+        one.says(Provisioned="")
+        await one.keeper.look()
+
+    assert run(work, ASK)[1:] == [CapacityAnswered(KEY, 1, granted=True)]
+
+
+def test_a_job_that_is_gone_is_an_answer_and_so_is_a_request_that_somebody_deleted() -> None:
+    async def gone(one: Keeping) -> None:
+        one.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", refused(404))
+        await one.keeper.look()
+
+    async def odd(one: Keeping) -> None:
+        one.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body={"metadata": {"name": 3}}))
+        await one.keeper.look()
+
+    async def deleted(one: Keeping) -> None:
+        await one.keeper.look()
+        await one.keeper.look()
+
+    cases = (gone, "its job is gone"), (odd, "no readable metadata"), (deleted, "its ProvisioningRequest was deleted")
+    for work, said in cases:
+        (_, answer) = run(work, ASK)
+        assert isinstance(answer, CapacityAnswered)
+        assert said in answer.detail
+
+
+def test_where_the_kind_is_not_served_nothing_is_written() -> None:
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        assert one.api.asked == []
+
+    assert run(work, ASK, served=False) == [CapacityServed(served=False)]

@@ -1,0 +1,57 @@
+"""What the referee knows of the past usage of LocalQueues."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from policies.model.queues import ClusterQueue, LocalQueue, PastUse
+from policies.quota.history import Sampling
+from tests.builders import gang, node
+from tests.simulation.model.apiserver import Kind
+from tests.simulation.model.world import World
+from tests.simulation.past import PastKeeper
+from tests.simulation.queue_plan import FLAVOR
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("of_job", [False, True])
+@pytest.mark.parametrize(("moved_from", "wrong"), [("team", True), ("other", False)])
+def test_what_runs_must_be_counted_unless_its_gang_names_several_queues(
+    moved_from: str, *, wrong: bool, of_job: bool, behind: bool
+) -> None:
+    """8 GPUs run for one half-life, and nothing is counted. ``behind``: by a leader whose watch lagged as it began."""
+    runs, moved = (replace(pod, queue="team") for pod in gang("train", 2))
+    queue = LocalQueue("default", "team", "team", past=PastUse({}, 1000.0))
+    said = [PastUse({}, 1010.0), PastUse({}, 1110.0)]
+    things = {"local": queue, "cluster": ClusterQueue("team")}
+    extender = SimpleNamespace(
+        frozen=False,
+        recovered=True,
+        behind=set[str](),
+        shown=lambda kind: {uid: SimpleNamespace(value=one) for uid, one in things.items()},
+        core=SimpleNamespace(
+            state=SimpleNamespace(quotas=SimpleNamespace(past=SimpleNamespace(stored=lambda _: said[0])))
+        ),
+    )
+    api = SimpleNamespace(
+        queues=things,
+        pods={runs.uid: replace(runs, node="a"), moved.uid: replace(moved, queue=moved_from)},
+        nodes={"a": node("a", labels={FLAVOR: "fast"})},
+        jobs={runs.group_key: SimpleNamespace(queue="team")} if of_job else {},
+        listeners=defaultdict[Kind, list[object]](list),
+        set_queue=lambda one: things.update(local=one),
+    )
+    keeper = PastKeeper(cast("World", SimpleNamespace(api=api, extender=extender)), Sampling(100.0), exact=True)
+    assert keeper.look() is None
+    said.pop(0)
+    if behind:
+        extender.behind.add("local")
+    complaint = keeper.look()
+    assert (complaint is not None) is (wrong and not behind)
+    assert complaint is None or "4.0 GPUs must be left" in complaint
+    assert not extender.behind

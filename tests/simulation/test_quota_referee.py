@@ -1,0 +1,98 @@
+"""What the referee counts as used of quota."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.answers import BindingPosted, Outcome
+from extender.core.effects import Effect, StartJob, Turned
+from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Tick
+from extender.core.turns import Turn
+from policies.model import Pod
+from policies.model.queues import LocalQueue
+from tests.builders import cluster, gang, key
+from tests.core.queues import cluster_queue, flavor
+from tests.simulation.admissions import Admissions
+from tests.simulation.claims import Claims
+from tests.simulation.doubts import DOUBT_S
+from tests.simulation.model.batch import BatchJob, written
+from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.quota import QuotaJudge
+from tests.simulation.shown import Shown
+from tests.simulation.test_job_referee import batch
+from tests.simulation.test_referee import nomination, posting
+
+
+class Life:
+    """One life of an extender, with a queue that may use 8 GPUs of the only flavor."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.shown = Shown()
+        self.admissions = Admissions(self.shown, calm=False, creation_s=30.0)
+        self.claims = Claims(self.shown, 60.0, self.admissions)
+        self.quota = QuotaJudge(self.shown, self.claims)
+        for node in cluster("a: 4x8"):
+            self.tell(NodeSeen(replace(node, labels={**node.labels, FLAVOR: "fast"})))
+        for thing in (flavor("fast"), cluster_queue("team", {"fast": 8}), LocalQueue("default", "team", "team")):
+            self.tell(QueueSeen(thing))
+        self.now = 1000.0  # what the queues said before that does not count any more
+
+    def tell(self, event: Event) -> None:
+        self.shown.watch(event)
+        self.claims.hear(event, self.now)
+        self.admissions.hear(event, self.now)
+        self.quota.hear(event, self.now)
+
+    def ask(self, effect: Effect) -> str | None:
+        said = self.quota.judge(effect, self.now) or self.admissions.judge(effect, [], self.now)
+        self.claims.apply(effect, Tick())
+        return said
+
+    def bind(self, pod: Pod, node: str) -> str | None:
+        """It is shown, and is promised that node, and then to be bound there. What is wrong with that."""
+        self.tell(PodSeen(pod))
+        self.ask(nomination(pod, node))
+        return self.ask(posting(pod, node))
+
+
+def member(name: str) -> Pod:
+    return replace(gang(name, 1)[0], queue="team")
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_pod_that_may_have_been_bound_uses_quota_until_its_gang_is_forgotten(*, forgotten: bool) -> None:
+    life, pod = Life(), member("first")
+    assert not life.bind(pod, "a-0")
+    life.tell(BindingPosted(pod.uid, Outcome.UNKNOWN))
+    life.now += DOUBT_S
+    life.tell(Tick())
+    if forgotten:
+        life.ask(Turned(key("first"), Turn.FORGOTTEN, 1, 0.0))
+    assert bool(life.bind(member("second"), "a-1")) is not forgotten
+
+
+def test_a_pod_that_was_bound_though_the_answer_said_nothing_uses_quota() -> None:
+    life, pod = Life(), member("first")
+    assert not life.bind(pod, "a-0")
+    life.tell(BindingPosted(pod.uid, Outcome.UNKNOWN))
+    life.ask(Turned(key("first"), Turn.FORGOTTEN, 1, 0.0))
+    life.tell(PodSeen(replace(pod, node="a-0")))
+    assert life.bind(member("second"), "a-1")
+
+
+@pytest.mark.parametrize(("phase", "free"), [("Succeeded", True), ("Failed", False)])
+def test_a_slot_whose_pod_has_succeeded_uses_no_quota_when_that_is_gone(phase: str, *, free: bool) -> None:
+    """``free``: else its controller makes another one."""
+    life, job = Life(), replace(batch(1), queue="team")
+    life.tell(JobSeen(job.shown()))
+    start = StartJob(job.shown(), {"": ("a-0",)}, 1)
+    assert not life.ask(start)
+    started = written(job, start)
+    assert isinstance(started, BatchJob)
+    pod = replace(started.pod(job.podsets[0], 0, "pod-0", 0.0), node="a-0")
+    for event in (JobSeen(started.shown()), PodSeen(pod), PodSeen(replace(pod, phase=phase)), PodGone(pod.uid)):
+        life.tell(event)
+    assert bool(life.bind(member("other"), "a-1")) is not free
