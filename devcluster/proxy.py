@@ -45,12 +45,16 @@ _HOP = {"host", "connection", "transfer-encoding", "content-length", "content-en
 
 @dataclass
 class Strike:
-    """What happens at a write: it is lost, or (``after``) carried out and its answer is lost, if the action kills."""
+    """What happens at a write: it is lost, or (``after``) carried out and its answer is lost, if the action kills.
+
+    It is the one after ``left`` writes of that kind whose path has ``within`` in it.
+    """
 
     kind: Write
-    number: int
+    left: int
     action: Callable[[], object]
     after: bool
+    within: str
 
 
 class Proxy(Threaded):
@@ -70,10 +74,16 @@ class Proxy(Threaded):
         self._silenced = 0
         super().__init__()
 
-    def strike(self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False) -> None:
-        """Have ``action`` called, once, at the ``number``-th write of that kind from now on; then ``struck`` is set."""
+    def strike(
+        self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False, namespace: str = ""
+    ) -> None:
+        """Have ``action`` called, once, at the ``number``-th write of that kind from now on; then ``struck`` is set.
+
+        With a namespace only the writes in it count.
+        """
         self.struck.clear()
-        self._strike = Strike(kind, self.writes[kind] + number, action, after)
+        within = f"/namespaces/{namespace}/" if namespace else "/"
+        self._strike = Strike(kind, number - 1, action, after, within)
 
     def silence_watches(self) -> None:
         """The watches that are open now stay open, and nothing more comes through them."""
@@ -146,7 +156,10 @@ class Proxy(Threaded):
         kind = next(found, Write.OTHER)
         self.writes[kind] += 1
         strike = self._strike
-        if strike is None or kind is not strike.kind or self.writes[kind] != strike.number:
+        if strike is None or kind is not strike.kind or strike.within not in request.path:
+            return None
+        if strike.left:
+            strike.left -= 1
             return None
         self._strike = None
         return strike

@@ -55,14 +55,14 @@ _ENDS = {**_WAITING, "train": WHOLE}
 
 
 def _killed_at(kind: Write, number: int, after: bool, theatre: Theatre, scene: Scene) -> Ends:
-    theatre.strike(kind, number, theatre.muster.extender.kill, after=after)
+    theatre.strike(scene, kind, number, theatre.muster.extender.kill, after=after)
     _train(scene, **({"schedulingGates": GATED} if kind is Write.UNGATE else {}))
     theatre.wait_struck()
     return _ENDS
 
 
 def _killed_at_status(after: bool, theatre: Theatre, scene: Scene) -> Ends:
-    theatre.strike(Write.STATUS, 1, theatre.muster.extender.kill, after=after)
+    theatre.strike(scene, Write.STATUS, 1, theatre.muster.extender.kill, after=after)
     scene.add_nodes(1)
     _create_group(scene, "train", 9)
     scene.create(_grouped(scene.members("train", 9), "train"))
@@ -72,10 +72,10 @@ def _killed_at_status(after: bool, theatre: Theatre, scene: Scene) -> Ends:
 
 def _killed_at_eviction(after: bool, theatre: Theatre, scene: Scene) -> Ends:
     """A member is deleted in the middle of its gang's release, and nobody makes a new one."""
-    theatre.strike(Write.BIND, MIDDLE // 2, partial(_lose_a_member, scene), after=True)
+    theatre.strike(scene, Write.BIND, MIDDLE // 2, partial(_lose_a_member, scene), after=True)
     _train(scene)
     theatre.wait_struck()
-    theatre.strike(Write.EVICT, 3, theatre.muster.extender.kill, after=after)
+    theatre.strike(scene, Write.EVICT, 3, theatre.muster.extender.kill, after=after)
     theatre.wait_struck()
     return {**_WAITING, "train": GONE}
 
@@ -100,14 +100,14 @@ def _lose_a_member(scene: Scene) -> None:
 
 
 def _killed_scheduler(number: int, theatre: Theatre, scene: Scene) -> Ends:
-    theatre.strike(Write.BIND, number, theatre.muster.scheduler.kill, after=number > 1)
+    theatre.strike(scene, Write.BIND, number, theatre.muster.scheduler.kill, after=number > 1)
     _train(scene)
     theatre.wait_struck()
     return _ENDS
 
 
 def _hung(kind: Write, theatre: Theatre, scene: Scene) -> Ends:
-    theatre.strike(kind, MIDDLE, partial(theatre.muster.extender.signal, signal.SIGSTOP), after=True)
+    theatre.strike(scene, kind, MIDDLE, partial(theatre.muster.extender.signal, signal.SIGSTOP), after=True)
     _train(scene)
     theatre.wait_struck()
     scene.create(scene.members("later", 1, gpus=0))
@@ -117,7 +117,7 @@ def _hung(kind: Write, theatre: Theatre, scene: Scene) -> Ends:
 
 def _away(component: str, theatre: Theatre, scene: Scene) -> Ends:
     process = theatre.cluster.process(component)
-    theatre.strike(Write.BIND, MIDDLE, process.kill, after=True)
+    theatre.strike(scene, Write.BIND, MIDDLE, process.kill, after=True)
     _train(scene)
     theatre.wait_struck()
     time.sleep(theatre.scale.outage_s if component == "kube-apiserver" else min(theatre.scale.outage_s, 3.0))
@@ -147,7 +147,7 @@ def _flapping(theatre: Theatre, scene: Scene) -> Ends:
 
 def _group_deleted(theatre: Theatre, scene: Scene) -> Ends:
     """Deleted while members are being nominated; made anew when the gang has come to rest without it."""
-    theatre.strike(Write.NOMINATE, MIDDLE, partial(_delete_group, scene, "train"))
+    theatre.strike(scene, Write.NOMINATE, MIDDLE, partial(_delete_group, scene, "train"))
     scene.add_nodes(SIZE // 8)
     _create_group(scene, "train", SIZE)
     # Gated, so that none reaches bind before all are nominated.

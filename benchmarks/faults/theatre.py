@@ -78,9 +78,12 @@ class Theatre:
     def scene(self) -> Scene:
         return Scene(self.cluster, self.muster)
 
-    def strike(self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False) -> None:
-        """Have this happen at a write of the extender that is still to come."""
-        self.proxy.strike(kind, number, action, after=after)
+    def strike(
+        self, scene: Scene, kind: Write, number: int, action: Callable[[], object], *, after: bool = False
+    ) -> None:
+        """Have this happen at a write of the extender in the scene that is still to come: those in the one before it
+        may come late."""
+        self.proxy.strike(kind, number, action, after=after, namespace=scene.namespace)
 
     def wait_struck(self) -> None:
         """Raises TimeoutError when it did not come to that write."""

@@ -41,6 +41,9 @@ class Told:
         return Told(reason, now, self.times + 1 if reason.code == self.reason.code else 1)
 
 
+NOTHING = Told(Reason("", ""), 0.0, 0)
+
+
 @dataclass(slots=True)
 class Telling:
     """The one current reason of a workload, what was reported of it, and what has happened to it.
@@ -52,7 +55,7 @@ class Telling:
     reason: Reason = NEW
     since: float = 0.0
     surplus: Reason | None = None
-    told: Told = Told(Reason("", ""), 0.0, 0)
+    told: Told = NOTHING
     story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
 
     def note(self, now: float, text: str) -> None:
@@ -74,6 +77,10 @@ class Telling:
     def reported(self, now: float) -> None:
         """Somebody was told, or knows already."""
         self.told = self.told.then(self.reason, now)
+
+    def tell_anew(self) -> None:
+        """What was reported is not where people look now."""
+        self.told = NOTHING
 
     def when(self, lasts_s: float) -> float:
         """The instant at which the reason is to be reported: never when there is nothing to tell."""

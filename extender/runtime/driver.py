@@ -44,7 +44,7 @@ from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.job_writes import JobWrites
-from extender.runtime.newest import Reports
+from extender.runtime.newest import Place, Reports
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
@@ -234,8 +234,19 @@ class Driver:
 
     def _report(self, effect: Report) -> None:
         if (place := self._reports.offer(effect)) is not None:
-            lane = Lane.OTHER if effect.warning else Lane.REPORT
-            self._start(lane, "report", self._newest_report(*place), self._noted("report"))
+            self._write_report(place)
+
+    def _write_report(self, place: Place) -> None:
+        key, warning = place
+        noted = self._noted("report")
+
+        def ended(detail: str | None) -> None:
+            noted(detail)
+            if detail is not None and (following := self._reports.written(key)) is not None:
+                self._write_report(following)
+
+        lane = Lane.OTHER if warning else Lane.REPORT
+        self._start(lane, "report", self._newest_report(key, warning), ended)
 
     def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
         """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""

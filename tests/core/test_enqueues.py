@@ -100,6 +100,24 @@ def test_its_pods_take_the_nodes_of_their_slots_and_start_together() -> None:
     assert free(script) == 1
 
 
+def reported(script: Script) -> list[tuple[str, str | None]]:
+    """The reports that are written on a PodGroup, since this was asked last."""
+    found = [one for one in script.effects if isinstance(one, Report) and not one.pending]
+    script.effects.clear()
+    return [(one.code, one.group_uid) for one in found]
+
+
+def test_what_is_said_before_it_is_seen_to_be_taken_up_is_written_on_it_then() -> None:
+    script, pods = scripted(WAITS), pods_of(made())
+    script.see(*pods)
+    script.run(pods)
+    script.advance(5)
+    assert not reported(script)
+    script.see(TAKEN_UP)
+    script.advance(5)
+    assert reported(script) == [("Running", "group-uid")]
+
+
 def test_without_room_its_pods_do_not_come_and_its_job_says_why() -> None:
     script = scripted(WAITS, nodes="a: 1x8")
     script.advance(60)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.effects import Report
 from extender.core.events import GroupGone
 from policies.model import PodGroup
 from tests.builders import cluster, coscheduled, podgroup
@@ -44,6 +45,17 @@ def test_the_deletion_of_an_earlier_podgroup_of_that_name_is_ignored() -> None:
     script = Script(*cluster("a: 2x8"), group, *pods)
     script.feed(GroupGone(group.key, "an-older-uid"))
     assert script.planned(pods[0])
+
+
+def test_why_a_gang_waits_is_said_anew_on_a_podgroup_that_is_made_anew_at_once() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 1x1"), group, *pods)
+    script.advance(60)
+    script.effects.clear()
+    script.feed(GroupGone(group.key, group.uid))
+    script.see(replace(group, uid="another"))
+    script.advance(60)
+    assert {(one.code, one.group_uid) for one in script.effects if isinstance(one, Report)} == {("NoRoom", "another")}
 
 
 def test_a_podgroup_being_deleted_is_a_reason() -> None:

@@ -12,6 +12,7 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import install_crds
+from devcluster.errors import ClusterError
 from devcluster.muster import install_gate, install_job_admission
 from tests.integration.team import GANG, Team, is_gated
 from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
@@ -60,7 +61,15 @@ class Written:
         self._api.patch(self.path, patch, "application/merge-patch+json")
 
     def replace(self) -> None:
-        self._kubectl("--namespace", self.team.name, "replace", "-f", "-", stdin=json.dumps(self.manifest))
+        """Again and again while its controller writes to it, as whoever uses kubectl would."""
+        while True:
+            try:
+                self._kubectl("--namespace", self.team.name, "replace", "-f", "-", stdin=json.dumps(self.manifest))
+            except ClusterError as error:
+                if "Conflict" not in str(error):
+                    raise
+            else:
+                return
 
     @property
     def templates(self) -> list[Object]:

@@ -95,6 +95,19 @@ def test_of_two_reports_that_wait_for_their_turn_only_the_newer_is_written() -> 
     assert [one.code for one in written if isinstance(one, Report)] == ["Busy", "Running"]
 
 
+def test_a_report_waits_until_the_one_before_it_is_written_so_that_the_newest_is_the_last() -> None:
+    world = World(at_once=4)
+    world.ask(report("Partial"), report("Running", warning=False), report("Other", "other"))
+    assert [one.asked for one in world.sent] == [report("Partial"), report("Other", "other")]
+    world.ask(report("Late"))
+    world.answer(OK)
+    assert [one.asked for one in world.sent] == [report("Other", "other"), report("Late")]
+    world.answer(OK)
+    world.answer(Response(403, "no"))
+    world.ask(report("Again"))
+    assert [one.asked for one in world.sent] == [report("Again")]
+
+
 def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_logged_and_told() -> None:
     world, key = World(), GroupKey("team", "train")
     effect = Enqueue(key, "g")
