@@ -108,8 +108,7 @@ class Lifecycle:
         if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
-            limits = self._state.limits
-            least = now - max(0.0, limits.partial_s - limits.plan_s)
+            least = now - max(0.0, self._state.limits.partial_s - self._state.limits.plan_s)
             self._became_partial(workload, now if began is None else max(began, least), now)
         self._state.touch(workload)
 
@@ -250,6 +249,7 @@ class Lifecycle:
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
             turned(self._state, workload, Turn.BROKEN, now)
+            self._revocations.take_back_unlike_bound(workload, now)
         elif release.partial_count == count:
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)

@@ -115,15 +115,10 @@ class Quotas:
     def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
         """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same: the
         first that suits them, for their roles may ask for nodes of different ones."""
-        queue, uses = self.queue_of(workload.key), self.uses.of(workload.key)
+        queue = self.queue_of(workload.key)
         if queue is None:
             return {}
-        told: dict[PartKey, list[Mapping[str, str]]] = {}
-        for pod in sorted(workload.bound, key=attrgetter("rank")):
-            if (use := uses.get(pod.uid)) is not None and use.flavors:
-                some = told.setdefault(use.part, [])
-                if use.flavors not in some:
-                    some.append(use.flavors)
+        told = self._flavors_of_bound(workload)
         slots, known = workload.members.slots, self.queues.picture.flavors
         lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
         found = {
@@ -131,6 +126,22 @@ class Quotas:
             for part, pod in lacking.items()
         }
         return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}
+
+    def unlike_bound(self, workload: Workload) -> list[str]:
+        """Members (by UID) that have been promised nodes of other flavors than its bound pods that ask for the same."""
+        told, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
+        placed = ((uid, uses.get(uid)) for uid in workload.members.placed)
+        return [uid for uid, use in placed if use is not None and use.flavors not in told.get(use.part, [use.flavors])]
+
+    def _flavors_of_bound(self, workload: Workload) -> dict[PartKey, list[Mapping[str, str]]]:
+        uses = self.uses.of(workload.key)
+        told: dict[PartKey, list[Mapping[str, str]]] = {}
+        for pod in sorted(workload.bound, key=attrgetter("rank")):
+            if (use := uses.get(pod.uid)) is not None and use.flavors:
+                some = told.setdefault(use.part, [])
+                if use.flavors not in some:
+                    some.append(use.flavors)
+        return told
 
     def keep(self, key: GroupKey, usage: Usage) -> None:
         """So much of the quota of its queue is for nobody else, before it has any node. Nothing ends that."""

@@ -71,6 +71,14 @@ class Revocations:
         self._steering.sweep_later(workload, now)
         self._state.unassume(workload, member)
 
+    def take_back_unlike_bound(self, workload: Workload, now: float) -> None:
+        """Its start broke off: whoever completes it gets the flavors of its bound members, and some had others."""
+        if workload.job is None:
+            for member in map(workload.members.__getitem__, self._state.quotas.unlike_bound(workload)):
+                if not _is_on_its_way(member, now):
+                    self._state.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
+                    self.take_back(workload, member, now)
+
     def miss(self, workload: Workload, now: float) -> None:
         """A member that was promised a node is gone: the gang may not be able to start."""
         started = workload.release.complete or workload.releasing or workload.members.started

@@ -309,6 +309,27 @@ def test_a_member_more_of_a_gang_whose_start_broke_off_gets_the_flavor_of_the_ot
     assert script.planned(more).startswith("b-")
 
 
+def test_a_member_more_that_was_promised_another_flavor_does_not_complete_a_gang_whose_start_broke_off() -> None:
+    nodes = sorted_nodes(slow="a: 2x8", fast="b: 1x8")
+    script = Script(*nodes)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
+    come(script, pods := in_queue("train", 3, min_member=2))
+    script.advance(1)
+    more = next(pod for pod in pods if script.planned(pod) == "b-0")
+    two = [pod for pod in pods if pod is not more]
+    script.bind_all(two)
+    script.post(bound := script.pods[next(iter(script.bindings))])
+    lost = next(pod for pod in two if pod.uid != bound.uid)
+    script.see(*(replace(one, unschedulable=one.name == script.planned(lost)) for one in nodes))
+    script.post(lost, Outcome.REFUSED)
+    script.advance(5)
+    assert script.gang("train").phase is Phase.PARTIAL
+    assert (script.planned(lost), script.planned(more)) == ("", "")
+    script.see(*nodes)
+    script.advance(5)
+    assert sorted((script.planned(lost), script.planned(more))) == ["", "a-1"]
+
+
 def test_a_gang_whose_start_broke_off_is_completed_by_the_members_that_find_room() -> None:
     """It lacks one, and two wait. The node of the first one has been closed."""
     nodes = sorted_nodes(slow="a: 2x8", fast="b: 2x8")
