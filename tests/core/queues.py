@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from extender.core.events import NamespaceSeen, QueueSeen
+from extender.core.reasons import Reason
+from policies.model import Pod
 from policies.model.queues import ClusterQueue, LocalQueue, QueueObject, Quota, ResourceFlavor, ResourceGroup
-from tests.builders import GPU
+from tests.builders import GPU, gang, key
 from tests.core.script import Script
 
 FLAVOR = "nvidia.com/flavor"
@@ -43,3 +46,31 @@ def used(script: Script, queue: str, name: str = "gpus") -> int:
     node = script.core.state.quotas.node_of(queue)
     assert node is not None, f"there is no ClusterQueue {queue}"
     return node.used[name, GPU]
+
+
+def in_queue(name: str, size: int, queue: str = "team", **facts: Any) -> list[Pod]:
+    """A gang whose members name that queue."""
+    return [replace(pod, queue=queue) for pod in gang(name, size, **facts)]
+
+
+def come(script: Script, pods: list[Pod]) -> None:
+    """They are seen, and all that follows at once."""
+    script.see(*pods)
+    script.advance(0.5)
+
+
+def reason(script: Script, name: str) -> Reason:
+    """Why it is where it is."""
+    return script.core.state.workloads[key(name)].telling.reason
+
+
+def planned(script: Script, name: str) -> int:
+    """How many of its members have a node."""
+    return len(script.core.state.workloads[key(name)].placement)
+
+
+def leave(script: Script, pods: list[Pod]) -> None:
+    """They are gone, and all that follows at once."""
+    for pod in pods:
+        script.gone(script.pods[pod.uid])
+    script.advance(0.5)

@@ -16,9 +16,8 @@ from policies.model import Node, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import cluster, key, node
 from tests.core.jobs import Controlled, job
-from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
+from tests.core.queues import FLAVOR, cluster_queue, in_queue, show, sort, used
 from tests.core.script import Script
-from tests.core.test_queues import in_queue
 
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 900.0))

@@ -14,9 +14,8 @@ from policies.model.levels import levels_from
 from policies.model.queues import TopologyObject
 from tests.builders import key, node
 from tests.core.levels import asking
-from tests.core.queues import cluster_queue, flavor, show
+from tests.core.queues import cluster_queue, come, flavor, in_queue, planned, reason, show
 from tests.core.script import Script
-from tests.core.test_queues import come, in_queue, planned, reason
 
 RACK, ROW = "example.com/rack", "example.com/row"
 
