@@ -9,9 +9,9 @@ from extender.core.turns import Turn
 from policies.model import DisruptionBudget, Pod, Requirement
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
+from tests.core.preempting import Cluster, running
 from tests.core.script import Script
 from tests.core.test_outlook import outlook
-from tests.core.test_preemption import Cluster, running
 
 WEB = (("app", "web"),)
 

@@ -11,9 +11,9 @@ from extender.core.limits import Limits
 from policies.model import EvictionTerms, Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
+from tests.core.preempting import ON, Cluster
 from tests.core.test_hints import hinted
 from tests.core.test_outlook import outlook
-from tests.core.test_preemption import ON, Cluster
 
 
 def started(script: Cluster, name: str, *terms: EvictionTerms) -> list[Pod]:

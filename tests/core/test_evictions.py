@@ -11,7 +11,7 @@ from extender.core.turns import Turn
 from policies.model import Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
-from tests.core.test_preemption import ON, Cluster, running
+from tests.core.preempting import ON, Cluster, running
 
 ONCE = replace(ON, evictions_per_hour=1)
 

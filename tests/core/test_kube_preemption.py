@@ -13,8 +13,8 @@ from extender.core.turns import Turn
 from policies.model import Pod, Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.jobs import Controlled, job
+from tests.core.preempting import Cluster, running
 from tests.core.script import Script
-from tests.core.test_preemption import Cluster, running
 
 OFF = Limits(preemption_s=60.0)
 

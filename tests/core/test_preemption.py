@@ -6,71 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import JobWritten, Outcome, Reserved
-from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
+from extender.core.effects import Evict, Reserve
 from extender.core.events import GroupJobSeen, Synced
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
-from policies.model import Dialect, GroupRef, Node, Pod, PodSets, Reservation
 from tests.builders import cluster, gang, key, single
-from tests.core.jobs import Controlled, job
+from tests.core.preempting import ON, Cluster, running
 from tests.core.script import Script
 from tests.core.test_enqueues import KEY, WAITS, made
-
-ON = Limits(preemption=Preempts.ON, preemption_s=60.0)
-
-
-class Cluster(Script):
-    """Writes reservations down at once, unless it is told not to."""
-
-    def __init__(self, *facts: Node | Pod, writes: bool = True, limits: Limits = ON) -> None:
-        self.writes = writes
-        self.written: list[Reserve] = []
-        super().__init__(*facts, limits=limits)
-
-    def _note(self, effect: Effect) -> None:
-        super()._note(effect)
-        if isinstance(effect, Reserve):
-            self.written.append(effect)
-            if self.writes:
-                self.write(effect)
-
-    def write(self, effect: Reserve, detail: str = "") -> None:
-        if not detail and effect.pod is not None and effect.pod.uid in self.pods:
-            self.change(self.pods[effect.pod.uid], reservation=effect.reservation)
-        self.feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail))
-        self.advance(0.1)
-
-    @property
-    def kept(self) -> Reservation | None:
-        return self.written[-1].reservation if self.written else None
-
-    def leave(self, *pods: Pod) -> None:
-        """They have been told to go, and go."""
-        for pod in pods:
-            self.change(pod, deleting=True)
-        self.gone(*(self.pods[pod.uid] for pod in pods))
-
-    def turns(self, turn: Turn) -> int:
-        return sum(isinstance(effect, Turned) and effect.turn is turn for effect in self.effects)
-
-
-def running(
-    script: Cluster, name: str, size: int, gpus: int = 8, priority: int = 0, least: int | None = None
-) -> list[Pod]:
-    """A gang that is bound. ``least``: so many of it have to run, if not all."""
-    pods = gang(name, size, min_member=least, gpus=gpus, priority=priority)
-    script.see(pods)
-    script.run(pods)
-    assert len(script.bound(pods)) == size
-    return pods
-
-
-def lacks(script: Cluster, name: str) -> str:
-    """What is taken to keep those of it that wait from being planned."""
-    demand = script.gang(name).asked
-    assert demand is not None
-    return str(demand.trouble)
 
 
 def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> None:
@@ -231,87 +174,6 @@ def test_a_victim_does_not_start_again_before_it_has_gone_and_returns_later() ->
     assert script.planned(high[0])
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.REFUSED])
-def test_a_job_whose_suspension_did_not_come_about_in_time_runs_on(outcome: Outcome) -> None:
-    script = Cluster(*cluster("a: 1x8"))
-    low = Controlled(script, job(1, name="low"))
-    pods = low.run()
-    low.obeys = False
-    script.see(gang("high", 1, priority=10))
-    low.wait(65)
-    assert script.turns(Turn.UNRESERVED) == 1
-    script.feed(JobWritten(low.seen.key, low.seen.uid, outcome))
-    low.wait(120)
-    assert len(low.stops) == 1, "nobody waits for its room any more"
-    assert (script.reason("low"), script.bound(pods)) == ("Running", ["a-0"])
-
-
-def test_a_pod_of_a_job_that_is_to_be_suspended_says_so_until_nobody_waits_for_its_room() -> None:
-    script = Cluster(*cluster("a: 2x8"))
-    low = Controlled(script, job(2, name="low"))
-    first, _ = low.run()
-    low.obeys = False
-    high = gang("high", 1, priority=10)
-    script.see(high)
-    script.see(replace(first, uid="uid-again", name="again"))
-    script.change(first, deleting=True)
-    assert "default/high" in lacks(script, "low")
-    script.see(*cluster("b: 1x8"))
-    assert script.planned(high[0]) == "b-0"
-    assert "default/high" not in lacks(script, "low")
-
-
-def test_a_pod_of_a_job_says_so_before_its_suspension_can_be_written_again() -> None:
-    script, seen = Cluster(*cluster("a: 2x8")), job(2, name="low")
-    fewer = PodSets(seen.key, (replace(seen.podsets.podsets[0], minimum=1),))
-    low = Controlled(script, replace(seen, podsets=fewer))
-    first, _ = low.run()
-    low.obeys = False
-    script.see(gang("high", 1, priority=10), *cluster("b: 1x8"))
-    script.feed(JobWritten(seen.key, seen.uid, Outcome.REFUSED))
-    script.change(first, deleting=True)
-    script.see(replace(first, uid="uid-again", name="again"), gang("next", 1, priority=10))
-    assert sum(isinstance(effect, SuspendJob) for effect in script.effects) == 1
-    assert "default/next" in lacks(script, "low")
-
-
-def test_a_job_is_suspended_and_runs_again_when_there_is_room() -> None:
-    script = Cluster(*cluster("a: 1x8"))
-    low = Controlled(script, job(1, name="low"))
-    low.run()
-    high = gang("high", 1, priority=10)
-    script.see(high)
-    low.settle()
-    assert len(low.stops) == 1
-    assert "default/high" in low.stops[0]
-    assert not script.evicted, "what deletes the pods of a job counts as a failure"
-    low.delete()
-    low.show(stopped=True)
-    low.settle()
-    assert script.planned(high[0]) == "a-0"
-    script.run(high)
-    script.see(*cluster("b: 1x8"))
-    low.settle()
-    assert len(low.starts) == 2
-    assert len(script.bound(low.run())) == 1
-
-
-def test_a_job_that_preempts_says_so_on_itself() -> None:
-    script = Cluster(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"))
-    seen = job(1, name="high")
-    podset = seen.podsets.podsets[0]
-    urgent = replace(podset, template=replace(podset.template, priority=10))
-    high = Controlled(script, replace(seen, podsets=replace(seen.podsets, podsets=(urgent,))))
-    asked = script.written[0]
-    assert asked.job is not None
-    assert asked.pod is None
-    assert script.evicted == ["dev"]
-    script.leave(script.pods["uid-dev"])
-    high.settle()
-    assert len(high.starts) == 1
-    assert not script.core.state.preemptions.under_way
-
-
 def test_a_restart_goes_on_with_it() -> None:
     script = Cluster(*cluster("a: 2x8"))
     low = running(script, "low", 2)
@@ -395,73 +257,6 @@ def test_who_has_run_for_long_enough_goes_at_once() -> None:
     running(script, "young", 1)
     script.see(gang("high", 1, priority=10))
     assert script.evicted == ["old-0"]
-
-
-def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on() -> None:
-    script = Cluster(*cluster("a: 4x8"))
-    pods = running(script, "low", 4, least=2)
-    urgent = gang("urgent", 2, priority=10)
-    script.see(urgent)
-    script.advance(0.5)
-    assert script.evicted == ["low-2", "low-3"]
-    assert script.kept is not None
-    assert [str(one) for one in script.kept.victims] == ["pod default/low-2", "pod default/low-3"]
-    script.leave(*pods[2:])
-    script.advance(0.5)
-    assert sorted(script.planned(pod) for pod in urgent) == ["a-2", "a-3"]
-    assert script.core.state.workloads[key("low")].whole
-
-
-def test_a_gang_goes_with_its_surplus_where_that_alone_makes_too_little_room() -> None:
-    script = Cluster(*cluster("a: 4x8"))
-    pods = running(script, "low", 4, least=2)
-    urgent = gang("urgent", 3, priority=10)
-    script.see(urgent)
-    script.advance(0.5)
-    assert sorted(script.evicted) == [pod.name for pod in pods]
-
-
-def test_no_surplus_goes_of_which_the_gang_needs_a_member_by_then() -> None:
-    """A member is lost between the decision and the moment when it is known to be written down."""
-    script = Cluster(*cluster("a: 4x8"), writes=False)
-    pods = running(script, "low", 4, least=3)
-    urgent = gang("urgent", 1, priority=10)
-    script.see(urgent)
-    script.advance(0.5)
-    script.gone(script.pods[pods[0].uid])
-    script.write(script.written[-1])
-    assert not script.evicted
-    script.advance(0.5)
-    assert script.planned(urgent[0]) == "a-0"
-
-
-def test_the_surplus_of_a_gang_keeps_the_least_of_each_role() -> None:
-    script = Cluster(*cluster("a: 4x8"))
-    said = GroupRef("low", Dialect.ANNOTATION, 3, role="worker", minima=(("ps", 1), ("worker", 2)))
-    pods = [replace(pod, group=said) for pod in gang("low", 4)]
-    pods[-1] = replace(pods[-1], group=said._replace(role="ps"))
-    script.see(pods)
-    script.advance(0.5)
-    script.run(pods)
-    script.see(gang("urgent", 1, priority=10))
-    script.advance(0.5)
-    assert script.evicted == ["low-2"]
-
-
-def test_after_a_restart_a_surplus_goes_that_is_one_still() -> None:
-    script = Cluster(*cluster("a: 4x8"))
-    pods = running(script, "low", 4, least=2)
-    urgent = gang("urgent", 2, priority=10)
-    script.see(urgent)
-    script.leave(pods[3])
-    left = [script.pods[pod.uid] for pod in (*pods[:3], *urgent)]
-    again = Cluster(*cluster("a: 4x8"), *left)
-    again.advance(1)
-    assert again.evicted == ["low-2"]
-    fewer = Cluster(*cluster("a: 4x8"), *left[1:])
-    fewer.advance(1)
-    assert not fewer.evicted, "the gang runs with two, and needs both"
-    assert sorted(map(fewer.planned, urgent)) == ["a-0", "a-3"]
 
 
 def test_after_a_restart_nobody_goes_for_whom_there_is_room_by_then() -> None:

@@ -13,7 +13,7 @@ from policies.model.queues import (
     Strategy,
 )
 from tests.builders import cluster
-from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show
+from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
 from tests.core.script import Script
 
 

@@ -16,8 +16,8 @@ from policies.model import Job, Node, Pod
 from policies.model.queues import Evicts, Preemption, QueueObject, Strategy
 from tests.builders import cluster, key, node, single
 from tests.core.jobs import Controlled, job
+from tests.core.preempting import ON, Cluster
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, show, sort, used
-from tests.core.test_preemption import ON, Cluster
 from tests.core.test_queued_jobs import started_by_others
 
 RECLAIMS = Preemption(reclaim=Evicts.ANY)
