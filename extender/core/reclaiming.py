@@ -18,8 +18,8 @@ from extender.core.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
 from policies.preemption.allowed import forbids
-from policies.preemption.candidates import Candidate, Request, Unit
-from policies.preemption.reclaim import Queues
+from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.reclaim import Queues, Reclaim
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.tree import QuotaTree
@@ -85,12 +85,21 @@ class Reclaiming:
         would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
         tree, rules, own = self._tree, self._queue.preemption, self._tree.queues[self._queue.name]
         lacks = tree.lacks(own.name, usage)
-        if not lacks or self._fair or rules.borrow is not Evicts.NEVER or self._may_evict_in_queue(rules.within):
+        if not lacks or self._may_evict_in_queue(rules.within):
             return ""
+        if self._fair:
+            above = "its share would be above all others"
+            said = f"nobody may be evicted: {above}, and nobody in queue {own.name} may go"
+            return "" if self._reaches(usage) else said
         near = any(tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
-        if near and rules.reclaim is not Evicts.NEVER:
+        if rules.borrow is not Evicts.NEVER or (near and rules.reclaim is not Evicts.NEVER):
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
+
+    def _reaches(self, usage: Usage) -> bool:
+        """Whether shares let anybody of another queue go."""
+        request = Request(str(self._workload.key), (), 0, self._workload.priority, queue=self._queue.name, usage=usage)
+        return Reclaim(request, self.queues, Limits()).reaches()
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from policies.model.queues import ClusterQueue, Evicts, FairStrategy
+from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource
 from policies.preemption.allowed import Budgets, Why
 from policies.preemption.candidates import Candidate, Limits, Request
 from policies.quota.shares import share_of
@@ -54,6 +54,8 @@ class Reclaim:
         self._wanted = {what: amount for what, amount in request.usage.items() if amount}
         self._contested = tuple(self._tree.lacks(request.queue, request.usage) or self._wanted)
         self._advantaged = dict(self._advantages())
+        self._known: dict[tuple[str, int, tuple[tuple[FlavorResource, int], ...]], Why | None] = {}
+        """By which rule one of that queue, priority and usage may go beside those that go already."""
 
     def may(self, candidate: Candidate) -> bool:
         """Whether it may go beside those that go already."""
@@ -63,6 +65,7 @@ class Reclaim:
         """It goes, or with -1 it is put back."""
         self._budgets.change(candidate, sign)
         if candidate.queue in self._tree.queues:
+            self._known.clear()
             (self._tree.free if sign > 0 else self._tree.use)(candidate.queue, candidate.usage)
 
     def helps(self, candidate: Candidate) -> bool:
@@ -101,11 +104,26 @@ class Reclaim:
             self.change(candidate, 1)
         return None if left else found
 
+    def reaches(self) -> bool:
+        """With fair sharing: whether a share of others is as large as that of its side would be. Else none of another
+        queue may go, whoever it is."""
+        if self._within_own():
+            return True
+        parts = (self._where_they_part(one) for one in self._tree.queues.values() if one is not self._own)
+        return any(self._share_with_wanted(near) <= share_of(far).rank for near, far in parts)
+
     def _why(self, candidate: Candidate) -> Why | None:
         if not candidate.queue:
             return Why.PRIORITY
         if candidate.queue == self._request.queue:
             return Why.IN_QUEUE
+        # Most candidates are like others, and most often nothing has changed since these were asked about.
+        alike = candidate.queue, candidate.priority, tuple(candidate.usage.items())
+        if alike not in self._known:
+            self._known[alike] = self._by_quota(candidate)
+        return self._known[alike]
+
+    def _by_quota(self, candidate: Candidate) -> Why | None:
         theirs = self._tree.queues.get(candidate.queue)
         if theirs is None or not self._contests(candidate):
             return None
@@ -151,15 +169,18 @@ class Reclaim:
     def _by_share(self, candidate: Candidate, near: QuotaNode, far: QuotaNode) -> Why | None:
         if self._within_own():
             return Why.RECLAIM
-        before = share_of(far).rank
-        self._tree.use(self._own.name, self._wanted)
-        ours = share_of(near).rank
-        self._tree.free(self._own.name, self._wanted)
+        ours, before = self._share_with_wanted(near), share_of(far).rank
         self._tree.free(candidate.queue, candidate.usage)
         after = share_of(far).rank
         self._tree.use(candidate.queue, candidate.usage)
         passes = {FairStrategy.FINAL: ours <= after, FairStrategy.INITIAL: ours < before}
         return Why.FAIR if any(passes[strategy] for strategy in self._fair) else None
+
+    def _share_with_wanted(self, near: QuotaNode) -> tuple[bool, Fraction]:
+        self._tree.use(self._own.name, self._wanted)
+        found = share_of(near).rank
+        self._tree.free(self._own.name, self._wanted)
+        return found
 
     def _saturated(self, near: QuotaNode, far: QuotaNode) -> bool:
         """Whether its side would use more than it has, and about as many times that as the other side does."""

@@ -64,8 +64,8 @@ def share_of(node: QuotaNode) -> Share:
         borrowed[what[1]] += node.borrowed(what)
     largest = Fraction(0)
     for resource, amount in borrowed.items():
-        lendable = sum(node.parent.potential(what) for what in node.root.subtree if what[1] == resource)
-        if amount and lendable > 0:
+        lendable = node.parent.lendable(resource) if amount else 0
+        if lendable > 0:
             largest = max(largest, Fraction(THOUSAND * amount, lendable))
     return Share(largest, node.weight)
 

@@ -30,6 +30,8 @@ class QuotaNode:
     """Its nominal quota, and what its children lend."""
     used: Counter[FlavorResource] = field(default_factory=Counter)
     """Of a cohort: what its children use beyond what they keep for themselves."""
+    _lendable: dict[str, int] = field(default_factory=dict)
+    """By resource, once it was asked for: quota does not change, and copies share it."""
 
     @property
     def is_cohort(self) -> bool:
@@ -67,6 +69,13 @@ class QuotaNode:
             return subtree
         found, limit = self.local(what) + self.parent.potential(what), self._borrowing(what)
         return min(found, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
+
+    def lendable(self, resource: str) -> int:
+        """What it could lend its children of all flavors of a resource if nobody used anything."""
+        if (found := self._lendable.get(resource)) is None:
+            found = sum(self.potential(what) for what in self.root.subtree if what[1] == resource)
+            self._lendable[resource] = found
+        return found
 
     def borrows(self, what: FlavorResource, more: int = 0) -> bool:
         """Whether it uses more than its own, with so much more."""

@@ -381,6 +381,20 @@ def test_a_queue_that_would_use_as_much_of_its_own_as_the_other_evicts_nobody_of
         assert len(set(script.evicted)) == evicted
 
 
+def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_as_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = borrowers(FAIR)
+    with monkeypatch.context() as context:
+        context.delattr(victim_search, "search")
+        script.come("more", 1, "one")
+        script.advance(60)
+    said = script.message("more")
+    assert said.endswith("nobody may be evicted: its share would be above all others, and nobody in queue one may go")
+    script.come("owed", 1, "two")
+    assert len(script.evicted) == 1, "its share would be the smaller one"
+
+
 def test_saturation_keeps_nobody_from_what_is_its_own() -> None:
     script = borrowers(replace(FAIR, saturation=Fraction(2)))
     script.come("own", 1, "lender")

@@ -10,9 +10,11 @@ import pytest
 
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption
+from policies.preemption import reclaim
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Held, Request, Unit
 from policies.preemption.decide import World, decide
+from policies.quota.shares import share_of
 from tests.builders import busy, cluster, gang, requests, snapshot
 from tests.policies.quota.worlds import GPU, quota
 
@@ -150,6 +152,15 @@ def test_fair_sharing_compares_the_shares(
     found = evicted(World(there, queues, fair=strategies), wants("a", gpus))
     assert (found and list(found)) == gone
     assert found is None or set(found.values()) == {Why.FAIR}
+
+
+def test_of_candidates_that_are_alike_shares_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(reclaim, "share_of", lambda node: asked.append(node.name) or share_of(node))
+    queues = [queue("a", 0), queue("b", 0), queue("idle", 200)]
+    there = [has(f"{name}{at}", name, 1) for name in "ab" for at in range(100)]
+    assert evicted(World(there, queues, fair=BOTH), wants("a", 2)) is None
+    assert len(asked) < 20
 
 
 def test_by_saturation_nobody_evicts_for_a_queue_that_is_as_full() -> None:
