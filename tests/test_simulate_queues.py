@@ -13,6 +13,7 @@ from extender.simulation.replay.queueing import Partition, Queueing, Stake
 from extender.simulation.replay.shape import InputError, nodes_of, pools_from
 from extender.simulation.replay.virtual_clusters import nominal_quotas, virtual_clusters
 from extender.simulation.report.fairness import entitlements, fairness, jain
+from policies.model.queues import ClusterQueue
 from tests.test_simulate import figures, simulate
 
 TUTORIAL = Path(__file__).parent.parent / "manifests" / "examples" / "queues" / "tutorial.yaml"
@@ -156,6 +157,12 @@ def test_quota_follows_the_gpu_time_and_every_job_fits_into_that_of_its_queue() 
         assert max(rates) - min(rates) <= slack
     with pytest.raises(InputError, match="the largest jobs of the 8 virtual clusters need"):
         nominal_quotas(jobs, 16)
+
+
+def test_what_is_lent_is_divided_among_virtual_clusters_by_their_quota() -> None:
+    jobs = [Arrival(f"j{at}", 0.0, 1, 8, 100.0 * at, queue=f"q{at}") for at in range(1, 5)]
+    seen = [one.object for one in virtual_clusters(jobs, 512, None)]
+    assert {one.name: one.weight for one in seen if isinstance(one, ClusterQueue)} == nominal_quotas(jobs, 512)
 
 
 def test_jains_index_is_that_of_its_paper() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from extender.core.events import QueueSeen
 from extender.simulation.replay.arrivals import Arrival
@@ -17,11 +18,14 @@ def virtual_clusters(
     arrivals: Sequence[Arrival], gpus: int, borrowing: int | None, rules: Preemption = NOBODY
 ) -> list[QueueSeen]:
     """A ClusterQueue, and a LocalQueue of the same name, for each queue that the jobs name. ``borrowing``: so many GPUs
-    each may borrow; None: no limit. ``rules``: whom the jobs of each may evict. Raises InputError."""
+    each may borrow; None: no limit. ``rules``: whom the jobs of each may evict. Raises InputError.
+
+    The weight for fair sharing is the nominal quota: what is lent is divided in that proportion, as entitlement is."""
     found = [QueueSeen(ResourceFlavor(FLAVOR))]
     for name, nominal in nominal_quotas(arrivals, gpus).items():
         group = ResourceGroup((GPU, "pods"), ((FLAVOR, {GPU: Quota(nominal, borrowing)}),))
-        found.append(QueueSeen(ClusterQueue(name, (group,), COHORT, namespaces=(), preemption=rules)))
+        weight = Fraction(nominal)
+        found.append(QueueSeen(ClusterQueue(name, (group,), COHORT, weight=weight, namespaces=(), preemption=rules)))
         found.append(QueueSeen(LocalQueue("default", name, name)))
     return found
 
