@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from extender.core.asked import Asked, must_of
@@ -80,26 +80,28 @@ class Reclaiming:
         workload.flavor(former)
         return Option(pods, flavored, found.usage) if workload.version == self._demand.version else None
 
-    def hopeless(self, usage: Usage) -> str:
+    def reach(self, usage: Usage) -> Collection[str]:
+        """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody."""
+        queues, own = self.queues, self._queue
+        request = Request(str(self._workload.key), (), 0, self._workload.priority, queue=own.name, usage=usage)
+        reclaim = Reclaim(request, queues, Limits(), fair=queues.fair)
+        alone = not self._may_evict_in_queue(own.preemption.within)
+        return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}
+
+    def hopeless(self, usage: Usage, reach: Collection[str]) -> str:
         """Why nobody's eviction gives it the quota that it lacks, as far as that shows without a look at anybody: it
         would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
         tree, rules, own = self._tree, self._queue.preemption, self._tree.queues[self._queue.name]
         lacks = tree.lacks(own.name, usage)
-        if not lacks or self._may_evict_in_queue(rules.within):
+        if not lacks or own.name in reach:
             return ""
         if self._fair:
-            above = "its share would be above all others"
-            said = f"nobody may be evicted: {above}, and nobody in queue {own.name} may go"
-            return "" if self._reaches(usage) else said
+            others = "no other queue borrows with so large a share"
+            return "" if reach else f"nobody may be evicted: {others}, and nobody in queue {own.name} may go"
         near = any(tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
         if rules.borrow is not Evicts.NEVER or (near and rules.reclaim is not Evicts.NEVER):
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
-
-    def _reaches(self, usage: Usage) -> bool:
-        """Whether shares let anybody of another queue go."""
-        request = Request(str(self._workload.key), (), 0, self._workload.priority, queue=self._queue.name, usage=usage)
-        return Reclaim(request, self.queues, Limits()).reaches()
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from extender.core.candidates import Concerns, budgets_left, candidates, kept
@@ -68,10 +68,11 @@ class VictimSearch:
                 return None
             if option is None:
                 break
-            if not self._tells and (why := reclaiming.hopeless(option.usage)):
+            reach = reclaiming.reach(option.usage)
+            if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
                 found = Found(Refusal(why))
                 continue
-            found = self._search(workload, option, beside, reclaiming.queues, now)
+            found = self._search(workload, option, beside, reclaiming.queues, now, reach)
             if not isinstance(found.chosen, Refusal):
                 break
             why = found.chosen.text
@@ -79,10 +80,16 @@ class VictimSearch:
         return found
 
     def _search(
-        self, workload: Workload, option: Option, beside: Sequence[Sibling], queues: Queues | None, now: float
+        self,
+        workload: Workload,
+        option: Option,
+        beside: Sequence[Sibling],
+        queues: Queues | None,
+        now: float,
+        reach: Container[str] = (),
     ) -> Found:
         state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
-        concerns = _anybody if self._tells else _concerns(priority, queues)
+        concerns = _anybody if self._tells else _concerns(priority, queues, reach)
         some = list(candidates(state, concerns, wall, related=shape.related))
         others = kept(state, wall) if self._tells else ()
         request = Request(
@@ -112,9 +119,9 @@ def _anybody(_: int, __: str) -> bool:
     return True
 
 
-def _concerns(priority: int, queues: Queues | None) -> Concerns:
+def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:
     """In a queue the priority of whoever is in one counts by its rules."""
-    return lambda of, queue: of < priority if queues is None or not queue else queue in queues.tree.queues
+    return lambda of, queue: of < priority if queues is None or not queue else queue in reach
 
 
 def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:

@@ -104,13 +104,18 @@ class Reclaim:
             self.change(candidate, 1)
         return None if left else found
 
-    def reaches(self) -> bool:
-        """With fair sharing: whether a share of others is as large as that of its side would be. Else none of another
-        queue may go, whoever it is."""
-        if self._within_own():
+    def reaches(self, queue: str, *, alone: bool) -> bool:
+        """Whether somebody of that queue may go in the end, as far as that shows without a look at anybody. ``alone``:
+        nobody of its own queue may."""
+        if (theirs := self._tree.queues[queue]) is self._own:
+            return not alone
+        near, far = self._where_they_part(theirs)
+        # As others go, no other queue comes to borrow more, nor its share to be larger.
+        if not any(_all_borrow(theirs, far, what) for what in self._contested):
+            return False
+        if not self._fair or not alone or near is not self._own or self._within_own():
             return True
-        parts = (self._where_they_part(one) for one in self._tree.queues.values() if one is not self._own)
-        return any(self._share_with_wanted(near) <= share_of(far).rank for near, far in parts)
+        return self._share_with_wanted(near) <= share_of(far).rank
 
     def _why(self, candidate: Candidate) -> Why | None:
         if not candidate.queue:
@@ -150,13 +155,8 @@ class Reclaim:
 
     def _borrows(self, candidate: Candidate, theirs: QuotaNode, far: QuotaNode) -> bool:
         """Whether all from its queue up to where they part borrow something that is contested, and that it uses."""
-        path: list[QuotaNode] = []
-        for node in theirs.path():
-            path.append(node)
-            if node is far:
-                break
-        used = [what for what in self._contested if candidate.usage.get(what)]
-        return any(all(node.borrows(what) for node in path) for what in used)
+        used = (what for what in self._contested if candidate.usage.get(what))
+        return any(_all_borrow(theirs, far, what) for what in used)
 
     def _by_priority(self, candidate: Candidate, near: QuotaNode) -> Why | None:
         if self._advantaged[near.name, near.is_cohort] or not self._borrowing:
@@ -203,6 +203,16 @@ class Reclaim:
             found = found or all(not node.borrows(what, amount) for what, amount in rest.items())
             yield (node.name, node.is_cohort), found
             rest = {what: amount - node.local_left(what) for what, amount in rest.items()}
+
+
+def _all_borrow(theirs: QuotaNode, far: QuotaNode, what: FlavorResource) -> bool:
+    """All from a queue up to where both part."""
+    for node in theirs.path():
+        if not node.borrows(what):
+            return False
+        if node is far:
+            break
+    return True
 
 
 def attempts(request: Request, queues: Queues, limits: Limits) -> list[list[Reclaim]]:
