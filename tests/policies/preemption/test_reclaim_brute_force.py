@@ -13,6 +13,8 @@ import pytest
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.decide import World, decide
+from policies.preemption.reclaim import Queues, Reclaim
+from policies.quota.tree import QuotaTree
 from tests.builders import cluster, gang, requests, single, snapshot
 from tests.policies.preemption.brute import HOUR, NOW, Best, price
 from tests.policies.quota.worlds import GPU, quota
@@ -184,3 +186,21 @@ def test_the_victims_are_those_that_cost_least_of_all_choices(part: int) -> None
             continue
         assert found.victims is not None, f"seed {seed} does not evict any of {wanted[1]}: {found.text}"
         assert set(found.victims) in wanted[1], f"seed {seed} evicts {dict(found.victims)}, and not one of {wanted[1]}"
+
+
+def test_nobody_goes_of_a_queue_that_is_out_of_reach() -> None:
+    seeds, spared = range(0, SEEDS, PARTS), 0
+    for seed in seeds:
+        of = case(seed)
+        tree = QuotaTree(of.world.queues)
+        for one in of.world.running:
+            tree.use(one.queue, one.usage)
+        queues = Queues(tree, {one.name: one for one in of.world.queues}, of.world.fair)
+        own = [one for one in of.world.running if one.queue == of.own.name]
+        alone = not any(_may_go(one, of) for one in own)
+        reclaim = Reclaim(of.request, queues, Limits(NOW), fair=of.world.fair)
+        reach = {name for name in tree.below(tree.root_of(of.own.name)) if reclaim.reaches(name, alone=alone)}
+        victims = decide(of.world, of.request).victims or ()
+        assert {one.queue for one in of.world.running if one.name in victims} <= reach, f"seed {seed}"
+        spared += any(_may_go(one, of) for one in of.world.running if one.queue not in {*reach, of.own.name})
+    assert spared > len(seeds) // 10
