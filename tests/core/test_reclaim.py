@@ -395,6 +395,13 @@ def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_a
     assert len(script.evicted) == 1, "its share would be the smaller one"
 
 
+def test_those_of_queues_that_shares_spare_are_no_candidates() -> None:
+    """It would borrow 24, as the other one does; its own queue is spared by its rules; the lender borrows nothing."""
+    script = borrowers(FAIR)
+    script.come("more", 2, "two")
+    assert script.message("more").endswith("of the 5 candidates that may be evicted for it, not enough may go together")
+
+
 def test_saturation_keeps_nobody_from_what_is_its_own() -> None:
     script = borrowers(replace(FAIR, saturation=Fraction(2)))
     script.come("own", 1, "lender")
