@@ -126,6 +126,25 @@ def _of_kueue(place: Place) -> dict[str, Any]:
     return configured | made | {"leaderElection": election, "integrations": {"frameworks": ["batch/job"]}}
 
 
+def _trainer(name: str) -> Controller:
+    return Controller(
+        name,
+        "github.com/kubeflow/trainer/v2",
+        "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
+        "kubeflow-system",
+        "manifests/base/crds/*.yaml",
+        _by_file,
+        _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement", told=False),
+        Webhooks(
+            "manifests/base/webhook/manifests.yaml",
+            "kubeflow-trainer-controller-manager",
+            "validator.trainer.kubeflow.org",
+            "defaulter.trainer.kubeflow.org",
+        ),
+        needs=("jobset",),
+    )
+
+
 CATALOGUE = {
     one.name: one
     for one in (
@@ -207,22 +226,8 @@ CATALOGUE = {
             # again (ExpectationsTimeout), and then not before it looks at it again: after 5 minutes, unless told so.
             environment={"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "10"},
         ),
-        Controller(
-            "trainer",
-            "github.com/kubeflow/trainer/v2",
-            "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
-            "kubeflow-system",
-            "manifests/base/crds/*.yaml",
-            _by_file,
-            _configured("config.trainer.kubeflow.org/v1alpha1", "certManagement", told=False),
-            Webhooks(
-                "manifests/base/webhook/manifests.yaml",
-                "kubeflow-trainer-controller-manager",
-                "validator.trainer.kubeflow.org",
-                "defaulter.trainer.kubeflow.org",
-            ),
-            needs=("jobset",),
-        ),
+        _trainer("trainer"),
+        _trainer("trainer-2.1"),
         Controller(
             "appwrapper",
             "github.com/project-codeflare/appwrapper",
