@@ -67,7 +67,8 @@ class JobRecord:
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
             self.let_go(self.plan.keys() - slots)
         shown = {
-            JobWrite.START: job.marked,
+            # One that is marked before it is unsuspended is on its way.
+            JobWrite.START: job.marked and not job.suspended,
             JobWrite.SUSPEND: job.suspended,
             JobWrite.CLEAN: not job.marked,
         }

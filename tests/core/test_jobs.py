@@ -92,6 +92,18 @@ def test_a_start_in_doubt_is_believed_until_the_watch_has_had_time_to_show_it() 
     assert len(train.starts) == 2
 
 
+def test_a_start_that_is_written_in_two_steps_is_on_its_way_after_the_first() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2), obeys=False)
+    train.show(marked=True)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
+    train.show(marked=True)
+    train.obeys = True
+    train.show(suspended=False, stopped=False, plan=train.starts[0].plan)
+    assert (train.cleaned, len(train.starts), train.stops) == (0, 1, [])
+    assert len(script.bound(train.run())) == 2
+
+
 def test_a_node_that_goes_before_the_pods_are_bound_suspends_it_and_it_is_planned_anew() -> None:
     script = Script(*cluster("a: 2x8", "b: 2x8"))
     train = Controlled(script, job(2, level="clique"))

@@ -150,12 +150,18 @@ def check_pods(job: Job, plan: PlannedNodes, pods: list[Pod]) -> None:
 
 
 def without_entry(obj: Object) -> Object:
-    """Without the entry of a TrainJob by which Muster writes on its JobSet: it stays, with nothing in it."""
-    if patches := obj["spec"].pop("runtimePatches", None):
+    """Without the entry of a TrainJob by which Muster writes on its JobSet, or what it has instead of that: it stays,
+    with nothing in it."""
+    spec = obj["spec"]
+    if patches := spec.pop("runtimePatches", None):
         (entry,) = patches
         assert entry["manager"] == MANAGER
         jobs = entry["trainingRuntimeSpec"]["template"].get("spec", {}).get("replicatedJobs", ())
         assert {text for job in jobs for text in strings(job["template"])} <= {""}
+    for override in spec.pop("podTemplateOverrides", ()):
+        assert (set(override), set(strings(override["metadata"]))) == ({"targetJobs", "metadata"}, {""})
+    if "annotations" in spec:
+        assert set(spec.pop("annotations")) == {"muster.dev/workload", "muster.dev/hold", "muster.dev/queue-name"}
     return obj
 
 

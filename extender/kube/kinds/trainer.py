@@ -4,10 +4,15 @@ It is read in that JobSet, which exists while it is suspended. It is started and
 written on the JobSet goes into an entry of ``runtimePatches``, which the admission policy makes. The entry stays:
 without it trainer v2.3.0 cannot unsuspend the JobSet any more. Tolerations in it replace those of the runtime, and of
 the entries before it: it has all of them, as the JobSet shows them, while a flavor has brought some, and else none.
+
+Trainer 2.1 has no such entries: what is to be on the JobSet itself goes into ``spec.annotations``, and what is to be on
+a template into ``podTemplateOverrides``. The admission policy writes in both ways, and the API server keeps the one
+that its CRD has a field for: that tells which Trainer it is. Trainer 2.0 can override no annotation of a template.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
@@ -27,6 +32,7 @@ MANAGER = "muster.dev/muster"
 _OF_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
 _OF_JOB = (PLAN, FLAVORS)
 _PATCHES = "spec.runtimePatches.*"
+_SHOWN = "spec.annotations"
 
 TRAIN_JOB: Kind = replace(
     JOBSET,
@@ -40,7 +46,7 @@ TRAIN_JOB: Kind = replace(
 
 def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
     """A copy of the TrainJob with what was written on a copy of its JobSet. ``entry``: also what goes into the entry,
-    which nobody may change while pods of it are active. Raises UnreadableJobError."""
+    or the overrides, which nobody may change while pods of it are active. Raises UnreadableJobError."""
     after = deepcopy(train_job)
     put(after, "spec.suspend", next(found(jobset, "spec.suspend"), False))
     written = next(found(jobset, "metadata.annotations"), None) or {}
@@ -50,36 +56,59 @@ def carried(train_job: Object, jobset: Object, *, entry: bool) -> Object:
     if not after["metadata"]["annotations"] and "annotations" not in train_job["metadata"]:
         del after["metadata"]["annotations"]
     if entry:
-        others = [one for one in found(after, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
         meta = msgspec.convert(train_job["metadata"], Meta)
-        put(after, "spec.runtimePatches", [*others, _entry(jobset, meta)])
+        write = _override if WORKLOAD in (next(found(after, _SHOWN), None) or {}) else _patch
+        write(after, _marks(jobset, meta), dict(_written(jobset)))
     return after
 
 
-def _entry(jobset: Object, meta: Meta) -> Object:
-    """``meta``: of the TrainJob. As the admission policy does it shows whether that is held, and its queue."""
+def before_start(before: Object, after: Object) -> Object:
+    """``after``, with what goes into the entry and no more: Trainer before v2.2.1 refuses that in the write that
+    starts it."""
+    return {**after, "metadata": before["metadata"], "spec": {**after["spec"], "suspend": True}}
+
+
+def _patch(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
+    """As Trainer 2.2 and later read it."""
+    others = [one for one in found(train_job, _PATCHES) if isinstance(one, dict) and one.get("manager") != MANAGER]
+    jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name, pod in written.items()]
+    template = {"metadata": {"annotations": marks}, "spec": {"replicatedJobs": jobs}}
+    ours = {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
+    put(train_job, "spec.runtimePatches", [*others, ours])
+
+
+def _override(train_job: Object, marks: Object, written: Mapping[str, Object]) -> None:
+    """As Trainer 2.1 reads it. Nothing names whose an override is but what it says."""
+    said = next(found(train_job, _SHOWN), None) or {}
+    shown = {key: value for key, value in said.items() if key not in (*_OF_JOB, OWN)}
+    put(train_job, _SHOWN, shown | marks)
+    others = [
+        one
+        for one in found(train_job, "spec.podTemplateOverrides.*")
+        if WORKLOAD not in (next(found(one, "metadata.annotations"), None) or {})
+    ]
+    ours = [{"targetJobs": [{"name": name}], **pod} for name, pod in written.items()]
+    put(train_job, "spec.podTemplateOverrides", [*others, *ours])
+
+
+def _marks(jobset: Object, meta: Meta) -> Object:
+    """On the JobSet itself. ``meta``: of the TrainJob. As the admission policy does it shows whether that is held, and
+    its queue."""
     said = next(found(jobset, "metadata.annotations"), None) or {}
     shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: queue_of(meta)[0]}
-    marks = shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
+    return shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
+
+
+def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
+    """What is Muster's of the template of each replicated job. An annotation that is not there has lost its value;
+    tolerations are said while Muster has added to them."""
     kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
-    jobs = [
-        {
-            "name": one.get("name"),
-            "template": {
-                "spec": {"template": _written(one, tolerates=TOLERATED in kept.get(str(one.get("name")), {}))}
-            },
-        }
-        for one in found(jobset, "spec.replicatedJobs.*")
-        if isinstance(one, dict)
-    ]
-    template = {"metadata": {"annotations": marks}, "spec": {"replicatedJobs": jobs}}
-    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
-
-
-def _written(replicated: Object, *, tolerates: bool) -> Object:
-    """What is Muster's of its template; an annotation that is not there has lost its value. ``tolerates``: Muster has
-    added to its tolerations."""
-    pod = part_of(replicated, "template", "spec", "template")
-    said = next(found(pod, "metadata.annotations"), None) or {}
-    annotations = {"metadata": {"annotations": {key: said.get(key, "") for key in _OF_TEMPLATES}}}
-    return annotations | ({"spec": {"tolerations": [*found(pod, "spec.tolerations.*")]}} if tolerates else {})
+    for one in found(jobset, "spec.replicatedJobs.*"):
+        if not isinstance(one, dict):
+            continue
+        name, pod = str(one.get("name")), part_of(one, "template", "spec", "template")
+        said = next(found(pod, "metadata.annotations"), None) or {}
+        ours: Object = {"metadata": {"annotations": {key: said.get(key, "") for key in _OF_TEMPLATES}}}
+        if TOLERATED in kept.get(name, {}):
+            ours["spec"] = {"tolerations": [*found(pod, "spec.tolerations.*")]}
+        yield name, ours

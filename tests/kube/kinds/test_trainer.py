@@ -14,7 +14,7 @@ from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, before_start, carried
 from extender.kube.objects import Meta
 from policies.model import GroupKey, Job
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes, stored
@@ -105,6 +105,18 @@ def train_job() -> Object:
 
 def jobset(**status: object) -> Object:
     return stored(MADE, **status)
+
+
+OTHERS = {"targetJobs": [{"name": "node"}], "spec": {"serviceAccountName": "team"}}
+
+
+def older() -> Object:
+    """Of Trainer 2.1, which has the one of the two that the admission policy writes."""
+    obj = train_job()
+    del obj["spec"]["runtimePatches"]
+    shown = {"team.example.com/a": "b", "muster.dev/workload": "", "muster.dev/hold": "false"}
+    obj["spec"] |= {"annotations": shown, "podTemplateOverrides": [OTHERS]}
+    return obj
 
 
 def started() -> tuple[Object, Object, Job]:
@@ -224,3 +236,53 @@ def test_what_its_runtime_says_where_muster_writes_is_given_back() -> None:
     clean(TRAIN_JOB, made)
     (replicated,) = entry_of(carried(before, deepcopy(made), entry=True))["spec"]["replicatedJobs"]
     assert replicated["template"]["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] == "mine"
+
+
+def test_one_of_trainer_2_1_is_started_and_given_back_by_overrides_of_its_templates() -> None:
+    made = jobset()
+    job = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), 3))
+    after = carried(older(), made, entry=True)
+    assert (after["spec"]["suspend"], "runtimePatches" in after["spec"]) == (False, False)
+    shown = {
+        "team.example.com/a": "b",
+        "muster.dev/workload": "",
+        "muster.dev/hold": "false",
+        "muster.dev/queue-name": "team-queue",
+    }
+    plan = {"muster.dev/plan": '{"000000000":"n0*2,n1*1"}'}
+    assert after["metadata"]["annotations"] == plan
+    assert after["spec"]["annotations"] == shown | plan
+    others, ours = after["spec"]["podTemplateOverrides"]
+    assert others == OTHERS
+    assert ours == {
+        "targetJobs": [{"name": "node"}],
+        "metadata": {
+            "annotations": {
+                "muster.dev/pod-group": "trainjob-torch-ddp",
+                "muster.dev/min-member": "3",
+                "muster.dev/workload": "train-uid",
+                "muster.dev/nodes": "n0,n0,n1",
+            }
+        },
+    }
+    suspend(TRAIN_JOB, made)
+    stopped = carried(after, made, entry=False)
+    assert stopped["spec"] == after["spec"] | {"suspend": True}, "nobody may change them by now"
+    made["status"] = SUSPENDED
+    clean(TRAIN_JOB, made)
+    given_back = carried(stopped, made, entry=True)
+    assert given_back["spec"]["annotations"] == shown
+    others, ours = given_back["spec"]["podTemplateOverrides"]
+    assert others == OTHERS
+    assert set(ours["metadata"]["annotations"].values()) == {""}
+    again = read(TRAIN_JOB, made)
+    start(TRAIN_JOB, made, StartJob(again, plan_for(again), 3))
+    assert carried(given_back, made, entry=True)["spec"] == after["spec"], "its own override takes the place of its own"
+
+
+def test_what_goes_into_the_entry_can_be_written_before_it_is_started() -> None:
+    after, _, _ = started()
+    entered = before_start(train_job(), after)
+    assert entered["spec"] == after["spec"] | {"suspend": True}
+    assert "annotations" not in entered["metadata"], "who unsuspends it meanwhile has to meet no plan"

@@ -114,13 +114,16 @@ def test_each_template_tolerates_what_its_own_podsets_need() -> None:
 
 
 @pytest.mark.parametrize("own", [[], [{"key": "own", "operator": "Exists"}]])
-def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back(own: list[Object]) -> None:
+@pytest.mark.parametrize("shown", [{}, {"annotations": {"muster.dev/workload": ""}}], ids=["2.3", "2.1"])
+def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back(
+    own: list[Object], shown: Object
+) -> None:
     owner = {"apiVersion": TRAIN_JOB.version, "kind": "TrainJob", "name": "t", "uid": "t", "controller": True}
     meta = {"name": "t", "namespace": "team", "uid": "u", "ownerReferences": [owner]}
     spec = {"containers": [{"name": "main"}]} | ({"tolerations": own} if own else {})
     jobs = [{"name": name, "template": {"spec": {"template": {"spec": deepcopy(spec)}}}} for name in ("node", "other")]
     made: Object = {"metadata": meta, "spec": {"suspend": True, "replicatedJobs": jobs}}
-    train: Object = {"metadata": {"name": "t", "namespace": "team", "uid": "t"}, "spec": {"suspend": True}}
+    train: Object = {"metadata": {"name": "t", "namespace": "team", "uid": "t"}, "spec": {"suspend": True} | shown}
     seen = read(TRAIN_JOB, made)
     start(TRAIN_JOB, made, StartJob(seen, plan_for(seen), 2, {}, {seen.podsets.podsets[0].name: (SPOT,)}))
     train = carried(train, made, entry=True)
@@ -134,7 +137,9 @@ def test_a_trainjob_carries_them_beside_those_of_its_runtime_and_gives_them_back
 
 
 def in_entry(train: Object) -> list[Object]:
-    """What Muster's entry says of the pod templates."""
+    """What Muster's entry says of the pod templates, or its overrides."""
+    if overrides := train["spec"].get("podTemplateOverrides"):
+        return [*overrides]
     ((entry),) = train["spec"]["runtimePatches"]
     jobs = entry["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     return [one["template"]["spec"]["template"] for one in jobs]

@@ -1,0 +1,59 @@
+"""How a TrainJob is written to, of which Muster reads the JobSet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.core.effects import StartJob
+from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.trainer import TRAIN_JOB
+from extender.kube.writer import KubeApi
+from extender.runtime.requests import Response
+from tests.kube.fake_api import Answer, Asked, fake_api, refused
+from tests.kube.kinds.jobs import plan_for, read
+from tests.kube.kinds.test_trainer import jobset, older, train_job
+
+PATH = TRAIN_JOB.path_of("team", "torch-ddp")
+DONE = Answer(body={"metadata": {"resourceVersion": "8"}})
+FROZEN = refused(403, "Forbidden", "PodTemplateOverrides can only be modified when the TrainJob is suspended")
+
+
+def started(obj: object, *answers: Answer) -> tuple[Response, list[Asked]]:
+    """The answer, and the PATCHes that were sent."""
+    job = read(TRAIN_JOB, jobset())
+
+    async def scenario() -> tuple[Response, list[Asked]]:
+        async with fake_api() as (api, kube):
+            api.on("GET", JOBSET.path_of("team", "torch-ddp"), Answer(body=jobset()))
+            api.on("GET", PATH, Answer(body=obj))
+            api.on("PATCH", PATH, *answers)
+            response = await KubeApi(kube).send(StartJob(job, plan_for(job), 3), 5.0)
+            return response, [one for one in api.asked if one.method == "PATCH"]
+
+    return asyncio.run(scenario())
+
+
+def test_a_start_is_one_conditional_patch_of_fields_that_its_crd_has() -> None:
+    response, (asked,) = started(train_job(), DONE)
+    assert response.done
+    assert asked.query == {"fieldValidation": "Strict"}
+    assert (asked.body["metadata"]["uid"], asked.body["metadata"]["resourceVersion"]) == ("train-uid", "7")
+    assert set(asked.body["spec"]) == {"suspend", "runtimePatches"}
+
+
+def test_where_the_entry_cannot_be_changed_in_the_patch_that_starts_it_that_goes_first() -> None:
+    response, (_, first, second) = started(older(), FROZEN, DONE, DONE)
+    assert response.done
+    assert set(first.body["spec"]) == {"annotations", "podTemplateOverrides"}
+    assert set(first.body["metadata"]) == {"uid", "resourceVersion"}
+    assert second.body["spec"] == {"suspend": False}
+    assert set(second.body["metadata"]["annotations"]) == {"muster.dev/plan"}
+    assert second.body["metadata"]["resourceVersion"] == "8", "nobody has written to it since"
+
+
+@pytest.mark.parametrize("status", [400, 409, 422])
+def test_any_other_refusal_is_the_answer(status: int) -> None:
+    response, asked = started(older(), refused(status, "", "unknown field"))
+    assert (response.status, len(asked)) == (status, 1)
