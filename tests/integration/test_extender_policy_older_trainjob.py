@@ -83,12 +83,14 @@ def test_it_is_started_suspended_and_given_back(
     for change in (suspend, clean):
         change(TRAIN_JOB, made)
         made["status"] = SUSPENDED
+        if change is clean:  # what it asked for is no longer so, and what Muster wrote comes off all the same
+            team.api.patch(path_of(team), {"metadata": {"labels": dict.fromkeys(QUEUE)}})
         now = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(now, carried(now, made, entry=change is clean)))
     given_back = team.api.get(path_of(team))
     others, ours = given_back["spec"]["podTemplateOverrides"]
     assert (others, "spec" in ours, set(ours["metadata"]["annotations"].values())) == (OTHERS, False, {""})
-    assert given_back["spec"]["annotations"] == before["spec"]["annotations"]
+    assert given_back["spec"]["annotations"] == before["spec"]["annotations"] | {"muster.dev/queue-name": ""}
     assert (given_back["spec"]["suspend"], "annotations" in given_back["metadata"]) == (True, False)
 
 
@@ -97,7 +99,7 @@ def test_a_field_that_its_crd_does_not_have_is_refused_as_muster_writes_it(team:
     created(team)
     with pytest.raises(ApiError) as refused:
         team.api.patch(f"{path_of(team)}?fieldValidation=Strict", {"spec": {"runtimePatches": []}})
-    assert (refused.value.code, "runtimePatches" in str(refused.value)) == (400, True)
+    assert (refused.value.code, "runtimePatches" in str(refused.value)) == (422, True)
 
 
 OURS = "podTemplateOverrides.1"

@@ -75,12 +75,14 @@ def test_it_is_started_suspended_and_given_back(
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
-    brought = {name: tolerations}
-    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum, {name: {"cpu": "spot"}}, brought))
+    brought, flavors = {name: tolerations}, {name: {"cpu": "spot"}} if tolerations else {}
+    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum, flavors, brought))
     for change, entry in ((None, True), (suspend, False), (clean, True)):
         if change is not None:
             change(TRAIN_JOB, made)
             made["status"] = SUSPENDED
+        if change is clean:  # what it asked for is no longer so, and what Muster wrote comes off all the same
+            team.api.patch(path_of(team), {"metadata": {"labels": dict.fromkeys(QUEUE)}})
         before = team.api.get(path_of(team))
         extender.patch(path_of(team), merge_patch(before, carried(before, made, entry=entry)))
         if change is not clean:
