@@ -67,8 +67,7 @@ class JobRecord:
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
             self.let_go(self.plan.keys() - slots)
         shown = {
-            # One that is marked before it is unsuspended is on its way.
-            JobWrite.START: job.marked and not job.suspended,
+            JobWrite.START: job.marked and not (job.in_steps and job.suspended),
             JobWrite.SUSPEND: job.suspended,
             JobWrite.CLEAN: not job.marked,
         }

@@ -182,7 +182,8 @@ class Job:
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
-    ``evicted``: when it was evicted lately, in seconds since the epoch.
+    ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
+    before it is unsuspended.
     """
 
     podsets: PodSets
@@ -206,6 +207,7 @@ class Job:
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     evicted: tuple[float, ...] = ()
+    in_steps: bool = False
 
     @property
     def key(self) -> GroupKey:

@@ -94,7 +94,7 @@ def test_a_start_in_doubt_is_believed_until_the_watch_has_had_time_to_show_it() 
 
 def test_a_start_that_is_written_in_two_steps_is_on_its_way_after_the_first() -> None:
     script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2), obeys=False)
+    train = Controlled(script, replace(job(2), in_steps=True), obeys=False)
     train.show(marked=True)
     script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.DONE))
     train.show(marked=True)

@@ -105,6 +105,7 @@ class Reader:
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
             evicted=evictions_of(meta),
+            in_steps=kind.shown_in is not None,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:

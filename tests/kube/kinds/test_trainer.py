@@ -139,6 +139,7 @@ def test_it_is_the_podsets_of_its_jobset_and_known_by_its_own_name() -> None:
     assert (job.owner.kind, job.owner.name, job.uid) == ("TrainJob", "torch-ddp", "train-uid")
     assert sizes(job) == {"000000000": 3}
     assert (job.suspended, job.stopped, job.held) == (True, True, False)
+    assert job.in_steps
 
 
 def test_it_is_held_as_the_policy_has_written_it() -> None:
