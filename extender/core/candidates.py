@@ -17,8 +17,8 @@ SYSTEM_CRITICAL = 2_000_000_000
 """The priority of system-cluster-critical, from which on Kubernetes itself evicts nobody for room."""
 
 
-Concerns = Callable[[Workload | Pod, str], bool]
-"""Whether one in the ClusterQueue of that name, or in none, may have to give way at all."""
+Concerns = Callable[[int, str], bool]
+"""Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
 
 
 def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
@@ -26,14 +26,14 @@ def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) 
     demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
     queue_of, going = state.quotas.members.queue_of, state.preemptions.pods
     for workload in state.workloads.values():
-        if concerns(workload, queue_of(workload.key) or "") and is_evictable(state, workload):
+        if concerns(workload.priority, queue_of(workload.key) or "") and is_evictable(state, workload):
             spare = surplus_of(workload, going)
             apart = going.union(pod.uid for pod in spare)
             yield _whole(state, workload, wall, apart, related=related), named(workload)
             for pod in spare:
                 yield _surplus(state, workload, pod, wall, related=related), _alone_named(pod)
     for pod in state.pods.values():
-        if concerns(pod, "") and is_evictable_alone(state, pod):
+        if concerns(pod.priority, "") and is_evictable_alone(state, pod):
             yield _alone(state, pod, wall, related=related), _alone_named(pod)
 
 

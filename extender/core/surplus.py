@@ -18,10 +18,7 @@ _ALL = ""
 def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
     """Those of the highest ranks, which may all go together and beside those that are ``going``. None of a job, which
     would count it as a failure, nor of a gang whose owner says what its pods are."""
-    if workload.job is not None or workload.podsets is not None:
-        return []
-    # Most gangs need all of their members.
-    if workload.min_member is None or workload.reached(Stage.BOUND) <= workload.min_member:
+    if workload.job is not None or workload.podsets is not None or workload.min_member is None:
         return []
     left = _margins(workload, going)
     if left[_ALL] <= 0:

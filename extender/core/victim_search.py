@@ -115,13 +115,13 @@ class VictimSearch:
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
 
 
-def _anybody(_: Workload | Pod, __: str) -> bool:
+def _anybody(_: int, __: str) -> bool:
     return True
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:
     """In a queue the priority of whoever is in one counts by its rules."""
-    return lambda one, queue: one.priority < priority if queues is None or not queue else queue in reach
+    return lambda of, queue: of < priority if queues is None or not queue else queue in reach
 
 
 def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:
