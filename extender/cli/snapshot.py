@@ -17,6 +17,9 @@ from extender.config.settings import Settings, SettingsError, load
 from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
 from extender.core.queues import key_of
 from extender.kube.client import Kube
+from extender.kube.kinds.own import own_kinds
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import Registry
 from extender.kube.pseudonyms import anonymise as replace_names
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.simulation.replay.whatif import Verdict, decide
@@ -29,7 +32,7 @@ def snapshot(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
-    """Write nodes, pods, PodGroups, owners of gangs and queue objects of a cluster to a file.
+    """Write nodes, pods, PodGroups, owners of gangs, jobs and queue objects of a cluster to a file.
 
     The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
     images or secrets.
@@ -37,10 +40,10 @@ def snapshot(
     with stop_on(SettingsError, SnapshotError, OutputError):
         settings, target = load(config), Output(output)
         taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken))
+        reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
+        file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken, reader))
         counts = [(len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup")]
-        if file.queues:
-            counts.append((len(file.queues), "queue object"))
+        counts += [(n, thing) for n, thing in ((len(file.jobs), "job"), (len(file.queues), "queue object")) if n]
         told = ", ".join(many(count, thing) for count, thing in counts)
         if anonymise:
             file = replace_names(file, [level.key for level in settings.levels])
@@ -49,11 +52,11 @@ def snapshot(
     typer.echo(f"{output}: {told}", err=output == STANDARD_OUTPUT)
 
 
-def read(path: Path, settings: Iterable[Settings]) -> ClusterFacts:
-    """Raises SnapshotError."""
+def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int] | None = None) -> ClusterFacts:
+    """``priorities``: the values of WorkloadPriorityClasses instead of those in the file. Raises SnapshotError."""
     schedulers = [name for one in settings for name in one.scheduler_names]
     try:
-        return decode(path.read_bytes(), schedulers)
+        return decode(path.read_bytes(), schedulers, priorities)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from None
     except SnapshotError as error:
@@ -64,7 +67,10 @@ def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verd
     """One for each set of settings."""
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
     others += [*facts.volumes, *facts.claims, *map(BudgetSeen, facts.budgets)]
-    return [decide(name, one.engine(), facts.nodes, facts.pods, others, facts.taken) for name, one in settings.items()]
+    return [
+        decide(name, one.engine(), facts.nodes, facts.pods, facts.jobs, others, facts.taken)
+        for name, one in settings.items()
+    ]
 
 
 def amended(facts: ClusterFacts, changes: Iterable[QueueSeen]) -> tuple[ClusterFacts, list[str]]:
@@ -80,12 +86,12 @@ def amended(facts: ClusterFacts, changes: Iterable[QueueSeen]) -> tuple[ClusterF
     return replace(facts, queues=[*others, *queues.values()]), told
 
 
-async def _take(kubeconfig: Path | None, taken: str) -> ClusterFile:
+async def _take(kubeconfig: Path | None, taken: str, reader: Reader) -> ClusterFile:
     try:
         kube = await Kube.connect(kubeconfig)
     except (OSError, ValueError) as error:
         raise SnapshotError(f"no credentials for the API server: {error}") from None
     try:
-        return await take(kube, taken)
+        return await take(kube, taken, reader)
     finally:
         await kube.close()

@@ -11,8 +11,18 @@ from extender.core.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.budgets import BudgetMeta, BudgetObject
 from extender.kube.dialects import owner
-from extender.kube.eviction import TERMS
-from extender.kube.kinds.keys import INDEX_LABEL, QUEUES
+from extender.kube.eviction import EVICTED_AT, TERMS
+from extender.kube.kinds.keys import (
+    FLAVORS,
+    HOLD,
+    INDEX_LABEL,
+    MIN_PARALLELISM,
+    PLAN,
+    PRIORITY_CLASS,
+    QUEUES,
+    WORKLOAD,
+)
+from extender.kube.kinds.snapshot import JobObject
 from extender.kube.numbering import NUMBERS
 from extender.kube.objects import (
     ClaimObject,
@@ -27,11 +37,12 @@ from extender.kube.objects import (
 from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
+_OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT)
 READ = frozenset(
     (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
-)
-"""Every annotation or label of a pod, a PodGroup or an owner that a decision reads. No other one is written, but for
-labels that some pod selects others by."""
+).union(_OF_JOBS)
+"""Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
+for labels that some pod selects others by."""
 _BOUND = "bound"
 
 
@@ -104,6 +115,16 @@ def reduced_owner(owner: GangOwnerObject, selected: Collection[str]) -> GangOwne
     for template in owner.templates:
         reduced_pod(template, selected)
     return owner
+
+
+def reduced_job(job: JobObject, selected: Collection[str]) -> JobObject:
+    """With who has made it: a job may be read in an object that its controller has made of it."""
+    makers = [one for one in job.metadata.owner_references or () if one.controller]
+    job.metadata = reduced_meta(job.metadata)
+    job.metadata.owner_references = makers or None
+    for template in job.templates:
+        reduced_pod(template, selected)
+    return job
 
 
 def reduced_claim(claim: ClaimObject) -> ClaimObject:

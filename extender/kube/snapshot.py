@@ -1,5 +1,5 @@
-"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, volumes and their claims, PodDisruptionBudgets, and
-queue objects.
+"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and their claims, PodDisruptionBudgets,
+and queue objects.
 
 The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
 secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
@@ -8,8 +8,9 @@ secrets and all annotations but those that name gangs are not even decoded, or l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,9 +22,11 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import keys_of, selected_keys
 from extender.kube.convert import UnreadableError, claim_from, instant, node_from, pod_from, readable, volume_from
+from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
+from extender.kube.kinds.snapshot import JobObject, job_from, take_jobs
 from extender.kube.objects import (
     UNDECODABLE,
     AnyObject,
@@ -39,11 +42,12 @@ from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
-from extender.kube.queues.snapshot import Document, queue_events, take_queues
+from extender.kube.queues.snapshot import Document, priorities_in, queue_events, take_queues
 from extender.kube.reduction import (
     GangOwnerObject,
     reduced_budget,
     reduced_claim,
+    reduced_job,
     reduced_meta,
     reduced_node,
     reduced_owner,
@@ -61,7 +65,7 @@ from extender.kube.resources import (
     VOLCANO_GROUPS,
     VOLUMES,
 )
-from policies.model import DisruptionBudget, GangOwner, Node, Pod, PodGroup
+from policies.model import DisruptionBudget, GangOwner, Job, Node, Pod, PodGroup
 
 AnyGroup = GroupObject | VolcanoGroup | KaiGroup | KoordinatorGroup
 ObjectT = TypeVar(
@@ -99,6 +103,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     kai_pod_groups: list[KaiGroup] = field(default_factory=list)
     koordinator_pod_groups: list[KoordinatorGroup] = field(default_factory=list)
     owners: list[GangOwnerObject] = field(default_factory=list)
+    jobs: list[JobObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
     budgets: list[BudgetObject] = field(default_factory=list)
@@ -121,6 +126,7 @@ class ClusterFacts:
     pods: list[Pod]
     groups: list[PodGroup]
     owners: list[GangOwner]
+    jobs: list[Job]
     claims: list[ClaimSeen]
     volumes: list[VolumeSeen]
     budgets: list[DisruptionBudget]
@@ -129,14 +135,15 @@ class ClusterFacts:
     taken: float = 0.0
 
 
-async def take(kube: Kube, taken: str) -> ClusterFile:
-    """Read the cluster. Raises SnapshotError when the API server says no."""
+async def take(kube: Kube, taken: str, reader: Reader) -> ClusterFile:
+    """Read the cluster. Raises SnapshotError when the API server says no. ``reader``: of jobs."""
     try:
         queues, namespaces = await take_queues(kube)
+        pods = await _list(kube, PODS.path, PodObject)
         return reduced(
             taken=taken,
             nodes=await _list(kube, NODES.path, NodeObject),
-            pods=await _list(kube, PODS.path, PodObject),
+            pods=pods,
             groups=[
                 *await _list(kube, GROUPS.path, GroupObject, optional=True),
                 *await _list(kube, VOLCANO_GROUPS.path, VolcanoGroup, optional=True),
@@ -144,6 +151,7 @@ async def take(kube: Kube, taken: str) -> ClusterFile:
                 *await _list(kube, KOORDINATOR_GROUPS.path, KoordinatorGroup, optional=True),
             ],
             owners=[owner for kind in OWNER_KINDS for owner in await _owners(kube, kind)],
+            jobs=await take_jobs(kube, reader, pods),
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
             budgets=await _list(kube, BUDGETS.path, BudgetObject),
@@ -161,6 +169,7 @@ def reduced(
     pods: Iterable[PodObject],
     groups: Iterable[AnyGroup],
     owners: Iterable[GangOwnerObject] = (),
+    jobs: Iterable[JobObject] = (),
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
     budgets: Iterable[BudgetObject] = (),
@@ -169,10 +178,10 @@ def reduced(
     taken: str = "",
 ) -> ClusterFile:
     """These objects, changed in place, with only what a decision reads."""
-    pods, groups, owners, budgets = list(pods), list(groups), list(owners), list(budgets)
+    pods, groups, owners, jobs, budgets = list(pods), list(groups), list(owners), list(jobs), list(budgets)
     for group in groups:
         group.metadata = reduced_meta(group.metadata or Meta())
-    made_of = (template for owner in owners for template in owner.templates)
+    made_of = chain(*(one.templates for one in owners), *(one.templates for one in jobs))
     keys = selected_keys(one.spec for one in (*pods, *made_of) if one.spec is not None)
     keys |= keys_of(one.spec.selector for one in budgets if one.spec is not None)
     return ClusterFile(
@@ -184,6 +193,7 @@ def reduced(
         volcano_pod_groups=[one for one in groups if isinstance(one, VolcanoGroup)],
         kai_pod_groups=[one for one in groups if isinstance(one, KaiGroup)],
         owners=[reduced_owner(one, keys) for one in owners],
+        jobs=[reduced_job(one, keys) for one in jobs],
         claims=[reduced_claim(one) for one in claims],
         volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
         budgets=[reduced_budget(one) for one in budgets],
@@ -197,8 +207,11 @@ def encode(file: ClusterFile) -> bytes:
     return msgspec.json.format(msgspec.json.encode(_pruned(msgspec.to_builtins(file))), indent=1) + b"\n"
 
 
-def decode(content: bytes, schedulers: Sequence[str] = ("muster",)) -> ClusterFacts:
-    """``schedulers``: the names of those whose pods Muster takes. Raises SnapshotError."""
+def decode(
+    content: bytes, schedulers: Sequence[str] = ("muster",), priorities: Mapping[str, int] | None = None
+) -> ClusterFacts:
+    """``schedulers``: the names of those whose pods Muster takes. ``priorities``: the values of WorkloadPriorityClasses
+    instead of those in it. Raises SnapshotError."""
     try:
         file = msgspec.json.decode(content, type=ClusterFile)
     except UNDECODABLE as error:
@@ -219,14 +232,16 @@ def decode(content: bytes, schedulers: Sequence[str] = ("muster",)) -> ClusterFa
         *readable(kai_group_from, file.kai_pod_groups, unreadable),
         *readable(koordinator_group_from, file.koordinator_pod_groups, unreadable),
     ]
-    reader = Reader(schedulers)
+    classes = priorities_in(file.queues) | dict(priorities or {})
+    reader = Reader(schedulers, Completion(workload_priorities=classes if file.queues or classes else None))
     owners = readable(lambda one: _owner_from(one, reader), file.owners, unreadable)
+    jobs = readable(lambda one: job_from(one, reader), file.jobs, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
     budgets = readable(budget_from, file.budgets, unreadable)
     queues = list(queue_events(file.queues, file.namespaces, unreadable))
     taken = max([_instant(file.taken), *(pod.created for pod in pods)])
-    return ClusterFacts(nodes, pods, groups, owners, claims, volumes, budgets, queues, unreadable, taken)
+    return ClusterFacts(nodes, pods, groups, owners, jobs, claims, volumes, budgets, queues, unreadable, taken)
 
 
 def _instant(text: str) -> float:

@@ -36,8 +36,8 @@ ANOTHER_SCHEDULER = "its pod template names the scheduler {}, which Muster does 
 _REMEMBERED = 10_000
 
 
-class _Spec(msgspec.Struct):
-    """The part of a pod template that is not its metadata."""
+class TemplateObject(msgspec.Struct):
+    """A pod template."""
 
     metadata: Meta | None = None
     spec: TemplateSpec | None = None
@@ -141,7 +141,7 @@ class Reader:
         if left < 1 or total > MOST_PODS:
             raise UnreadableJobError(TOO_MANY_PODS.format(f"{total:,}") if left > 0 else NO_PODS)
         kept = kept_of(meta)
-        pods = [_decoded(bare(template, kept.get(template.name, {}))) for template in templates]
+        pods = [decoded(bare(template, kept.get(template.name, {}))) for template in templates]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
         least = _least(templates, said)
@@ -157,9 +157,11 @@ class Reader:
 
     def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
         """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""
-        return self._shape(meta, key, owner, 1, _decoded(template))
+        return self._shape(meta, key, owner, 1, decoded(template))
 
-    def _shape(self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: _Spec) -> tuple[Pod, str]:
+    def _shape(
+        self, meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: TemplateObject
+    ) -> tuple[Pod, str]:
         spec = said.spec or TemplateSpec()
         problems = [self.completion.complete(key.namespace, spec), self._scheduled(spec)]
         shape = shape_of(meta, key, owner, minimum, said.metadata or Meta(), spec)
@@ -179,7 +181,7 @@ def templates_of(kind: Kind, obj: Object) -> list[Template]:
     """Its pod templates, each of the shape that pod templates have. Raises UnreadableJobError."""
     templates = list(kind.templates(obj))
     for template in templates:
-        _decoded(template.pod)
+        decoded(template.pod)
     return templates
 
 
@@ -208,9 +210,10 @@ def meta_of(kind: str, obj: Object) -> Meta:
     return meta
 
 
-def _decoded(pod: Object) -> _Spec:
+def decoded(pod: Object) -> TemplateObject:
+    """Raises UnreadableJobError."""
     try:
-        return msgspec.convert(pod, _Spec)
+        return msgspec.convert(pod, TemplateObject)
     except UNDECODABLE as error:
         raise UnreadableJobError(f"its pod template cannot be read: {error}") from None
 

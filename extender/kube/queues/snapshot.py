@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,20 +22,23 @@ from extender.kube.queues.objects import (
     FlavorObject,
     KueueTopology,
     LocalQueueObject,
+    PriorityClassObject,
 )
 from extender.kube.queues.past_use import past_use_from, past_use_to
-from extender.kube.queues.resources import NAMESPACES, QUEUE_GROUP, TOPOLOGIES, VERSIONS, path_of
+from extender.kube.queues.resources import CLASSES, NAMESPACES, QUEUE_GROUP, TOPOLOGIES, VERSIONS, path_of
 
 Document = dict[str, Any]
 _NOT_THERE = 404
 _UNCONVERTED = 500
 """The webhook that converts between the versions is gone."""
+_CLASS = "WorkloadPriorityClass"
 _OBJECTS: dict[str, tuple[str, type[Struct]]] = {
     "ClusterQueue": ("clusterqueues", ClusterQueueObject),
     "LocalQueue": ("localqueues", LocalQueueObject),
     "Cohort": ("cohorts", CohortObject),
     "ResourceFlavor": ("resourceflavors", FlavorObject),
     "Topology": (TOPOLOGIES, KueueTopology),
+    _CLASS: (CLASSES, PriorityClassObject),
 }
 """Those first that name others, so that pseudonyms say what a name is of."""
 
@@ -56,8 +60,10 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
     meta = obj.metadata or Meta()
     names = {key: said for key, said in (("name", meta.name), ("namespace", meta.namespace)) if said}
-    spec = msgspec.to_builtins(obj.spec) or {}
-    found = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names, "spec": spec}
+    found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
+    if isinstance(obj, PriorityClassObject):
+        return found | {"value": obj.value}
+    found["spec"] = msgspec.to_builtins(obj.spec) or {}
     return found | (_past(obj) if isinstance(obj, LocalQueueObject) else {})
 
 
@@ -76,6 +82,17 @@ def queue_events(
             continue
         if isinstance(found, QueueSeen):
             yield found
+
+
+def priorities_in(documents: Sequence[Document]) -> dict[str, int]:
+    """The values of the WorkloadPriorityClasses that can be read: ``queue_events`` tells of the others."""
+    found: dict[str, int] = {}
+    for document in documents:
+        if document.get("kind") == _CLASS:
+            with suppress(UnreadableError, *UNDECODABLE):
+                one = queue_document(document)
+                found |= dict([one] if isinstance(one, tuple) else [])
+    return found
 
 
 def _past(obj: LocalQueueObject) -> Document:

@@ -3,47 +3,54 @@
 What is left out, compared with the full model of the cluster that the tests have: writes and watches take no time,
 nothing fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no
 preemption) and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and
-then bind.
+then bind. All pods of a job that was started are created at once, those of a later wave a second after the one before.
 The core and its policies are the ones that decide in production, unchanged, and see the same events in the same order.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from extender.core.answers import BindingPosted, Nominated, Outcome, Reserved, Ungated
+from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Reserved, Ungated
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
     AnswerPreempt,
+    CleanJob,
     Confirm,
     Effect,
     Enqueue,
     Evict,
     Hint,
+    JobEffect,
     Nominate,
     PostBinding,
     Report,
     Reserve,
+    StartJob,
+    SuspendJob,
     Ungate,
     Wake,
 )
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, Event, FilterCalled, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
-from policies.model import GANG_GATE, Node, Pod
+from extender.simulation.replay.jobs import Coming, started, stopped, to_come
+from policies.model import GANG_GATE, Job, Node, Pod
 
+_WAVE_S = 1.0
 BIND_TIMEOUT_S = 30.0
 """How long kube-scheduler waits for the answer to a bind, as in the manifests."""
 
 
 class CollapsedControlPlane:
-    """Everything around one core. ``pods`` are the API objects; ``bound`` is called with each pod that gets a node, and
-    ``evict`` with each that is to go, as often as it is told. None: nobody gives way, and they are left where they are.
+    """Everything around one core. ``pods`` and ``jobs`` are the API objects, by UID; ``bound`` is called with each pod
+    that gets a node, and ``evict`` with each that is to go, as often as it is told. None: nobody gives way, and they
+    are left where they are, as is a job of which pods have nodes.
     """
 
     def __init__(
@@ -51,6 +58,9 @@ class CollapsedControlPlane:
     ) -> None:
         self.core = core
         self.pods: dict[str, Pod] = {}
+        self.jobs: dict[str, Job] = {}
+        self.suspended: list[SuspendJob] = []
+        """What the core wanted to have done with jobs that were left as they are."""
         self.evicted: list[Pod] = []
         """Whom the core wanted to have evicted, where nobody does that."""
         self._clock = clock
@@ -58,6 +68,7 @@ class CollapsedControlPlane:
         self._evict = evict or self.evicted.append
         self._preempts = evict is not None
         self._calls = count(1)
+        self._starts = count(1)
         self._tick: Timer | None = None
         self._tick_at = float("inf")
         self._todo: deque[Effect] = deque()
@@ -66,8 +77,13 @@ class CollapsedControlPlane:
     def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = (), wall: float = 0.0) -> None:
         """The core reads the cluster, which is these nodes and whatever else it is shown, and may act. ``wall``: now,
         in seconds since the epoch."""
-        for event in (*map(NodeSeen, nodes), *facts, Synced(wall)):
+        for event in (*map(NodeSeen, nodes), *facts, *map(JobSeen, self.jobs.values()), Synced(wall)):
             self.feed(event)
+        made: dict[str, list[Pod]] = {}
+        for pod in self.pods.values():
+            made.setdefault(pod.owner, []).append(pod)
+        for job in [one for one in self.jobs.values() if not (one.suspended or one.finished)]:
+            self._make_pods(job, made.get(job.uid, []))
 
     def see(self, pod: Pod) -> None:
         """The pod was created or has changed."""
@@ -110,6 +126,8 @@ class CollapsedControlPlane:
                 self._evict(self.pods[uid])
             case Reserve():
                 self._reserve(effect)
+            case StartJob() | SuspendJob() | CleanJob():
+                self._write_job(effect)
             case (AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm()) | (
                 Report() | Hint() | Enqueue() | Wake()
             ):
@@ -136,6 +154,30 @@ class CollapsedControlPlane:
         if pod is not None and pod.uid in self.pods:
             self.see(replace(self.pods[pod.uid], reservation=effect.reservation))
         self.feed(Reserved(effect.key, pod, effect.job, effect.reservation))
+
+    def _write_job(self, effect: JobEffect) -> None:
+        uid, job = effect.job.uid, self.jobs[effect.job.uid]
+        if isinstance(effect, SuspendJob):
+            pods = [pod for pod in self.pods.values() if pod.owner == uid]
+            if any(pod.node and pod.live for pod in pods):
+                self.suspended.append(effect)
+                return
+            for pod in pods:
+                self.gone(pod.uid)
+        self.jobs[uid] = after = started(job, effect) if isinstance(effect, StartJob) else stopped(job)
+        self.feed(JobWritten(effect.job.key, uid, Outcome.DONE))
+        self.feed(JobSeen(after))
+        if isinstance(effect, StartJob):
+            self._make_pods(after)
+
+    def _make_pods(self, job: Job, there: Sequence[Pod] = ()) -> None:
+        for one in to_come(job, there, next(self._starts)):
+            self._clock.after(one.wave * _WAVE_S, lambda one=one: self._create(job, one))  # type: ignore[misc]
+
+    def _create(self, job: Job, coming: Coming) -> None:
+        if self.jobs[job.uid] is job:
+            self.see(coming.pod)
+            self._try(coming.pod.uid, coming.nodes)
 
     def _bind(self, effect: PostBinding) -> None:
         stamp = stamp_of(effect.annotations)

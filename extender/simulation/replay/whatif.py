@@ -11,11 +11,12 @@ from itertools import count
 
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
+from extender.core.names import aside
 from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
-from policies.model import GroupKey, Node, Pod
+from policies.model import GroupKey, Job, Node, Pod
 from policies.words import listed
 
 SETTLED_S = 120.0
@@ -27,9 +28,9 @@ _OUTLOOKS = 500
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One gang that lacked nodes. ``members``: with those that its owner makes when others run. ``nodes``: pod name ->
-    node, of members that got one now; empty if it waits. ``preemption``: for one that waits, who would give way to it,
-    if only it were helped, or why nobody may; ``victims``: the former by name."""
+    """One gang that lacked nodes, or a job that did not run. ``members``: with those that its owner makes when others
+    run. ``nodes``: pod name -> node, of members that got one now; empty if it waits. ``preemption``: for one that
+    waits, who would give way to it, if only it were helped, or why nobody may; ``victims``: the former by name."""
 
     gang: str
     members: int
@@ -48,12 +49,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``running``: gangs that lacked nothing. ``singles``: pods in no gang without a node, which nobody decided on."""
+    """``running``: gangs that lacked nothing. ``singles``: pods in no gang without a node, which nobody decided on.
+    ``suspended``: jobs that run and are not to go on, by name, and why."""
 
     name: str
     answers: list[Answer]
     running: int
     singles: int
+    suspended: dict[str, str]
 
 
 def decide(
@@ -61,17 +64,20 @@ def decide(
     core: Engine,
     nodes: Sequence[Node],
     pods: Sequence[Pod],
+    jobs: Sequence[Job],
     others: Iterable[Event],
     taken: float = 0.0,
 ) -> Verdict:
     """Show the core the cluster and let it act; every write succeeds. ``others``: what it sees of objects that are
-    neither nodes nor pods. ``taken``: when that was so, in seconds since the epoch."""
+    neither nodes, pods nor jobs. ``taken``: when that was so, in seconds since the epoch."""
     clock, bound = Clock(), dict[str, str]()
     control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
     control_plane.pods = {pod.uid: pod for pod in pods}
+    control_plane.jobs = {job.uid: job for job in jobs}
     control_plane.begin(nodes, [*others, *map(PodSeen, pods)], taken)
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
+    lacked |= {_key(core, job): None for job in _to_start(jobs, pods)}
     answers = [_answer(core, core.state.workloads[key], bound, control_plane.evicted) for key in lacked]
     looks = count()
     answers = [
@@ -83,6 +89,7 @@ def decide(
         sorted(answers, key=lambda one: one.gang),
         running=len(core.state.workloads) - len(lacked),
         singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
+        suspended={str(one.job.key): one.reason for one in control_plane.suspended},
     )
 
 
@@ -99,6 +106,8 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
         found.append(Table("Would others give way", ("gang", "preemption"), outlooks, words=True))
     if evicted := [(one.gang, f"{one.evicted}") for one in first.answers if one.evicted]:
         found.append(Table("Bound in part, and would be evicted", ("gang", "pods"), evicted))
+    if first.suspended:
+        found.append(Table("Run, and would be suspended", ("gang", "reason"), [*first.suspended.items()], words=True))
     for other in verdicts[1:]:
         changed = [
             (before.gang, _told(before), _told(after))
@@ -122,6 +131,21 @@ def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
 
 def _lacks(core: Engine, pod: Pod) -> bool:
     return pod.live and not pod.node and pod.scheduler in core.state.schedulers and not pod.native_group
+
+
+def _to_start(jobs: Iterable[Job], pods: Iterable[Pod]) -> list[Job]:
+    """Those that are suspended, or that nobody has planned and of which no pod runs: such a job is suspended first."""
+    begun = {pod.owner for pod in pods if pod.node}
+    return [
+        job for job in jobs if not job.finished and (job.suspended or not (job.plan or job.running or job.uid in begun))
+    ]
+
+
+def _key(core: Engine, job: Job) -> GroupKey:
+    """Where the core has it: another one may have the name of its gang."""
+    workload = core.state.workloads.get(job.key)
+    record = workload.job if workload is not None else None
+    return job.key if record is not None and record.seen.uid == job.uid else aside(job)
 
 
 def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequence[Pod]) -> Answer:

@@ -1,0 +1,227 @@
+"""Jobs in a snapshot: every kind in one shape, with what its reader has found in the object and its pod templates.
+
+The templates are as their author wrote them, completed as the API server completes their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError
+from extender.kube.convert import UnreadableError
+from extender.kube.dialects import POD_GROUP
+from extender.kube.kinds.completion import (
+    Completion,
+    LimitRange,
+    PriorityClass,
+    RuntimeClass,
+    TemplateSpec,
+    container_limits,
+)
+from extender.kube.kinds.keys import MIN_PARALLELISM, PLAN, WORKLOAD
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
+from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
+from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
+from extender.kube.kinds.template import Kept, bare, kept_of
+from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
+from policies.model import GroupKey, Job
+
+ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
+_NOT_THERE = 404
+_SKETCH = msgspec.json.Decoder(AnyObject)
+
+
+class PodSetObject(Struct, rename="camel"):
+    """The podsets that are made of one pod template: the fields of ``Template`` that a plan needs."""
+
+    template: PodObject
+    series: list[str]
+    count: int
+    indexed: bool = True
+    wave: int = 0
+    minimum: int | None = None
+    done: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    closed: int = 0
+
+
+class JobObject(Struct, rename="camel"):
+    """``metadata``: of the object that the job is read in (``Kind.shown_in``). The other fields: as in Job; of
+    ``problem`` what the rest does not tell."""
+
+    api_version: str
+    kind: str
+    metadata: Meta
+    suspended: bool = False
+    stopped: bool = False
+    finished: bool = False
+    running: bool = False
+    resumes: bool = False
+    delay: str = ""
+    problem: str = ""
+    pod_sets: list[PodSetObject] = field(default_factory=list)
+
+    @property
+    def templates(self) -> Iterator[PodObject]:
+        return (one.template for one in self.pod_sets)
+
+
+async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> list[JobObject]:
+    """Those that Muster manages. One that has ended is there while pods of it are. Raises ApiError."""
+    reader.completion = await _completion(kube)
+    ended = ("Succeeded", "Failed")
+    busy = {uid for pod in pods if pod.status is None or pod.status.phase not in ended for uid in _makers(pod)}
+    kinds = [one for one in reader.registry.kinds if one.shown_in is None]
+    found = [_job(kind, raw, reader, busy) for kind in kinds async for raw in _items(kube, kind.path)]
+    return [one for one in found if one is not None]
+
+
+def job_from(obj: JobObject, reader: Reader) -> Job:
+    """As the core is told of it. Raises UnreadableError if nobody can say which object it is."""
+    known = reader.registry.kind_of(obj.api_version, obj.kind)
+    kind = Kind(
+        version=obj.api_version,
+        name=obj.kind,
+        plural="",
+        templates=lambda _: _templates(obj),
+        suspend="",
+        finished=(),
+        active=(),
+        ran=(),
+        managed_by="",
+        managers=(),
+        min_parallelism=True,
+        resumes=obj.resumes,
+        shown_in=known.shown_in if known is not None else None,
+    )
+    job = reader.read(kind, {"metadata": msgspec.to_builtins(obj.metadata)})
+    return replace(
+        job,
+        suspended=obj.suspended,
+        stopped=obj.stopped,
+        finished=obj.finished,
+        running=obj.running,
+        delay=obj.delay,
+        problem=obj.problem or job.problem,
+    )
+
+
+def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]:
+    """The whole of it, and the job that it is. Raises UnreadableError."""
+    job, meta = reader.read(kind, obj), meta_of(kind.name, obj)
+    said = dict(meta.annotations or {})
+    if job.plan is None:
+        said.pop(PLAN, None)
+    if not kind.min_parallelism:
+        said.pop(MIN_PARALLELISM, None)
+    kept, meta.annotations = kept_of(meta), said
+    problem, podsets = "", []
+    try:
+        for template in templates_of(kind, obj):
+            podset, why = _podset(template, kept.get(template.name, {}), job.key, reader.completion)
+            podsets.append(podset)
+            problem = problem or why
+    except UnreadableJobError as error:
+        problem, podsets = str(error), []
+    found = JobObject(
+        api_version=kind.version,
+        kind=kind.name,
+        metadata=meta,
+        suspended=job.suspended,
+        stopped=job.stopped,
+        finished=job.finished,
+        running=job.running,
+        resumes=job.resumes,
+        delay=job.delay,
+        problem=problem,
+        pod_sets=podsets,
+    )
+    return found, job
+
+
+def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) -> JobObject | None:
+    """None for one that is not managed, that has ended, or that nobody can read."""
+    try:
+        meta = _SKETCH.decode(raw).metadata or Meta()
+        shown = reader.registry.read_as(kind, meta)
+        if not reader.registry.is_wanted(shown, meta):
+            return None
+        found, job = job_object(shown, msgspec.json.decode(raw), reader)
+    except (UnreadableError, *UNDECODABLE):
+        return None
+    return found if job.managed and (not job.finished or job.uid in busy) else None
+
+
+def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completion) -> tuple[PodSetObject, str]:
+    """And why its pods cannot be completed. The template says the name of the gang, as the pods will."""
+    made_of = decoded(bare(template, kept))
+    meta, spec = made_of.metadata or Meta(), made_of.spec or TemplateSpec()
+    problem = completion.complete(key.namespace, spec)
+    spec.runtime_class_name = spec.priority_class_name = None
+    said = {**(meta.annotations or {}), POD_GROUP: key.name}
+    found = PodSetObject(
+        PodObject(Meta(labels=meta.labels, annotations=said), spec),
+        list(template.series),
+        template.count,
+        template.indexed,
+        template.wave,
+        template.minimum,
+        sorted(template.done),
+        sorted(template.ended),
+        template.closed,
+    )
+    return found, problem
+
+
+def _templates(obj: JobObject) -> Iterator[Template]:
+    for one in obj.pod_sets:
+        yield Template(
+            "",
+            msgspec.to_builtins(one.template),
+            tuple(one.series),
+            one.count,
+            one.indexed,
+            one.wave,
+            minimum=one.minimum,
+            done=frozenset(one.done),
+            ended=frozenset(one.ended),
+            closed=one.closed,
+        )
+
+
+def _makers(pod: PodObject) -> Iterator[str]:
+    """The UIDs of the objects that have made it, as far as it says them."""
+    meta = pod.metadata or Meta()
+    yield (meta.annotations or {}).get(WORKLOAD, "")
+    yield from (one.uid or "" for one in meta.owner_references or () if one.controller)
+
+
+async def _completion(kube: Kube) -> Completion:
+    limits = [msgspec.json.decode(raw, type=LimitRange) async for raw in _items(kube, LIMITS.path)]
+    return Completion(
+        limits=container_limits(limits),
+        runtimes=await _by_name(kube, RUNTIMES.path, RuntimeClass),
+        priorities=await _by_name(kube, PRIORITIES.path, PriorityClass),
+    )
+
+
+async def _by_name(kube: Kube, path: str, kind: type[ClassT]) -> dict[str, ClassT]:
+    found = [msgspec.json.decode(raw, type=kind) async for raw in _items(kube, path)]
+    return {(one.metadata and one.metadata.name) or "": one for one in found}
+
+
+async def _items(kube: Kube, path: str) -> AsyncIterator[msgspec.Raw]:
+    """None of a kind that the cluster does not serve."""
+    try:
+        async for page in kube.list_pages(path):
+            for item in page.items:
+                yield item
+    except ApiError as error:
+        if error.status != _NOT_THERE:
+            raise

@@ -1,0 +1,63 @@
+"""What becomes of a job that is written to, without its controller: which pods it makes, and what its object says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from extender.core.effects import StartJob
+from policies.model import Job, Pod, PodSet
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A pod that the controller makes when those of ``wave`` earlier waves run, led to ``nodes``."""
+
+    pod: Pod
+    nodes: tuple[str, ...]
+    wave: int
+
+
+def started(job: Job, effect: StartJob) -> Job:
+    return replace(
+        job,
+        suspended=False,
+        stopped=False,
+        marked=True,
+        plan=dict(effect.plan),
+        flavors=effect.flavors or None,
+        reservation=None,
+    )
+
+
+def stopped(job: Job) -> Job:
+    """It is suspended, its pods are gone, and nothing of Muster's is on it."""
+    return replace(
+        job,
+        suspended=True,
+        stopped=True,
+        running=False,
+        marked=False,
+        plan=None,
+        flavors=None,
+        reservation=None,
+    )
+
+
+def to_come(job: Job, there: Sequence[Pod], start: int) -> Iterator[Coming]:
+    """The pods that its plan has a node for, but for those that are there. ``start``: a number of this start alone."""
+    for podset in job.podsets.podsets:
+        nodes = (job.plan or {}).get(podset.name, ())[: podset.count]
+        wanted = [at for at, node in enumerate(nodes) if node and podset.slot(at) not in job.done]
+        here = [pod for pod in there if pod.series == podset.name]
+        taken = {pod.index for pod in here}
+        anywhere = tuple(dict.fromkeys(nodes[at] for at in wanted))
+        for at in [at for at in wanted if at not in taken] if podset.indexed else wanted[len(here) :]:
+            led = (nodes[at],) if podset.indexed else anywhere
+            yield Coming(_pod(job, podset, at, start), led, podset.wave_of(at) - job.podsets.first)
+
+
+def _pod(job: Job, podset: PodSet, at: int, start: int) -> Pod:
+    name = "-".join(filter(None, (job.owner.name, podset.name, str(at))))
+    index = at if podset.indexed else None
+    return replace(podset.template, uid=f"{job.uid}.{start}/{podset.name}/{at}", name=name, index=index)

@@ -1,0 +1,265 @@
+"""Snapshots with jobs: what of them is in the file, and which `muster simulate --snapshot` lets start, and why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.kube.kinds.completion import Completion, PriorityClass
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.snapshot import job_object
+from extender.kube.objects import AnyObject, NodeObject, PodObject
+from extender.kube.pseudonyms import anonymise
+from extender.kube.queues.snapshot import reduced_queue
+from extender.kube.snapshot import ClusterFile, decode, encode, reduced
+from tests.test_simulate_snapshot import answers, node, pod, simulate
+from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_object, written
+
+Tree = dict[str, Any]
+PLAN, FLAVORS, MINE = "muster.dev/plan", "muster.dev/flavors", "muster.dev/workload"
+
+
+def job(name: str, pods: int, *, queue: str = "apollo", **said: Any) -> Tree:
+    """A suspended Job of whole nodes. ``said``: labels and annotations of it, and the rest of its pods' spec."""
+    labels, annotations = said.pop("labels", {}), said.pop("annotations", {})
+    container = {
+        "name": "main",
+        "image": "hush",
+        "command": ["hush"],
+        "env": [{"name": "hush", "value": "hush"}],
+        "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
+    }
+    template: Tree = {
+        "metadata": {"labels": {"hush": "hush"}, "annotations": {"hush": "hush"}, "name": "hush"},
+        "spec": {
+            "schedulerName": "muster",
+            "tolerations": [{"key": "corp.example/team", "operator": "Exists"}],
+            "containers": [container],
+            "serviceAccountName": "hush",
+            "volumes": [{"name": "v", "secret": {"secretName": "hush"}}],
+            **said,
+        },
+    }
+    meta = {
+        "name": name,
+        "namespace": "team-vision",
+        "uid": f"0000-{name}",
+        "creationTimestamp": "2026-08-01T10:00:00Z",
+        "labels": {"kueue.x-k8s.io/queue-name": queue, "owner": "hush", **labels},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hush", **annotations},
+        "managedFields": [{"manager": "hush"}],
+    }
+    spec = {"suspend": True, "parallelism": pods, "completions": pods, "completionMode": "Indexed"}
+    return {"metadata": meta, "spec": spec | {"template": template}, "status": {"conditions": [{"message": "hush"}]}}
+
+
+def begun(one: Tree, nodes: Sequence[str], flavors: Tree | None = None) -> Tree:
+    """Started by Muster with that plan."""
+    one["spec"]["suspend"] = False
+    one["metadata"]["annotations"][PLAN] = json.dumps({"": ",".join(f"{name}*1" for name in nodes)})
+    if flavors is not None:
+        one["metadata"]["annotations"][FLAVORS] = json.dumps({"": flavors})
+    return one
+
+
+def pods_of(one: Tree, nodes: Sequence[str]) -> list[Tree]:
+    """What its controller has made of it, bound there by Muster."""
+    name, made = one["metadata"]["name"], []
+    for index, where in enumerate(nodes):
+        member = pod(f"job-{name}", index, len(nodes), node=where)
+        meta = member["metadata"]
+        meta["ownerReferences"][0] |= {"apiVersion": "batch/v1", "name": name, "uid": f"0000-{name}"}
+        meta["labels"]["batch.kubernetes.io/job-completion-index"] = str(index)
+        stamp = {"gang-uid": "g", "release": f"r-{name}", "release-complete": "true", "workload": f"0000-{name}"}
+        meta["annotations"] |= {f"muster.dev/{key}": value for key, value in stamp.items()}
+        made.append(member)
+    return made
+
+
+def cluster(
+    jobs: Sequence[Tree],
+    pods: Sequence[Tree] = (),
+    nodes: int = 4,
+    objects: Sequence[Tree] = OBJECTS,
+    priorities: Sequence[Tree] = (),
+) -> ClusterFile:
+    classes = {one["metadata"]["name"]: msgspec.convert(one, PriorityClass) for one in priorities}
+    reader = Reader(completion=Completion(priorities=classes))
+    return reduced(
+        msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(nodes)], list[NodeObject]),
+        msgspec.convert(pods, list[PodObject]),
+        [],
+        jobs=[job_object(JOB, one, reader)[0] for one in jobs],
+        queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in objects],
+        namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
+    )
+
+
+def contended() -> ClusterFile:
+    """Research has quota for two nodes: one job starts, the other waits though two more nodes are free."""
+    return cluster([job("first", 2), job("second", 2)])
+
+
+def test_a_suspended_job_starts_and_the_next_waits_for_quota(tmp_path: Path) -> None:
+    said, (verdict,) = simulate(tmp_path, contended())
+    found = answers(verdict)
+    assert found["job-first"]["nodes"] == {"first-0": "gpu-0", "first-1": "gpu-1"}
+    assert found["job-second"]["nodes"] == {}
+    assert found["job-second"]["code"] == "NoQuota"
+    assert "0 of 16 nvidia.com/gpu are left" in found["job-second"]["reason"]
+    assert "0 gangs have all their nodes, 2 gangs lack nodes, 2 of them suspended jobs" in said
+
+
+def test_more_quota_starts_it_too(tmp_path: Path) -> None:
+    more = written(tmp_path, cluster_queue("research", 32, lendingLimit=0))
+    said, (_, then) = simulate(tmp_path, contended(), "--what-if", more)
+    assert sorted(answers(then)["job-second"]["nodes"].values()) == ["gpu-2", "gpu-3"]
+    assert "What if: ClusterQueue research: changed." in said
+
+
+def test_more_jobs_start_than_pods_could_be_created_at_once(tmp_path: Path) -> None:
+    """A controller makes 20 pods a second; no job waits for that here."""
+    jobs = [job(f"small-{number}", 1, containers=[{"name": "main"}], queue="") for number in range(700)]
+    for one in jobs:
+        one["metadata"]["labels"] = {"muster.dev/gang": "true"}
+    _, (verdict,) = simulate(tmp_path, cluster(jobs, nodes=8))
+    assert all(one["nodes"] for one in verdict["answers"])
+
+
+def test_a_job_that_runs_uses_its_quota_and_its_nodes(tmp_path: Path) -> None:
+    runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
+    for there in (2, 1, 0):
+        pods = pods_of(runs, ("gpu-2", "gpu-3"))[:there]
+        said, (verdict,) = simulate(tmp_path, cluster([runs, job("waits", 2), job("other", 2, queue="gemini")], pods))
+        found = answers(verdict)
+        assert found.keys() == {"job-waits", "job-other"}, "those that do not run"
+        assert found["job-waits"]["code"] == "NoQuota"
+        assert sorted(found["job-other"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+        assert "would be suspended" not in said
+
+
+def test_a_job_that_others_have_started_uses_quota_too(tmp_path: Path) -> None:
+    theirs = job("theirs", 2)
+    theirs["spec"]["suspend"], theirs["status"] = False, {"active": 2, "ready": 2}
+    pods = pods_of(theirs, ("gpu-2", "gpu-3"))
+    for one in pods:
+        one["metadata"]["annotations"] = {}
+    _, (verdict,) = simulate(tmp_path, cluster([theirs, job("waits", 2)], pods))
+    assert answers(verdict)["job-waits"]["code"] == "NoQuota"
+
+
+def test_a_job_that_nobody_has_planned_is_suspended_and_planned(tmp_path: Path) -> None:
+    unplanned = job("unplanned", 2)
+    unplanned["spec"]["suspend"] = False
+    _, (verdict,) = simulate(tmp_path, cluster([unplanned]))
+    assert sorted(answers(verdict)["job-unplanned"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+
+
+def test_who_runs_in_a_queue_that_is_drained_is_told_and_stays(tmp_path: Path) -> None:
+    runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
+    drained = [one for one in OBJECTS if one["metadata"]["name"] != "research"]
+    drained.append(cluster_queue("research", 16, lendingLimit=0, stopPolicy="HoldAndDrain"))
+    file = cluster([runs, job("next", 3, queue="gemini")], pods_of(runs, ("gpu-2", "gpu-3")), objects=drained)
+    said, (verdict,) = simulate(tmp_path, file)
+    assert verdict["suspended"].keys() == {"team-vision/job-runs"}
+    assert "Run, and would be suspended" in said
+    assert not answers(verdict)["job-next"]["nodes"]
+
+
+def test_it_says_who_would_give_way_to_a_suspended_job(tmp_path: Path) -> None:
+    rules = {"withinClusterQueue": "LowerPriority"}
+    objects = [one for one in OBJECTS if one["metadata"]["name"] != "research"]
+    objects.append(cluster_queue("research", 16, lendingLimit=0, preemption=rules))
+    runs = begun(job("runs", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
+    urgent = job("urgent", 2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    high = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": "high"}}
+    low = {**high, "metadata": {"name": "high"}, "value": 0}
+    pods = pods_of(runs, ("gpu-2", "gpu-3"))
+    file = cluster([runs, urgent], pods, objects=[*objects, {**high, "value": 1000}])
+    for shown in (file, anonymise(file)):
+        _, (verdict,) = simulate(tmp_path, shown)
+        (waits,) = verdict["answers"]
+        assert len(waits["victims"]) == 1
+        assert "would give way to it" in waits["preemption"]
+    said, (_, then) = simulate(tmp_path, file, "--what-if", written(tmp_path, low))
+    assert "WorkloadPriorityClass high: changed" in said
+    assert answers(then)["job-urgent"]["victims"] == []
+
+
+def test_pods_have_the_priority_that_their_class_gives_them(tmp_path: Path) -> None:
+    urgent = {"metadata": {"name": "hush"}, "value": 1000}
+    file = cluster([job("a", 2), job("b", 2, priorityClassName="hush")], priorities=[urgent])
+    assert b"hush" not in encode(file)
+    _, (verdict,) = simulate(tmp_path, file)
+    assert not answers(verdict)["job-a"]["nodes"]
+    assert answers(verdict)["job-b"]["nodes"]
+    _, (verdict,) = simulate(tmp_path, cluster([job("a", 2), job("b", 2, priorityClassName="gone")]))
+    assert answers(verdict)["job-b"]["code"] == "InvalidJob"
+    assert "its PriorityClass gone does not exist" in answers(verdict)["job-b"]["reason"]
+
+
+def test_nothing_else_of_a_job_is_written_and_no_name_without_names(tmp_path: Path) -> None:
+    runs = begun(job("secret-run", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
+    room = {"rooms": [[{"corp.example/npu": 1}, ["gpu-2"]]], "victims": [["team-vision", "job-x", "", []]], "until": 1}
+    waits = job("secret-wait", 2, annotations={"muster.dev/preempting": json.dumps(room)})
+    broken = job("secret-broken", 2)
+    broken["spec"]["template"] = {"spec": "secret"}
+    file = cluster([runs, waits, broken], pods_of(runs, ("gpu-2", "gpu-3")))
+    text = encode(file).decode()
+    assert "hush" not in text
+    for word in ('"image', '"command', '"env', "serviceAccount", "managedFields", "last-applied"):
+        assert word not in text
+    hidden = anonymise(file)
+    for word in ("secret", "vision", "corp", "gpu-2", "rack", "0000-", "job-x", "apollo"):
+        assert word not in encode(hidden).decode(), word
+    found = []
+    for shown in (file, hidden):
+        _, (verdict,) = simulate(tmp_path, shown)
+        found.append(sorted((one["code"], one["members"]) for one in verdict["answers"]))
+    assert found[0] == found[1] == [("InvalidJob", 0), ("NoQuota", 2)]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_job_in_the_file_is_the_one_that_the_extender_reads(*, hidden: bool) -> None:
+    flavors = {"nvidia.com/gpu": "secret-flavor"}
+    held = job("held", 3, annotations={"muster.dev/min-member": "2"}, labels={"muster.dev/hold": "true"})
+    named = job("named", 2)
+    named["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] = "alliance"
+    partly = begun(job("partly", 3), ("gpu-0", "gpu-1", "gpu-2"), flavors)
+    partly["status"] = {"ready": 2, "completedIndexes": "1"}
+    jobs = [held, named, partly]
+    file = cluster(jobs)
+    read = decode(encode(anonymise(file) if hidden else file)).jobs
+    for one, said in zip(read, jobs, strict=True):
+        live = Reader().read(JOB, said)
+        facts = ("suspended", "stopped", "finished", "running", "held", "marked", "problem", "closed")
+        assert [getattr(one, fact) for fact in facts] == [getattr(live, fact) for fact in facts]
+        sizes = [(podset.count, podset.minimum, podset.indexed, podset.left_out) for podset in one.podsets.podsets]
+        assert sizes == [(each.count, each.minimum, each.indexed, each.left_out) for each in live.podsets.podsets]
+        assert {at for _, at in one.done} == {at for _, at in live.done}
+        assert hidden or (one.podsets.key, one.plan, one.flavors, one.queue) == (
+            live.podsets.key,
+            live.plan,
+            live.flavors,
+            live.queue,
+        )
+        assert one.podsets.podsets[0].template.requests == live.podsets.podsets[0].template.requests
+
+
+def test_a_file_without_jobs_is_read_as_before(tmp_path: Path) -> None:
+    tree = json.loads(encode(contended()))
+    del tree["jobs"]
+    (tmp_path / "old.json").write_text(json.dumps(tree))
+    assert decode((tmp_path / "old.json").read_bytes()).jobs == []
+
+
+def test_a_local_queue_in_what_if_takes_jobs_elsewhere(tmp_path: Path) -> None:
+    moved = written(tmp_path, queue_object("LocalQueue", "apollo", "team-vision", clusterQueue="nowhere"))
+    _, (_, then) = simulate(tmp_path, contended(), "--what-if", moved)
+    assert {one["code"] for one in then["answers"]} == {"QueueMissing"}
