@@ -154,10 +154,6 @@ def test_a_queue_of_another_name_is_said_to_be_new(tmp_path: Path) -> None:
         ("a: [", "this is not YAML"),
         ("kind: Pod\napiVersion: v1", "a 'Pod' of 'v1' is not read here"),
         ("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue", "has no name"),
-        (
-            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: high}\nvalue: 1",
-            "a WorkloadPriorityClass is of jobs, which are in no snapshot",
-        ),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, objects: str, told: str) -> None:

@@ -167,8 +167,6 @@ def simulate(
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
             changes = queues_from(what_if) if what_if else QueueInput()
-            if changes.classes:
-                raise InputError("--what-if: a WorkloadPriorityClass is of jobs, which are in no snapshot")
             return _show_snapshot(snapshot, settings, changes, figures, picture, terminal)
         quota = queues_from(queues) if queues else QueueInput()
         if trace is not None:
@@ -228,18 +226,22 @@ def _show_snapshot(
 
     with stop_on(SnapshotError):
         facts = read(path, settings.values())
+        changed = read(path, settings.values(), changes.classes) if changes.classes else facts
     found = verdicts(facts, settings)
     left_out = [f"left out: {line}" for line in facts.unreadable]
     for line in left_out:
         terminal.print(line, style="yellow")
     first, shown = found[0], snapshot_tables(found)
+    jobs = sum(one.suspended and not one.finished for one in facts.jobs)
+    suspended = f" ({jobs:,} of them suspended)" if jobs else ""
     summary = (
         f"{many(len(facts.nodes), 'node')}; {counted(first.running, 'gang', 'has', 'have')} all its nodes, "
-        f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes; "
+        f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes{suspended}; "
         f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
     )
-    if changes.seen:
-        other, notes = with_queues(facts, changes.seen)
+    if changes.seen or changes.classes:
+        other, notes = with_queues(facts, changes.seen, changes.classes)
+        other = replace(other, jobs=changed.jobs)
         (then,) = verdicts(other, {"what if": settings["muster"]})
         found.append(then)
         shown += other_queues(first, then)

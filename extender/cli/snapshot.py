@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -73,17 +73,28 @@ def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verd
     ]
 
 
-def amended(facts: ClusterFacts, changes: Iterable[QueueSeen]) -> tuple[ClusterFacts, list[str]]:
-    """With these queue objects instead of those of the same kind and name, and what was done with each."""
+def amended(
+    facts: ClusterFacts, changes: Iterable[QueueSeen], priorities: Mapping[str, int]
+) -> tuple[ClusterFacts, list[str]]:
+    """With these queue objects instead of those of the same kind and name, and what is done with each of them.
+    ``priorities``: those of WorkloadPriorityClasses, with which jobs are read (``read``)."""
     queues = {key_of(one.object): one for one in facts.queues if isinstance(one, QueueSeen)}
     told = []
     for one in changes:
         kind, namespace, name = key = key_of(one.object)
-        how = "new" if key not in queues else "as it is already" if queues[key] == one else "changed"
-        told.append(f"{kind.removesuffix('Object')} {namespace}{'/' if namespace else ''}{name}: {how}")
+        told.append(
+            f"{kind.removesuffix('Object')} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, one)}"
+        )
         queues[key] = one
+    told += [f"WorkloadPriorityClass {name}: {_how(facts.priorities, name, priorities[name])}" for name in priorities]
     others = [one for one in facts.queues if not isinstance(one, QueueSeen)]
     return replace(facts, queues=[*others, *queues.values()]), told
+
+
+def _how(known: Mapping[Any, object], key: object, value: object) -> str:
+    if key not in known:
+        return "new"
+    return "as it is already" if known[key] == value else "changed"
 
 
 async def _take(kubeconfig: Path | None, taken: str, reader: Reader) -> ClusterFile:

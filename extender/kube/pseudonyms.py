@@ -6,7 +6,7 @@ Pseudonyms are in the order of what they stand for, so that whatever is decided 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -14,27 +14,28 @@ import msgspec
 from extender.core.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET, QUEUES
-from extender.kube.numbering import KAI_SUBGROUP
+from extender.kube.kinds.keys import INDEX_LABEL, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
+from extender.kube.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
 from extender.kube.reduction import READ
+from extender.kube.renaming import RENAMED, Say, series_renamed
 from extender.kube.snapshot import ClusterFile
 from extender.kube.topology import TOPOLOGY
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
 
-Say = Callable[[str, str], str]
-"""(kind, what was said) -> what is to be said instead."""
-
 _WELL_KNOWN = re.compile(
     r"(.*\.)?(kubernetes|k8s|nvidia|amd|intel|amazonaws|google|azure|coreweave|muster)\.(io|com|dev|cloud)"
 )
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
+_ROLES = re.compile(rf"master|worker|chief|ps|evaluator|launcher|{RAY_HEAD}|[0-9]{{1,6}}")
+"""Of training jobs and of Ray: the rank of a pod depends on some of them. A number: a podset of an AppWrapper."""
 _KINDS = {
     "nodes.metadata.name": "node", "claims.metadata.name": "claim",
     "budgets.metadata.name": "budget",
     "volumes.metadata.name": "volume", "claimRef.name": "claim", "claimRef.namespace": "namespace",
     "pods.metadata.name": "pod", "metadata.uid": "uid", "metadata.namespace": "namespace",
     "ownerReferences.uid": "uid", "ownerReferences.name": "owner", "owners.metadata.name": "owner",
+    "jobs.metadata.name": "owner",
     "spec.nodeName": "node",
     "status.nominatedNodeName": "node", "persistentVolumeClaim.claimName": "claim", "schedulingGates.name": "key",
     "taints.key": "key", "taints.value": "value", "tolerations.key": "key", "tolerations.value": "value",
@@ -61,13 +62,16 @@ _KINDS |= {
 _AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable", ".consumedResources")
 _LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels", ".nodeLabels")
 _MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
-    (GANG_UID, RELEASE), "uid"
+    (GANG_UID, RELEASE, WORKLOAD), "uid"
 )
-_MARKS |= dict.fromkeys((volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET), "role")
-_MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", TEMPLATE_HASH: "template"}
+_SAY_ROLES = volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET, RAY_GROUP, REPLICA_TYPE, ROLE
+_MARKS |= dict.fromkeys(_SAY_ROLES, "role")
+_MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE_HASH: "template"}
+_MARKS[PRIORITY_CLASS] = "class"
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys(QUEUES, "queue")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
-"""Labels and annotations of pods and groups whose value names something."""
+"""Labels and annotations of pods, groups and jobs whose value names something."""
+_UNTOLD = "it cannot be planned; why would name what is in it"
 
 
 def anonymise(file: ClusterFile, kept_keys: Collection[str] = ()) -> ClusterFile:
@@ -100,7 +104,8 @@ def _but(say: Say, kept: Collection[str]) -> Say:
     def told(kind: str, text: str) -> str:
         if not text or text == ANY_ADDRESS or (kind == "key" and (text in kept or _is_known(text))):
             return text
-        return text if kind == "value" and _HARMLESS.fullmatch(text) else say(kind, text)
+        harmless = {"value": _HARMLESS, "role": _ROLES}.get(kind)
+        return text if harmless is not None and harmless.fullmatch(text) else say(kind, text)
 
     return told
 
@@ -111,7 +116,7 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "pods", "budgets", "queues", "namespaces"
+    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "jobs", "pods", "budgets", "queues", "namespaces"
     return {root: _part(tree[root], root, say) for root in roots}
 
 
@@ -127,24 +132,36 @@ def _part(tree: Any, path: str, say: Say) -> Any:
         if path.endswith(_LABELS):
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
-            # The levels of slices in layers are separated by commas, which no name has.
-            known = {
-                key: ",".join(say(_MARKS[key], one) for one in value.split(",")) if key in _MARKS else value
-                for key, value in tree.items()
-                if key in READ
-            }
-            if yunikorn.TASK_GROUPS in known:
-                known[yunikorn.TASK_GROUPS] = yunikorn.renamed(tree[yunikorn.TASK_GROUPS], lambda one: say("role", one))
-            others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
-            return known | others
+            return _said(tree, say)
         told = {key: _part(value, f"{path}.{key}", say) for key, value in tree.items()}
         if path == "pods.metadata":
             _name_replica_sets(tree, told, say)
         return told
+    return _text(tree, path, say) if isinstance(tree, str) else tree
+
+
+def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
+    """Labels or annotations."""
+    # The levels of slices in layers are separated by commas, which no name has.
+    known = {
+        key: ",".join(say(_MARKS[key], one) for one in value.split(",")) if key in _MARKS else value
+        for key, value in tree.items()
+        if key in READ
+    }
+    known |= {key: RENAMED[key](tree[key], say) for key in known if key in RENAMED}
+    others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
+    return known | others
+
+
+def _text(text: str, path: str, say: Say) -> str | None:
     if path.endswith(".conditions.message"):
         return None
+    if path == "jobs.podSets.series":
+        return series_renamed(text, say)
+    if path == "jobs.problem":
+        return _UNTOLD if text else ""
     kind = _KINDS.get(path) or _KINDS.get(".".join(path.rsplit(".", 2)[-2:]))
-    return say(kind, tree) if kind is not None and isinstance(tree, str) else tree
+    return text if kind is None else say(kind, text)
 
 
 def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> None:

@@ -120,7 +120,8 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """The same as the core sees it. ``unreadable``: objects that were left out, and why. ``taken``: when, in seconds
-    since the epoch; if the file does not say it, when the newest pod was created."""
+    since the epoch; if the file does not say it, when the newest pod was created. ``priorities``: the values of the
+    WorkloadPriorityClasses."""
 
     nodes: list[Node]
     pods: list[Pod]
@@ -132,6 +133,7 @@ class ClusterFacts:
     budgets: list[DisruptionBudget]
     queues: list[QueueSeen | NamespaceSeen]
     unreadable: list[str]
+    priorities: dict[str, int]
     taken: float = 0.0
 
 
@@ -241,7 +243,7 @@ def decode(
     budgets = readable(budget_from, file.budgets, unreadable)
     queues = list(queue_events(file.queues, file.namespaces, unreadable))
     taken = max([_instant(file.taken), *(pod.created for pod in pods)])
-    return ClusterFacts(nodes, pods, groups, owners, jobs, claims, volumes, budgets, queues, unreadable, taken)
+    return ClusterFacts(nodes, pods, groups, owners, jobs, claims, volumes, budgets, queues, unreadable, classes, taken)
 
 
 def _instant(text: str) -> float:
