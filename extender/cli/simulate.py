@@ -68,7 +68,8 @@ def simulate(
     trace: Annotated[Path | None, typer.Option(help="Jobs: a CSV file with a heading.")] = None,
     scenario: Annotated[Path | None, typer.Option(help="Jobs, and a cluster: a YAML file (docs/simulate.md).")] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="A file from `muster snapshot`: which gangs would start, which wait, and why.")
+        Path | None,
+        typer.Option(help="A file from `muster snapshot`: which gangs and jobs would start, which wait, and why."),
     ] = None,
     cluster: Annotated[
         str, typer.Option(help='Like "64 nodes x 8 GPUs in cliques of 16"; several pools with commas between.')

@@ -78,16 +78,17 @@ def decide(
     lacked = {key: None for pod in pods if _lacks(core, pod) and (key := pod.group_key) is not None}
     clock.run(SETTLED_S)
     lacked |= {_key(core, job): None for job in _to_start(jobs, pods)}
-    answers = [_answer(core, core.state.workloads[key], bound, control_plane.evicted) for key in lacked]
+    found = [(key, workload) for key in lacked if (workload := core.state.workloads.get(key)) is not None]
+    answers = [_answer(core, workload, bound, control_plane.evicted) for _, workload in found]
     looks = count()
     answers = [
         one if one.starts else _with_outlook(core, one, key, clock.now, next(looks))
-        for one, key in zip(answers, lacked, strict=True)
+        for one, (key, _) in zip(answers, found, strict=True)
     ]
     return Verdict(
         name,
         sorted(answers, key=lambda one: one.gang),
-        running=len(core.state.workloads) - len(lacked),
+        running=len(core.state.workloads) - len(found),
         singles=sum(_lacks(core, pod) and pod.group_key is None for pod in pods),
         suspended={str(one.job.key): one.reason for one in control_plane.suspended},
     )
@@ -109,10 +110,11 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
     if first.suspended:
         found.append(Table("Run, and would be suspended", ("gang", "reason"), [*first.suspended.items()], words=True))
     for other in verdicts[1:]:
+        then = {one.gang: one for one in other.answers}
         changed = [
             (before.gang, _told(before), _told(after))
-            for before, after in zip(first.answers, other.answers, strict=True)
-            if (before.nodes, before.code) != (after.nodes, after.code)
+            for before in first.answers
+            if (after := then.get(before.gang)) and (before.nodes, before.code) != (after.nodes, after.code)
         ]
         found.append(Table(f"Changed by {other.name}", ("gang", first.name, other.name), changed, words=True))
     return found
@@ -120,9 +122,9 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:
     """What is otherwise with other queue objects: who starts then, and why the others wait."""
-    before = {one.gang: one for one in as_it_is.answers}
-    starts = [(one.gang, _told(before[one.gang]), _told(one)) for one in then.answers if one.starts]
-    waits = [(one.gang, _told(before[one.gang]), one.code, one.reason) for one in then.answers if not one.starts]
+    before = {one.gang: _told(one) for one in as_it_is.answers}
+    starts = [(one.gang, before.get(one.gang, ""), _told(one)) for one in then.answers if one.starts]
+    waits = [(one.gang, before.get(one.gang, ""), one.code, one.reason) for one in then.answers if not one.starts]
     return [
         Table("Would start then", ("gang", "as it is", "then"), starts, words=True),
         Table("Would wait then", ("gang", "as it is", "code", "reason"), waits, words=True),
