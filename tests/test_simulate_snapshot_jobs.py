@@ -12,17 +12,24 @@ import pytest
 
 from extender.kube.kinds.completion import Completion, PriorityClass
 from extender.kube.kinds.job import JOB
+from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.snapshot import job_object
 from extender.kube.objects import AnyObject, NodeObject, PodObject
 from extender.kube.pseudonyms import anonymise
 from extender.kube.queues.snapshot import reduced_queue
 from extender.kube.snapshot import ClusterFile, decode, encode, reduced
+from extender.simulation.replay.jobs import to_come
 from tests.test_simulate_snapshot import answers, node, pod, simulate
 from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_object, written
 
 Tree = dict[str, Any]
-PLAN, FLAVORS, MINE = "muster.dev/plan", "muster.dev/flavors", "muster.dev/workload"
+OPEN = [
+    cluster_queue("research", 32),
+    cluster_queue("production", 32),
+    *(one for one in OBJECTS if one["kind"] == "LocalQueue"),
+]
+PLAN, FLAVORS = "muster.dev/plan", "muster.dev/flavors"
 
 
 def job(name: str, pods: int, *, queue: str = "apollo", **said: Any) -> Tree:
@@ -68,7 +75,7 @@ def begun(one: Tree, nodes: Sequence[str], flavors: Tree | None = None) -> Tree:
     return one
 
 
-def pods_of(one: Tree, nodes: Sequence[str]) -> list[Tree]:
+def pods_of(one: Tree, nodes: Sequence[str | None]) -> list[Tree]:
     """What its controller has made of it, bound there by Muster."""
     name, made = one["metadata"]["name"], []
     for index, where in enumerate(nodes):
@@ -95,7 +102,7 @@ def cluster(
         msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(nodes)], list[NodeObject]),
         msgspec.convert(pods, list[PodObject]),
         [],
-        jobs=[job_object(JOB, one, reader)[0] for one in jobs],
+        jobs=[job_object(JOBSET if "replicatedJobs" in one["spec"] else JOB, one, reader)[0] for one in jobs],
         queues=[reduced_queue(one["kind"], "v1beta2", json.dumps(one).encode()) for one in objects],
         namespaces=[msgspec.convert({"metadata": {"name": "team-vision"}}, AnyObject)],
     )
@@ -157,8 +164,36 @@ def test_a_job_that_others_have_started_uses_quota_too(tmp_path: Path) -> None:
 def test_a_job_that_nobody_has_planned_is_suspended_and_planned(tmp_path: Path) -> None:
     unplanned = job("unplanned", 2)
     unplanned["spec"]["suspend"] = False
-    _, (verdict,) = simulate(tmp_path, cluster([unplanned]))
-    assert sorted(answers(verdict)["job-unplanned"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+    for pods in ([], pods_of(unplanned, (None, None))):
+        _, (verdict,) = simulate(tmp_path, cluster([unplanned], pods))
+        assert answers(verdict)["job-unplanned"]["nodes"] == {"unplanned-0": "gpu-0", "unplanned-1": "gpu-1"}
+
+
+def test_a_job_whose_gang_another_one_is_waits(tmp_path: Path) -> None:
+    jobs = [job(name, 1) for name in ("a", "b")]
+    for one in jobs:
+        one["spec"]["template"]["metadata"]["annotations"]["muster.dev/pod-group"] = "same"
+    _, (verdict,) = simulate(tmp_path, cluster(jobs))
+    assert sorted(one["code"] for one in verdict["answers"]) == ["NameTaken", "Running"]
+
+
+def test_a_priority_class_counts_where_there_are_queues(tmp_path: Path) -> None:
+    one = job("one", 1, labels={"kueue.x-k8s.io/priority-class": "gone"})
+    for objects, code in ((OBJECTS, "InvalidJob"), ((), "Running")):
+        _, (verdict,) = simulate(tmp_path, cluster([one], objects=objects))
+        assert answers(verdict)["job-one"]["code"] == code
+
+
+def test_only_pods_that_are_yet_to_come_are_made() -> None:
+    def left(there: int, **change: Any) -> list[tuple[str, int | None, tuple[str, ...]]]:
+        runs = begun(job("runs", 3), ("gpu-0", "gpu-1", "gpu-2"))
+        runs["spec"] |= change
+        facts = decode(encode(cluster([runs], pods_of(runs, ("gpu-0", "gpu-1", "gpu-2"))[:there])))
+        return [(pod.name, pod.index, nodes) for pod, nodes in to_come(facts.jobs[0], facts.pods, 1)]
+
+    assert left(1) == [("runs-1", 1, ("gpu-1",)), ("runs-2", 2, ("gpu-2",))]
+    assert left(2, completionMode="NonIndexed") == [("runs-2", None, ("gpu-0", "gpu-1", "gpu-2"))]
+    assert left(3) == []
 
 
 def test_who_runs_in_a_queue_that_is_drained_is_told_and_stays(tmp_path: Path) -> None:
@@ -250,6 +285,18 @@ def test_a_job_in_the_file_is_the_one_that_the_extender_reads(*, hidden: bool) -
             live.queue,
         )
         assert one.podsets.podsets[0].template.requests == live.podsets.podsets[0].template.requests
+
+
+def test_pods_of_a_later_wave_come_into_their_room(tmp_path: Path) -> None:
+    one = job("waves", 2)
+    spec = one["spec"]
+    replicated = [{"name": name, "template": {"spec": spec | {"suspend": False}}} for name in ("driver", "worker")]
+    one["spec"] = {"suspend": True, "startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": replicated}
+    behind = job("behind", 1, queue="gemini")
+    behind["metadata"]["creationTimestamp"] = "2026-08-01T11:00:00Z"
+    _, (verdict,) = simulate(tmp_path, cluster([one, behind], objects=[OBJECTS[0], *OPEN]))
+    assert len(answers(verdict)["jobset-waves"]["nodes"]) == 4
+    assert answers(verdict)["job-behind"]["code"] == "NoRoom"
 
 
 def test_a_file_without_jobs_is_read_as_before(tmp_path: Path) -> None:

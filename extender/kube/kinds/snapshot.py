@@ -62,6 +62,7 @@ class JobObject(Struct, rename="camel"):
     stopped: bool = False
     finished: bool = False
     running: bool = False
+    marked: bool = False
     resumes: bool = False
     delay: str = ""
     problem: str = ""
@@ -107,6 +108,7 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
         stopped=obj.stopped,
         finished=obj.finished,
         running=obj.running,
+        marked=obj.marked,
         delay=obj.delay,
         problem=obj.problem or job.problem,
     )
@@ -137,6 +139,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
         stopped=job.stopped,
         finished=job.finished,
         running=job.running,
+        marked=job.marked,
         resumes=job.resumes,
         delay=job.delay,
         problem=problem,

@@ -3,7 +3,7 @@
 What is left out, compared with the full model of the cluster that the tests have: writes and watches take no time,
 nothing fails or is lost, kube-scheduler has no other opinion than Muster (no volumes, no affinity between pods, no
 preemption) and no queue, so a member is tried the moment it is ungated or nominated, in one cycle that asks filter and
-then bind. All pods of a job that was started are created at once, those of a later wave a second after the one before.
+then bind. All pods of a job that was started are created at once, those of later waves, too.
 The core and its policies are the ones that decide in production, unchanged, and see the same events in the same order.
 """
 
@@ -39,10 +39,9 @@ from extender.core.engine import Engine
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
-from extender.simulation.replay.jobs import Coming, started, stopped, to_come
+from extender.simulation.replay.jobs import started, stopped, to_come
 from policies.model import GANG_GATE, Job, Node, Pod
 
-_WAVE_S = 1.0
 BIND_TIMEOUT_S = 30.0
 """How long kube-scheduler waits for the answer to a bind, as in the manifests."""
 
@@ -171,13 +170,10 @@ class CollapsedControlPlane:
             self._make_pods(after)
 
     def _make_pods(self, job: Job, there: Sequence[Pod] = ()) -> None:
-        for one in to_come(job, there, next(self._starts)):
-            self._clock.after(one.wave * _WAVE_S, lambda one=one: self._create(job, one))  # type: ignore[misc]
-
-    def _create(self, job: Job, coming: Coming) -> None:
-        if self.jobs[job.uid] is job:
-            self.see(coming.pod)
-            self._try(coming.pod.uid, coming.nodes)
+        for pod, nodes in to_come(job, there, next(self._starts)):
+            if self.jobs[job.uid] is job:
+                self.see(pod)
+                self._try(pod.uid, nodes)
 
     def _bind(self, effect: PostBinding) -> None:
         stamp = stamp_of(effect.annotations)

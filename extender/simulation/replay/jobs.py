@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from extender.core.effects import StartJob
 from policies.model import Job, Pod, PodSet
-
-
-@dataclass(frozen=True, slots=True)
-class Coming:
-    """A pod that the controller makes when those of ``wave`` earlier waves run, led to ``nodes``."""
-
-    pod: Pod
-    nodes: tuple[str, ...]
-    wave: int
 
 
 def started(job: Job, effect: StartJob) -> Job:
@@ -44,8 +35,9 @@ def stopped(job: Job) -> Job:
     )
 
 
-def to_come(job: Job, there: Sequence[Pod], start: int) -> Iterator[Coming]:
-    """The pods that its plan has a node for, but for those that are there. ``start``: a number of this start alone."""
+def to_come(job: Job, there: Sequence[Pod], start: int) -> Iterator[tuple[Pod, tuple[str, ...]]]:
+    """The pods that its plan has a node for, but for those that are there, each with the nodes that it is led to.
+    ``start``: a number of this start alone."""
     for podset in job.podsets.podsets:
         nodes = (job.plan or {}).get(podset.name, ())[: podset.count]
         wanted = [at for at, node in enumerate(nodes) if node and podset.slot(at) not in job.done]
@@ -53,8 +45,7 @@ def to_come(job: Job, there: Sequence[Pod], start: int) -> Iterator[Coming]:
         taken = {pod.index for pod in here}
         anywhere = tuple(dict.fromkeys(nodes[at] for at in wanted))
         for at in [at for at in wanted if at not in taken] if podset.indexed else wanted[len(here) :]:
-            led = (nodes[at],) if podset.indexed else anywhere
-            yield Coming(_pod(job, podset, at, start), led, podset.wave_of(at) - job.podsets.first)
+            yield _pod(job, podset, at, start), (nodes[at],) if podset.indexed else anywhere
 
 
 def _pod(job: Job, podset: PodSet, at: int, start: int) -> Pod:

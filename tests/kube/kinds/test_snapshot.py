@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from msgspec import convert
 
+from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
+from extender.kube.kinds.keys import MIN_PARALLELISM
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.ray import RAY_CLUSTER
 from extender.kube.kinds.read import Reader, templates_of
@@ -34,7 +36,7 @@ from tests.kube.kinds.test_own import kind as own_kind
 from tests.kube.kinds.test_ray import CLUSTER
 from tests.kube.kinds.test_trainer import jobset
 
-READER = Reader(("muster", "default-scheduler"))
+READER = Reader(("muster", "default-scheduler"), Completion(workload_priorities={"high": 9}))
 
 
 def in_file(kind: Kind, obj: Object) -> bytes:
@@ -55,8 +57,13 @@ def unlabelled(one: Job) -> Job:
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
 def test_what_is_read_of_the_file_is_what_the_watch_reads(manifest: str) -> None:
     obj = stored(manifest)
-    obj["metadata"]["labels"] = {"muster.dev/queue-name": "team"}
+    obj["metadata"]["labels"] = {"muster.dev/queue-name": "team", "kueue.x-k8s.io/priority-class": "high"}
+    room = '{"rooms":[[{"cpu":1000},["n1"]]],"victims":[["team","job-x","",[]]],"until":1.0}'
+    said = {"hold": "true", "min-runtime": "1h", "evicted-at": "2026-01-02T03:04:05.000+00:00", "preempting": room}
+    annotations = {f"muster.dev/{key}": value for key, value in said.items()}
+    obj["metadata"]["annotations"] = {**obj["metadata"].get("annotations", {}), **annotations}
     kind = kind_of(obj)
+    assert READER.read(kind, obj).reservation is not None
     runs = started(kind, obj)
     for shown in (obj, runs, stopped_again(kind, runs), runs | {"status": {"active": 1, "ready": 1}}):
         live = READER.read(kind, shown)
@@ -81,6 +88,7 @@ def test_nothing_that_decides_nothing_is_in_the_file(manifest: str) -> None:
 def test_a_train_job_is_in_it_as_its_jobset_shows_it() -> None:
     made = jobset()
     made["metadata"]["annotations"] = {"muster.dev/workload": "", "muster.dev/queue-name": "team"}
+    made["metadata"]["annotations"] |= {"muster.dev/plan": '{"": "n1*1"}', MIN_PARALLELISM: "1"}
     live, said = READER.read(TRAIN_JOB, made), read_again(in_file(TRAIN_JOB, made))
     assert unlabelled(said) == unlabelled(live)
     assert (said.owner.kind, said.queue) == ("TrainJob", "team")
@@ -97,11 +105,11 @@ def hidden(obj: Object, kind: Kind, *pods: dict[str, Any]) -> ClusterFile:
     return anonymise(reduced([], convert(pods, list[PodObject]), [], jobs=[job_object(kind, obj, READER)[0]]))
 
 
-def as_made(name: str, template: Object, owner: str, **labels: str) -> dict[str, Any]:
-    """A pod that its controller has made of the template."""
+def as_made(name: str, template: Object, **labels: str) -> dict[str, Any]:
+    """A pod that the controller of another object has made of the template."""
     metadata = template["metadata"] | {"name": name, "namespace": "team", "uid": f"uid-of-{name}"}
     metadata["labels"] = {**metadata.get("labels", {}), **labels}
-    metadata["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": owner, "controller": True}]
+    metadata["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "other", "controller": True}]
     return {"metadata": metadata, "spec": template["spec"]}
 
 
@@ -115,7 +123,7 @@ def test_pods_find_their_slots_and_their_job_without_names(kind: Kind) -> None:
     pods = []
     for template in templates_of(kind, runs):
         labels = {"ray.io/group": template.name} if kind is RAY_CLUSTER else {"science.example.com/rank": "0"}
-        pods.append(as_made(f"secret-{template.name}", template.pod, obj["metadata"]["uid"], **labels))
+        pods.append(as_made(f"secret-{template.name}", template.pod, **labels))
     file = hidden(runs, kind, *pods)
     for word in (b"secret", b"apollo", b"solver", b"n0", b"n1"):
         assert word not in encode(file), word
