@@ -74,6 +74,13 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Untold:
+    """The newest ``Report`` of a gang could not be written, because of something that passes."""
+
+    key: GroupKey
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityAnswered:
     """What has become of the nodes that were asked for, in that attempt; ``detail`` says why there are none."""
 

@@ -181,8 +181,6 @@ class Apply:
             return
         before = workload.group.uid if workload.group is not None else workload.former
         started = workload.members.started
-        if before != group.uid or (workload.group is not None and workload.group.pending and not group.pending):
-            workload.telling.tell_anew()  # nothing was written on this one
         workload.follow(group)
         state.touch(workload)
         if (before and before != group.uid) or (started and not workload.members.started):

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
-from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Nominated, Reserved, Ungated
+from extender.core.answers import (
+    BindingPosted,
+    CapacityAnswered,
+    Enqueued,
+    JobWritten,
+    Nominated,
+    Reserved,
+    Ungated,
+    Untold,
+)
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
@@ -74,6 +84,7 @@ from extender.core.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering
 from extender.core.steering_mode import SteeringMode
+from extender.core.telling import untold
 from extender.core.workload import Workload
 from extender.core.workload_reports import WorkloadReport, workload_report
 from policies.api import PolicyError, ScorePolicy
@@ -168,6 +179,7 @@ class Engine:
             Ungated: apply.ungated,
             JobWritten: jobs.written,
             Enqueued: enqueues.ended,
+            Untold: partial(untold, state),
             Reserved: reservations.written,
             CapacityServed: elastic.served,
             CapacityAnswered: elastic.answered,

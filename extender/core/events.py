@@ -13,6 +13,7 @@ from extender.core.answers import (
     Nominated,
     Reserved,
     Ungated,
+    Untold,
 )
 from policies.model import (
     Dialect,
@@ -286,6 +287,7 @@ Event = (
     | JobWritten
     | Reserved
     | Enqueued
+    | Untold
     | CapacityServed
     | CapacityAnswered
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
 from extender.core.backoff import pause_s
+from policies.model import PodGroup
 
 _PASSING = ("New", "Placed", "Holding", "Releasing")
 """Steps of a start: never reported. Each has a deadline, and an Event costs the API server half of a Binding."""
@@ -78,9 +79,14 @@ class Telling:
         """Somebody was told, or knows already."""
         self.told = self.told.then(self.reason, now)
 
-    def tell_anew(self) -> None:
-        """What was reported is not where people look now."""
-        self.told = NOTHING
+    def follow(self, before: PodGroup | None, group: PodGroup | None) -> None:
+        """Its PodGroup was ``before``. On another one, or while it was pending, nothing was written."""
+        if group is not None and (before is None or before.uid != group.uid or before.pending > group.pending):
+            self.told = NOTHING
+
+    def untold(self) -> None:
+        """It could not be written: it is told again, as one that is told too often."""
+        self.told = replace(self.told, reason=Reason(self.told.reason.code, ""))
 
     def when(self, lasts_s: float) -> float:
         """The instant at which the reason is to be reported: never when there is nothing to tell."""

@@ -43,7 +43,8 @@ class Recovery:
         if workload.release.complete or not (workload.members.live or workload.job is not None):
             # It has started before: that was told then.
             workload.begin(None)
-            workload.telling.reported(now)
+            if workload.group is None or not workload.group.starting:
+                workload.telling.reported(now)
 
     def all(self, now: float) -> Steps[None]:
         """Find out about every workload."""

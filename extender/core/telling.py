@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.core.answers import Untold
 from extender.core.effects import Report, Turned
 from extender.core.reasons import Reason
 from extender.core.state import State
@@ -46,6 +47,13 @@ def report(state: State, workload: Workload, now: float) -> None:
     else:
         report = Report(workload.key, None, member, *said, *counts, owner)
     state.out.append(report)
+
+
+def untold(state: State, event: Untold, _now: float) -> None:
+    """What was reported of it has not reached anybody."""
+    if (workload := state.workloads.get(event.key)) is not None:
+        workload.telling.untold()
+        state.touch(workload)
 
 
 def turned(

@@ -236,6 +236,7 @@ class Workload:
 
     def follow(self, group: PodGroup | None) -> None:
         """Take over its PodGroup's facts; None when it is gone."""
+        self.telling.follow(self.group, group)
         self.former = self.group.uid if group is None and self.group is not None else self.former
         self.group = group
         self.members.follow(group)
@@ -296,5 +297,4 @@ class Workload:
 
     def unadvise(self) -> None:
         """No plan was found: only those who have a node keep what they were advised, for the comparison."""
-        if self.advised:
-            self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}
+        self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}

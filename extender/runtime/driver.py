@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
+from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated, Untold
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -182,7 +182,7 @@ class Driver:
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
                 self._jobs.ask(effect)
             case Hint():
-                self._start(Lane.REPORT, "hint", self._writes.report(effect), self._noted("hint"))
+                self._start(Lane.REPORT, "hint", self._writes.hint(effect), self._noted("hint"))
             case _:
                 assert_never(effect)
 
@@ -240,15 +240,19 @@ class Driver:
         key, warning = place
         noted = self._noted("report")
 
-        def ended(detail: str | None) -> None:
-            noted(detail)
-            if detail is not None and (following := self._reports.written(key)) is not None:
+        def ended(how: tuple[str, bool] | None) -> None:
+            if how is None:
+                return
+            noted(how[0])
+            if (following := self._reports.written(key)) is not None:
                 self._write_report(following)
+            elif how[1]:
+                self._feed(Untold(key))
 
         lane = Lane.OTHER if warning else Lane.REPORT
         self._start(lane, "report", self._newest_report(key, warning), ended)
 
-    def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
+    def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[tuple[str, bool] | None]:
         """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""
         effect = self._reports.take(key, warning=warning)
         return None if effect is None else (yield from self._writes.report(effect))

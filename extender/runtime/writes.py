@@ -117,8 +117,13 @@ class Writes:
             yield self._pause(answer, attempt, deadline)
         raise AssertionError
 
-    def report(self, effect: Report | Hint) -> Procedure[str]:
-        """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""
+    def report(self, effect: Report) -> Procedure[tuple[str, bool]]:
+        """Tell a gang's reason, once. Empty when done, else the error; and whether it may go better later."""
+        answer = yield Request(effect, REPORT_S)
+        return ("", False) if answer.done else (answer.detail, answer.passing)
+
+    def hint(self, effect: Hint) -> Procedure[str]:
+        """Tell what a pod says in vain, once. Empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail
 

@@ -118,6 +118,18 @@ def test_what_is_said_before_it_is_seen_to_be_taken_up_is_written_on_it_then() -
     assert reported(script) == [("Running", "group-uid")]
 
 
+def test_after_a_restart_it_is_written_on_one_that_does_not_say_so_that_it_runs() -> None:
+    script, pods = scripted(WAITS), pods_of(made())
+    taken_up(script)
+    script.see(*pods)
+    script.run(pods)
+    again = Script(*cluster("a: 2x8"), TAKEN_UP, *script.pods.values(), synced=False)
+    again.feed(GroupJobSeen(made()))
+    again.feed_synced()
+    again.advance(30)
+    assert reported(again) == [("Running", "group-uid")]
+
+
 def test_without_room_its_pods_do_not_come_and_its_job_says_why() -> None:
     script = scripted(WAITS, nodes="a: 1x8")
     script.advance(60)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import Outcome
+from extender.core.answers import Outcome, Untold
 from extender.core.effects import Report
 from extender.core.events import GroupGone
 from policies.model import PodGroup
@@ -56,6 +56,20 @@ def test_why_a_gang_waits_is_said_anew_on_a_podgroup_that_is_made_anew_at_once()
     script.see(replace(group, uid="another"))
     script.advance(60)
     assert {(one.code, one.group_uid) for one in script.effects if isinstance(one, Report)} == {("NoRoom", "another")}
+
+
+def test_why_a_gang_waits_is_said_again_after_a_while_when_it_did_not_get_through() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 1x1"), group, *pods)
+    script.advance(20)
+    assert [code for code, _ in script.reports] == ["NoRoom"]
+    script.feed(Untold(group.key))
+    script.advance(30)
+    assert len(script.reports) == 1
+    script.advance(60)
+    assert [code for code, _ in script.reports] == ["NoRoom", "NoRoom"]
+    script.advance(900)
+    assert len(script.reports) == 2
 
 
 def test_a_podgroup_being_deleted_is_a_reason() -> None:

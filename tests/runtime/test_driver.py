@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome
+from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome, Untold
 from extender.core.effects import AnswerBind, Effect, Enqueue, Nominate, PostBinding, Report, Ungate
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
@@ -106,6 +106,17 @@ def test_a_report_waits_until_the_one_before_it_is_written_so_that_the_newest_is
     world.answer(Response(403, "no"))
     world.ask(report("Again"))
     assert [one.asked for one in world.sent] == [report("Again")]
+
+
+def test_the_core_hears_of_a_report_that_did_not_get_through_unless_a_newer_one_follows_or_it_never_will() -> None:
+    world, key = World(at_once=4), GroupKey("ns", "gang")
+    world.ask(report("NoRoom"))
+    world.answer(Response(503, "away"))
+    assert world.told == [Untold(key)]
+    world.ask(report("NoRoom"), report("Running", warning=False))
+    world.answer(Response(503, "away"))
+    world.answer(Response(403, "the right is missing"))
+    assert world.told == [Untold(key)]
 
 
 def test_a_podgroup_is_taken_up_when_the_api_server_has_time_and_what_fails_is_logged_and_told() -> None:

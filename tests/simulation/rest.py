@@ -19,6 +19,7 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.invariants import told
+from extender.core.phase import Phase
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.fairness import OURS
@@ -71,6 +72,16 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     if _crowd(world) <= plan.limits.waiting:
         yield from _uptake_complaints(world, room, plan)
     yield from judge_jobs(world, referee, room, plan)
+    yield from _phase_complaints(world)
+
+
+def _phase_complaints(world: World) -> Iterator[str]:
+    """The PodGroup of a gang that runs says so, whatever became of the first report of that."""
+    assert world.extender is not None
+    for key, workload in world.extender.core.state.workloads.items():
+        group = world.api.groups.get(key)
+        if group is not None and group.starting and workload.phase is Phase.RUNNING:
+            yield f"{key} runs, and its PodGroup does not say so"
 
 
 def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:

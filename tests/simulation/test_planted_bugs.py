@@ -41,6 +41,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (news.changed_nodes_are_no_news, 2, "is promised .*, where the room is|could have been planned for"),
     (news.new_nodes_are_no_news, 19, "waits, and there is room for"),
     (news.pods_that_end_are_no_news, 4, "could have been planned for"),
+    (news.lost_reports_are_no_news, 501, "runs, and its PodGroup does not say so"),
     (news.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
     (news.edited_podgroups_are_no_news, 12, r"is to be bound when \d+ of \d+ members"),
     (news.refused_nodes_never_forgiven, 5, "could have been planned for"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from extender.core.answers import Untold
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from tests.simulation.plants.mutants import Core, hears
 
@@ -39,6 +40,12 @@ def changed_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
 @hears
 def new_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
     if not (core.synced and isinstance(event, NodeSeen) and event.node.name not in core.nodes):
+        yield event
+
+
+@hears
+def lost_reports_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+    if not isinstance(event, Untold):
         yield event
 
 
