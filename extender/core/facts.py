@@ -136,7 +136,7 @@ class Facts:
         return united(detected(present) if present or not any(there) else (), there)
 
     def _labelled(self, key: str, count: int) -> bool:
-        return bool((self._column(Label(key)).codes(count) >= 0).any())
+        return key in self._labels and bool((self._column(Label(key)).codes(count) >= 0).any())
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
