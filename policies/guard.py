@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain, compress
 from math import isfinite
+from operator import not_
 from typing import Any
 
 import numpy as np
@@ -42,14 +45,12 @@ class GuardedQueue:
             key = self._policy.order(gang)
         except Exception as error:
             raise PolicyError(self._policy, _said(error)) from error
-        parts: list[int | float | str] = []
-        for part in key if isinstance(key, tuple) else (None,):
-            text = isinstance(part, str)
-            if not text and not (isinstance(part, (int, float)) and isfinite(part)):
-                detail = f"order() is to return a tuple of numbers and strings, not {_shown(key)}"
-                raise PolicyError(self._policy, detail)
-            parts += (text, part)
-        return tuple(parts)
+        texts = _texts(tuple(map(type, key))) if isinstance(key, tuple) else None
+        numbers: Iterable[Any] = () if texts is None else compress(key, map(not_, texts))
+        if texts is None or not all(map(isfinite, numbers)):
+            detail = f"order() is to return a tuple of numbers and strings, not {_shown(key)}"
+            raise PolicyError(self._policy, detail)
+        return tuple(chain.from_iterable(zip(texts, key, strict=True)))
 
 
 class GuardedTopology:
@@ -100,6 +101,14 @@ class GuardedScore:
             detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_shown(scores)}"
             raise PolicyError(self._policy, detail)
         return scores.astype(np.int64, copy=False)
+
+
+@lru_cache
+def _texts(kinds: tuple[type, ...]) -> tuple[bool, ...] | None:
+    """Of the parts of a key, which are strings; None if one is neither that nor a number."""
+    if not all(issubclass(kind, (str, int, float)) for kind in kinds):
+        return None
+    return tuple(issubclass(kind, str) for kind in kinds)
 
 
 def _is_domain(domain: object, most: int) -> bool:

@@ -177,9 +177,10 @@ class Workload:
 
     @property
     def priority(self) -> int:
+        if said := self.members.said.of(self.maker).priorities:
+            return max(said)
         first = self.members.slots.first
-        said = self.members.said.of(self.maker).priorities
-        return max(said, default=0 if first is None else first.priority)
+        return 0 if first is None else first.priority
 
     @property
     def queue(self) -> str:
