@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from extender.core.ahead import Ahead
 from extender.core.attempts import LOOK, SEAT, TRY, Attempts
@@ -19,7 +19,7 @@ from extender.core.preemption import Preempting
 from extender.core.queued import Queued
 from extender.core.recovery import Recovery
 from extender.core.reservations import Reservations
-from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.shortfalls import Amounts, Lack, Shortfalls
 from extender.core.state import State
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
@@ -164,7 +164,8 @@ class Admission:
                 everybody = True
             self._attempts.vain += cost
         yield from self._shortfalls.forget(state)
-        line = yield from self._line(state.waiting.open() if everybody else list(state.waiting.stale))
+        keys = state.waiting.open() if everybody else list(state.waiting.stale)
+        line = yield from self._line(keys, self._queued.take_hopeful())
         yield from self._ahead.join(line, self._now)
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
@@ -178,6 +179,7 @@ class Admission:
             elif self._queued.passes_by(workload, self._shortfalls):
                 yield from self._pass_by(line, workload)
             else:
+                state.waiting.look_again(workload.key)  # what it lacks from now on may be room
                 excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
                 yield from self._hold_up(line, workload)
         state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
@@ -189,13 +191,13 @@ class Admission:
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
-        line = yield from self._line(list(state.waiting.keys))
+        line = yield from self._line(list(state.waiting.keys), {})
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
         state.quotas.past.begin(state.epoch, self._now)
-        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
+        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])], {})
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
             yield from self._attempts.admit(workload, self._now)
@@ -203,24 +205,35 @@ class Admission:
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)
 
-    def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
-        """Those about whom something may be found out."""
-        state = self._state
+    def _line(self, keys: Sequence[GroupKey], hopeful: Mapping[GroupKey, Amounts]) -> Steps[Line]:
+        """Those about whom something may be found out. ``hopeful``: they wait for so much quota, which may be there;
+        whoever is passed by stays where it is."""
+        state, others = self._state, dict(hopeful)
         line = Line(self._policy, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
             for workload in some:
+                waits_for = others.pop(workload.key, None)
                 if workload.key in state.waiting.stale or self._is_open(workload):
                     queue = state.quotas.queue_of(workload.key)
                     if queue is not None and workload.asked is None and not workload.releasing:
                         yield from self._demands.ask(workload)
-                    try:
-                        line.come(workload, "" if queue is None else queue.name)
-                    except PolicyError as error:
-                        self._attempts.blame(workload, error, self._now)
+                    self._come(line, workload, None if workload.key in state.waiting.stale else waits_for)
             self._attempts.vain += len(some)
             yield LOOK * len(some)
+        for count, (key, waits_for) in enumerate(others.items(), 1):
+            if (other := state.workloads.get(key)) is not None:
+                self._come(line, other, waits_for)
+            if not count % AT_ONCE:
+                yield LOOK * AT_ONCE
+        self._attempts.vain += len(others)
         return line
+
+    def _come(self, line: Line, workload: Workload, waits_for: Amounts | None) -> None:
+        try:
+            line.come(workload, self._state.quotas.members.queue_of(workload.key) or "", waits_for)
+        except PolicyError as error:
+            self._attempts.blame(workload, error, self._now)
 
     def _is_open(self, workload: Workload) -> bool:
         """Whether there may be anything to be found out about it."""
@@ -238,12 +251,11 @@ class Admission:
         return False
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
-        """So are those behind it in its queue for whom nothing has changed, either."""
-        queue, count = self._state.quotas.members.queue_of(workload.key) or "", 0
-        for count, _ in enumerate(line.next_of(queue, lambda one: self._queued.passes_by(one, self._shortfalls)), 1):
-            if not count % AT_ONCE:
-                yield AT_ONCE
-        yield LOOK + count % AT_ONCE
+        """So are those of its queue that wait for the same quota."""
+        queue, demand = self._state.quotas.members.queue_of(workload.key), workload.asked
+        if queue is not None and demand is not None and demand.shape is not None:
+            line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
+        yield LOOK
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
         """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from extender.core.queue_lines import QueueLines
+from extender.core.shortfalls import Amounts
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
 from policies.api import QueuePolicy, SortKey
@@ -23,11 +24,11 @@ class Line:
         self._came = 0
         self.gangs = 0
 
-    def come(self, workload: Workload, queue: str = "") -> None:
-        """It waits for its turn, in that ClusterQueue if any. Raises PolicyError where the policy cannot say when that
-        is."""
+    def come(self, workload: Workload, queue: str = "", waits_for: Amounts | None = None) -> None:
+        """It waits for its turn, in that ClusterQueue if any. ``waits_for``: for that much of its quota, as far as is
+        known. Raises PolicyError where the policy cannot say when its turn is."""
         if queue and workload.release.partial_since is None:
-            self._queues.come(queue, self._policy.order(workload), workload)
+            self._queues.come(queue, self._policy.order(workload), workload, waits_for)
         else:
             self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
@@ -54,11 +55,9 @@ class Line:
             self.gangs -= 1
             yield workload
 
-    def next_of(self, queue: str, passes: Callable[[Workload], bool]) -> Iterator[Workload]:
-        """The next ones of that queue leave the line, as long as that is so."""
-        for workload in self._queues.drain_while(queue, passes):
-            self.gangs -= 1
-            yield workload
+    def leave(self, queue: str, waits_for: Amounts | None) -> None:
+        """All others of that queue that wait for the same quota leave the line: it is not there."""
+        self.gangs -= self._queues.leave(queue, waits_for)
 
     def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
         self._came += 1

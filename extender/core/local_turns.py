@@ -5,30 +5,37 @@ used least comes first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from extender.core.past_usage import LocalKey
+from extender.core.quotas import Quotas
+from extender.core.shortfalls import Amounts
 from extender.core.workload import Workload
 from policies.api import SortKey
 
 Entry = tuple[SortKey, int, Workload]
+Part = tuple[str, str, Amounts | None]
+"""Namespace and name of a LocalQueue, both empty where past usage does not count, and the quota that is waited for."""
 
 
 class LocalTurns:
-    """``value``: what a LocalQueue has used; None where that does not count. The first one stays the first until
+    """``quotas`` tell what LocalQueues have used; None where that does not count. The first one stays the first until
     somebody comes or it is taken, whatever is used meanwhile."""
 
-    def __init__(self, value: Callable[[LocalKey], float] | None) -> None:
-        self._value = value
-        self._lines: dict[LocalKey, list[Entry]] = {}
-        self._chosen: LocalKey | None = None
+    def __init__(self, quotas: Quotas | None) -> None:
+        self._quotas = quotas
+        self._lines: dict[Part, list[Entry]] = {}
+        self._chosen: Part | None = None
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def push(self, local: LocalKey, entry: Entry) -> None:
-        key = local if self._value is not None else ("", "")
-        heapq.heappush(self._lines.setdefault(key, []), entry)
+    def push(self, entry: Entry, waits_for: Amounts | None) -> None:
+        """``waits_for``: for how much quota, as far as is known."""
+        part: Part = "", "", waits_for
+        if self._quotas is not None:
+            key = entry[-1].key
+            part = key.namespace, self._quotas.local_of(key), waits_for
+        heapq.heappush(self._lines.setdefault(part, []), entry)
         self._chosen = None
 
     @property
@@ -38,25 +45,30 @@ class LocalTurns:
 
     def pop(self) -> Workload:
         """The first one leaves."""
-        key = self._first()
-        workload = heapq.heappop(self._lines[key])[-1]
-        if not self._lines[key]:
-            del self._lines[key]
+        part = self._first()
+        workload = heapq.heappop(self._lines[part])[-1]
+        if not self._lines[part]:
+            del self._lines[part]
         self._chosen = None
         return workload
+
+    def leave(self, waits_for: Amounts | None) -> int:
+        """Those that wait for that quota leave, if it is known. Returns how many."""
+        self._chosen = None
+        gone = [part for part in self._lines if part[-1] == waits_for is not None]
+        return sum(len(self._lines.pop(part)) for part in gone)
 
     def drain(self) -> Iterator[Workload]:
         while self._lines:
             yield self.pop()
 
-    def _first(self) -> LocalKey:
+    def _first(self) -> Part:
         if self._chosen is None:
             if not self._lines:
                 raise LookupError("nobody waits in the queue")
-            value = self._value or _nothing
-            self._chosen = min(self._lines, key=lambda key: (value(key), self._lines[key][0][:2]))
+            self._chosen = min(self._lines, key=self._rank)
         return self._chosen
 
-
-def _nothing(_: LocalKey) -> float:
-    return 0.0
+    def _rank(self, part: Part) -> tuple[float, tuple[SortKey, int]]:
+        past = 0.0 if self._quotas is None else self._quotas.past.value(part[:2])
+        return past, self._lines[part][0][:2]

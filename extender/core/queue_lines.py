@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from extender.core.local_turns import LocalTurns
 from extender.core.quotas import Quotas
+from extender.core.shortfalls import Amounts
 from extender.core.workload import Workload
 from policies.api import SortKey
 from policies.quota.flavors import Assignment, Fit
@@ -46,15 +47,13 @@ class QueueLines:
         self._next: list[tuple[int, SortKey, int, str]] = []
         self._came = 0
 
-    def come(self, queue: str, order: SortKey, workload: Workload) -> None:
-        """It waits for its turn in that ClusterQueue."""
+    def come(self, queue: str, order: SortKey, workload: Workload, waits_for: Amounts | None = None) -> None:
+        """It waits for its turn in that ClusterQueue. ``waits_for``: for that much of its quota, as far as is known."""
         self._came += 1
         if (known := self._queues.get(queue)) is None:
             by_past = self._quotas.queues.picture.queues[queue].by_past_usage
-            turns = LocalTurns(self._quotas.past.value if by_past else None)
-            known = self._queues[queue] = _Queue(queue, turns)
-        local = workload.key.namespace, self._quotas.local_of(workload.key)
-        known.line.push(local, (order, self._came, workload))
+            known = self._queues[queue] = _Queue(queue, LocalTurns(self._quotas if by_past else None))
+        known.line.push((order, self._came, workload), waits_for)
         self._renewed[queue] = known
 
     def first(self) -> SortKey | None:
@@ -75,12 +74,12 @@ class QueueLines:
         if queue in self._queues:
             yield from self._queues[queue].line.drain()
 
-    def drain_while(self, queue: str, passes: Callable[[Workload], bool]) -> Iterator[Workload]:
-        """The next ones of that queue, as long as that is so."""
-        known = self._queues[queue]
+    def leave(self, queue: str, waits_for: Amounts | None) -> int:
+        """All others of that queue that wait for the same quota: it is not there. Returns how many."""
+        if (known := self._queues.get(queue)) is None:
+            return 0
         self._renewed[queue] = known
-        while known.line and passes(known.line.first[-1]):
-            yield known.line.pop()
+        return known.line.leave(waits_for)
 
     def _best(self) -> _Queue | None:
         for queue in self._renewed.values():

@@ -14,7 +14,7 @@ from extender.core.reasons import Reason
 from extender.core.reclaiming import evicts
 from extender.core.requested import requested
 from extender.core.shape import Demand, Shape
-from extender.core.shortfalls import EVERYBODY, Lack, Shortfalls
+from extender.core.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
 from extender.core.state import State
 from extender.core.topologies import declared
 from extender.core.workload import Workload
@@ -49,6 +49,8 @@ class Queued:
         """Of queues that are StrictFIFO and whose first workload was refused."""
         self._outdated: dict[str, float] = {}
         """Trees in which others use quota by now than the reasons say, and when they are said anew."""
+        self._hopeful: dict[GroupKey, Amounts] = {}
+        """Those that wait for quota that was given back, which others may have before it is their turn."""
 
     @property
     def has_news(self) -> bool:
@@ -103,16 +105,21 @@ class Queued:
             demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
             if demand is None or demand.shape is None or queue is None:
                 return None
-            own = self._state.quotas.has_own(workload.key)
-            if not own:
+            if not self._state.quotas.has_own(workload.key):
                 shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
-            known = None if own else shortfalls.get(demand.shape, queue.name)
-            return None if known is not None else self._level(workload, demand, queue)
+                if shortfalls.get(demand.shape, queue.name) is not None:
+                    return None
+            return self._level(workload, demand, queue)
 
         between, quotas = self._between, self._state.quotas
         if between is None:
             return QueueLines(quotas, assign)
         return QueueLines(quotas, assign, lambda: between.rank(quotas.queues.picture.tree, requested(self._state)))
+
+    def take_hopeful(self) -> dict[GroupKey, Amounts]:
+        """For one pass: those for whom quota may have been given back, and how much of what."""
+        hopeful, self._hopeful = self._hopeful, {}
+        return hopeful
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Reason | None:
         """Why it cannot be admitted, as far as is known."""
@@ -130,8 +137,7 @@ class Queued:
             return False
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._state.quotas.has_own(workload.key):
             return False
-        shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
-        why = shortfalls.for_quota(demand.shape, queue.name)
+        why = shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
         if why is None or why is not workload.telling.reason:
             return False
         self._state.waiting.looked_at(workload.key)
@@ -267,8 +273,12 @@ class Queued:
         elif reopened:
             for key in state.quotas.members.of(queue):
                 demand = state.workloads[key].asked if key in state.waiting.keys else None
-                freed = demand is not None and demand.shape in reopened
-                if freed and self._held_up(queue, state.workloads[key]) is None:
+                if demand is None or demand.shape is None or demand.shape not in reopened:
+                    continue
+                waits_for = reopened[demand.shape]
+                if waits_for is not None and known.strategy is not Strategy.STRICT:
+                    self._hopeful[key] = waits_for
+                elif self._held_up(queue, state.workloads[key]) is None:
                     state.waiting.look_again(key)
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:

@@ -39,12 +39,6 @@ class Shortfall:
     reason: Reason
     waits_for: Amounts | None = None
 
-    def may_end(self, is_there: IsThere | None) -> bool:
-        """Whether the quota may do by now. None: it is not known what is there."""
-        if is_there is None or self.waits_for is None:
-            return True
-        return any(is_there(what, amount) for what, amount in self.waits_for)
-
 
 _NOTHING: dict[Shape, Shortfall] = {}
 
@@ -54,8 +48,8 @@ class Shortfalls:
 
     def __init__(self) -> None:
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
-        self._doubted: dict[Scope, dict[Shape, Shortfall]] = {}
-        """Of quota: it was given back, and others may have it before it is the turn of that shape."""
+        self._doubted: dict[Scope, set[Amounts]] = {}
+        """Quota that was given back, and that others may have before it is the turn of those who wait for it."""
         self._shapes: dict[Shape, int] = {}
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
         """What rests on the shortfall of a shape that was tried: in a queue there is one for each flavor."""
@@ -67,19 +61,14 @@ class Shortfalls:
         """Why such a workload of that queue cannot be admitted, as far as is known."""
         if shape not in self._shapes:
             return None
-        for known in self._known.values():
+        for lack in self._known:
             for concerned in (EVERYBODY, scope) if scope else (EVERYBODY,):
-                if (found := known.get(concerned, _NOTHING).get(shape)) is not None:
+                if (found := self._standing(lack, shape, concerned)) is not None:
                     return found.reason
         return None
 
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
-        return shape in self._known[lack].get(scope, _NOTHING)
-
-    def for_quota(self, shape: Shape, scope: Scope) -> Reason | None:
-        """Why such a workload of that queue lacks quota, if it does."""
-        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
-        return None if found is None else found.reason
+        return self._standing(lack, shape, scope) is not None
 
     def put(
         self,
@@ -93,8 +82,12 @@ class Shortfalls:
         """``rests_on``: shapes that lack room. Where one of them may have it, so may this one."""
         for one in rests_on:
             self._above.setdefault(one, {})[scope, shape] = None
-        self._put(self._known[lack], scope, shape, Shortfall(reason, waits_for))
-        self._take(self._doubted, scope, shape)
+        some = self._known[lack].setdefault(scope, {})
+        if shape not in some:
+            self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        some[shape] = Shortfall(reason, waits_for)
+        if lack is Lack.QUOTA and waits_for is not None:
+            self._doubted.get(scope, set()).discard(waits_for)
 
     def shapes(self, lack: Lack) -> Iterator[tuple[Scope, Shape]]:
         """Those that lack it."""
@@ -106,38 +99,47 @@ class Shortfalls:
         for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
             self.drop(lack, resting, above)
 
-    def reopen(self, scope: Scope, is_there: IsThere | None = None) -> dict[Shape, None]:
-        """Quota of that queue was given back: whatever was found for want of it may be wrong. Returns of which shapes.
-        Without ``is_there`` all of it is found out anew."""
-        for shape in [*self._doubted.get(scope, _NOTHING)] if is_there is None else ():
-            self._take(self._doubted, scope, shape)
-        found = [
-            (lack, shape, one)
-            for lack, known in self._known.items()
-            for shape, one in known.get(scope, _NOTHING).items()
-            if one.may_end(is_there)
-        ]
-        for lack, shape, one in found:
-            self.drop(lack, shape, scope)
+    def reopen(self, scope: Scope, is_there: IsThere | None = None) -> dict[Shape, Amounts | None]:
+        """Quota of that queue was given back: whatever was found for want of it may be wrong. Returns of which shapes,
+        and how much quota these wait for if that is all they wait for. Without ``is_there`` all of it is found out
+        anew."""
+        self._doubted.pop(scope, None)
+        reopened: dict[Shape, Amounts | None] = {}
+        for lack in self._known:
+            known = self._known[lack].get(scope, _NOTHING)
+            ends = {one.waits_for for one in known.values()}
+            ends = {waits_for for waits_for in ends if _may_end(waits_for, is_there)}
+            some = {shape: one.waits_for for shape, one in known.items() if one.waits_for in ends}
             if lack is Lack.QUOTA and is_there is not None:
-                self._put(self._doubted, scope, shape, one)
-        return {shape: None for _, shape, _ in found}
+                self._doubted[scope] = {waits_for for waits_for in ends if waits_for is not None}
+                reopened = some | reopened
+                some = {shape: None for shape, waits_for in some.items() if waits_for is None}
+            reopened |= dict.fromkeys(some)
+            for shape in some:
+                self.drop(lack, shape, scope)
+        return reopened
 
-    def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> bool:
-        """It is the turn of that shape. Returns whether others have the quota that was given back: then what was found
-        stands."""
-        doubted = self._doubted.get(scope, _NOTHING).get(shape)
-        if doubted is None or doubted.may_end(is_there):
-            return False
-        self._take(self._doubted, scope, shape)
-        self._put(self._known[Lack.QUOTA], scope, shape, doubted)
-        return True
+    def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> Reason | None:
+        """It is the turn of that shape: why it lacks quota. What was found stands for all who wait for the same if
+        others have the quota that was given back."""
+        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
+        if found is None:
+            return None
+        if (doubted := self._doubted.get(scope)) and found.waits_for in doubted:
+            if _may_end(found.waits_for, is_there):
+                return None
+            doubted.discard(found.waits_for)
+        return found.reason
+
+    def waits_for(self, shape: Shape, scope: Scope) -> Amounts | None:
+        """What such a workload of that queue lacks of its quota."""
+        found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
+        return None if found is None else found.waits_for
 
     def clear(self, lack: Lack) -> None:
         """Whatever was found of this cause may be wrong."""
-        for known in (self._known[lack], self._doubted) if lack is Lack.QUOTA else (self._known[lack],):
-            for scope, shape in [(scope, shape) for scope, some in known.items() for shape in some]:
-                self._take(known, scope, shape)
+        for scope, shape in self.shapes(lack):
+            self._take(self._known[lack], scope, shape)
 
     def forget(self, state: State) -> Steps[None]:
         """Shapes that no waiting workload has any more."""
@@ -153,16 +155,17 @@ class Shortfalls:
         wanted = dict.fromkeys(shapes)
         resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
         self._above, wanted = resting, wanted | dict.fromkeys(resting)
-        for known in (*self._known.values(), self._doubted):
+        for known in self._known.values():
             for scope, shape in [(scope, shape) for scope, some in known.items() for shape in some]:
                 if shape not in wanted:
                     self._take(known, scope, shape)
 
-    def _put(self, known: dict[Scope, dict[Shape, Shortfall]], scope: Scope, shape: Shape, found: Shortfall) -> None:
-        some = known.setdefault(scope, {})
-        if shape not in some:
-            self._shapes[shape] = self._shapes.get(shape, 0) + 1
-        some[shape] = found
+    def _standing(self, lack: Lack, shape: Shape, scope: Scope) -> Shortfall | None:
+        """What was found, unless it is in doubt."""
+        found = self._known[lack].get(scope, _NOTHING).get(shape)
+        if found is None or lack is not Lack.QUOTA or found.waits_for not in self._doubted.get(scope, ()):
+            return found
+        return None
 
     def _take(self, known: dict[Scope, dict[Shape, Shortfall]], scope: Scope, shape: Shape) -> None:
         some = known.get(scope, _NOTHING)
@@ -173,3 +176,8 @@ class Shortfalls:
         self._shapes[shape] -= 1
         if not self._shapes[shape]:
             del self._shapes[shape]
+
+
+def _may_end(waits_for: Amounts | None, is_there: IsThere | None) -> bool:
+    """Whether the quota may do by now. ``is_there`` is None where that is not known."""
+    return waits_for is None or is_there is None or any(is_there(what, amount) for what, amount in waits_for)

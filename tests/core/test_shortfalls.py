@@ -70,6 +70,31 @@ def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
     assert known.get(tried) is None
 
 
+GPUS = (("gpus", "nvidia.com/gpu"), 8)
+
+
+def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> None:
+    known, one, other, smaller = Shortfalls(), shape(), shape(), shape()
+    for asked, amount in ((one, 8), (other, 8), (smaller, 4)):
+        known.put(Lack.QUOTA, asked, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
+    assert known.reopen("team-a", lambda _, amount: amount <= 4) == {smaller: ((GPUS[0], 4),)}
+    assert known.reopen("team-a", lambda *_: True) == dict.fromkeys((one, other), (GPUS,)) | {smaller: ((GPUS[0], 4),)}
+    assert not any(known.get(asked, "team-a") for asked in (one, other, smaller))
+    assert known.confirm(one, "team-a", lambda *_: True) is None
+    assert known.confirm(one, "team-a", lambda *_: False) is NO_ROOM
+    assert known.get(other, "team-a") is NO_ROOM, "it waits for the same"
+    assert known.get(smaller, "team-a") is None
+
+
+def test_what_lacks_room_as_well_waits_for_more_than_quota() -> None:
+    known, asked, other = Shortfalls(), shape(), shape()
+    known.put(Lack.ROOM, asked, NO_ROOM, "team-a", waits_for=(GPUS,))
+    known.put(Lack.QUOTA, asked, OTHER, "team-a", waits_for=(GPUS,))
+    known.put(Lack.QUOTA, other, OTHER, "team-a")
+    assert known.reopen("team-a", lambda *_: True) == {asked: None, other: None}
+    assert known.get(asked, "team-a") is known.get(other, "team-a") is None
+
+
 NO_QUEUES = QueueLines(State().quotas, lambda _: None)
 
 
