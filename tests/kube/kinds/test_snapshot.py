@@ -95,10 +95,15 @@ def test_a_train_job_is_in_it_as_its_jobset_shows_it() -> None:
 
 
 def test_a_job_that_cannot_be_planned_says_why() -> None:
-    obj = wrapping({"template": {"apiVersion": "v1", "kind": "Pod"}})
+    obj = wrapping({"template": {"apiVersion": "v1", "kind": "Pod"}, "podSets": [{"path": "template.apollo"}]})
     assert obj["status"] == STOPPED
     kind = kind_of(obj)
-    assert read_again(in_file(kind, obj)).problem == READER.read(kind, obj).problem != ""
+    problem = READER.read(kind, obj).problem
+    assert "apollo" in problem
+    assert read_again(in_file(kind, obj)).problem == problem
+    nameless = encode(hidden(obj, kind))
+    assert b"apollo" not in nameless
+    assert "it cannot be planned" in decode(nameless).jobs[0].problem
 
 
 def hidden(obj: Object, kind: Kind, *pods: dict[str, Any]) -> ClusterFile:
