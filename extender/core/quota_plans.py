@@ -60,7 +60,7 @@ class QuotaPlans:
         choices = Choices(picture.tree, picture.flavors, queue, closed := asked.closed())
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
-        pods, lack, found = demand.pods, Lack.QUOTA, choices.first(asked.podsets(demand.pods))
+        pods, lack, last, found = demand.pods, Lack.QUOTA, "", choices.first(asked.podsets(demand.pods))
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
@@ -72,8 +72,9 @@ class QuotaPlans:
             if not isinstance(tried, Reason):
                 return tried if self._is_there(queue, asked, tried, found) else Changed()
             workload.flavor(former)
-            lack, found = Lack.ROOM, choices.after(found, asked.podsets(pods), tried.message)
-        text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused)
+            lack, last = Lack.ROOM, tried.message
+            found = choices.after(found, asked.podsets(pods), last)
+        text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused, last)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
         held = workload.job is not None and closed
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)

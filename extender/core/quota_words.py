@@ -21,14 +21,19 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
 
 
 def shortage(
-    quotas: Quotas, queue: ClusterQueue, podsets: Sequence[PodSetRequest], refused: Mapping[tuple[str, str], str]
+    quotas: Quotas,
+    queue: ClusterQueue,
+    podsets: Sequence[PodSetRequest],
+    refused: Mapping[tuple[str, str], str],
+    last: str,
 ) -> str:
-    """Flavor by flavor, for the podsets together. ``refused``: by podset and flavor, why its nodes will not do."""
+    """Flavor by flavor, for the podsets together. ``refused``: by podset and flavor, why its nodes will not do.
+    ``last``: why those of the flavors that were tried last will not, where each podset alone finds one."""
     told: dict[str, None] = {}
     for group in queue.groups:
         for podset in podsets:
             told.update(dict.fromkeys(_of_group(quotas, queue, group, podset, podsets, refused)))
-    return f"ClusterQueue {queue.name}: {'; '.join([*told][:8])}"
+    return f"ClusterQueue {queue.name}: {'; '.join([*told][:8]) or last}"
 
 
 def _of_group(

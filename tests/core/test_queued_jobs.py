@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import JobSeen, QueueSeen
-from policies.model import Dialect, GroupRef, Pod, Taint, Toleration
+from policies.model import Dialect, GroupRef, Pod, PodSet, Taint, Toleration
 from policies.model.queues import ResourceFlavor, Stop
 from policies.model.workload import Job
 from tests.builders import cluster, gang, key, node
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
 from tests.core.script import Script
 
@@ -143,3 +143,13 @@ def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone()
     controlled.show(stopped=True)
     assert used(script, "team") == 16
     assert script.core.state.workloads[key("job")].telling.reason.code == "QueueStopped"
+
+
+def test_a_job_of_two_podsets_each_of_which_has_a_flavor_says_what_room_they_lack_together() -> None:
+    script = Script(*cluster("a: 2x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}))
+    more = PodSet(template(series="more"), 2, 2, indexed=True)
+    Controlled(script, replace(job(1, more), queue="team"))
+    script.advance(1)
+    assert script.reason("job") == "NoRoom"
+    assert script.message("job").startswith("ClusterQueue team: 2 of 3 members fit at once")
