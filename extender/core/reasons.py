@@ -86,7 +86,7 @@ class Telling:
 
     def untold(self) -> None:
         """It could not be written: it is told again, as one that is told too often."""
-        self.told = replace(self.told, reason=Reason(self.told.reason.code, ""))
+        self.told = replace(self.told, reason=self.told.reason._replace(message=""))
 
     def when(self, lasts_s: float) -> float:
         """The instant at which the reason is to be reported: never when there is nothing to tell."""
