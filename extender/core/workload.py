@@ -179,8 +179,7 @@ class Workload:
     def priority(self) -> int:
         if said := self.members.said.of(self.maker).priorities:
             return max(said)
-        first = self.members.slots.first
-        return 0 if first is None else first.priority
+        return first.priority if (first := self.members.slots.first) is not None else 0
 
     @property
     def queue(self) -> str:
