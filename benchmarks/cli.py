@@ -191,13 +191,11 @@ def preemption_command(
 
 @main.command("queues")
 def queues_command(
-    queues_of: Annotated[
-        int, typer.Option("--queues", min=1, help="ClusterQueues, each with 5 nodes and 15 workloads that wait.")
-    ] = queues.QUEUES,
+    count: Annotated[int, typer.Option("--queues", min=1, help="5 nodes and 15 workloads for each.")] = queues.QUEUES,
     output: Output = None,
 ) -> None:
     """What queues cost the core, and the courses of Kueue's scalability test. Needs no control plane; takes minutes."""
-    run(queues.benchmark(queues_of), output)
+    run(queues.benchmark(count), output)
 
 
 @main.command("memory")
