@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from extender.kube.client import Kube
-from extender.kube.connection import METADATA_ONLY, REQUEST_TIMEOUT_S, ApiError, UnreachableError
+from extender.kube.connection import REQUEST_TIMEOUT_S, ApiError, UnreachableError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
@@ -65,15 +65,8 @@ class Carrier:
         version that this makes is from then on that of ``after``."""
         changed = merge_patch(before, after)
         if changed:
-            seen = {key: before["metadata"].get(key) for key in ("uid", "resourceVersion")}
-            answer = await self._kube.call(
-                "PATCH",
-                path,
-                body={**changed, "metadata": {**changed.get("metadata", {}), **seen}},
-                content_type="application/merge-patch+json",
-                accept=METADATA_ONLY,
-                query={"fieldValidation": "Strict"},
-                timeout_s=self._timeout_s,
+            answer = await self._kube.patch_job(
+                path, before["metadata"], changed, strict=True, timeout_s=self._timeout_s
             )
             version = _decoded(answer).get("metadata", {}).get("resourceVersion")
             after["metadata"] = {**after["metadata"], "resourceVersion": version}

@@ -246,7 +246,7 @@ class Kube:
         body = {"metadata": seen, "status": {"phase": phase}}
         for tried in (f"{path}/status", path):
             try:
-                await self._patch(tried, body, "application/merge-patch+json", timeout_s)
+                await self._patch(tried, body, "application/merge-patch+json", timeout_s=timeout_s)
             except ApiError as error:
                 if error.status != 404 or tried == path:
                     raise
@@ -254,12 +254,14 @@ class Kube:
                 return
 
     async def patch_job(
-        self, path: str, seen: Mapping[str, Any], change: Mapping[str, Any], *, timeout_s: float = REQUEST_TIMEOUT_S
-    ) -> None:
-        """Merge into an object if its metadata are still those that were ``seen``; lists are replaced as a whole."""
+        self, path: str, seen: Mapping[str, Any], change: Mapping[str, Any], *, strict: bool = False, **request: Any
+    ) -> bytes:
+        """Merge into an object if its metadata are still those that were ``seen``; lists are replaced as a whole.
+        ``strict``: the API server refuses a field that it does not know, and does not drop it. Returns the metadata."""
         meta = {"uid": seen.get("uid"), "resourceVersion": seen.get("resourceVersion")}
         body = {**change, "metadata": {**change.get("metadata", {}), **meta}}
-        await self._patch(path, body, "application/merge-patch+json", timeout_s)
+        query = {"fieldValidation": "Strict"} if strict else None
+        return await self._patch(path, body, "application/merge-patch+json", query=query, **request)
 
     async def _patch_pod(self, path: str, uid: str, change: Mapping[str, Any], timeout_s: float) -> None:
         known = self._versions.get(uid)
@@ -274,13 +276,9 @@ class Kube:
             self.saw(uid, version)
 
     async def _patch(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        kind: str = "application/strategic-merge-patch+json",
-        timeout_s: float = REQUEST_TIMEOUT_S,
+        self, path: str, body: Mapping[str, Any], kind: str = "application/strategic-merge-patch+json", **request: Any
     ) -> bytes:
-        return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, timeout_s=timeout_s)
+        return await self.call("PATCH", path, body=body, content_type=kind, accept=METADATA_ONLY, **request)
 
 
 def _selecting(fields: str, labels: str) -> dict[str, str]:
