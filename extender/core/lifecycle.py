@@ -19,7 +19,7 @@ from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
-from extender.core.stamped import recover_release
+from extender.core.stamped import recover_release, was_whole
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.taking_back import take_job_back
@@ -248,6 +248,8 @@ class Lifecycle:
             return  # nobody says what whole is, so nobody is evicted for not being it
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
+            if was_whole(self._state, workload, release.name):
+                return self._became_whole(workload, now)  # of what was needed when it began, as a restart would say
             turned(self._state, workload, Turn.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
         elif release.partial_count == count:

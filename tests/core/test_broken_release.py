@@ -152,6 +152,22 @@ def test_a_minmember_that_is_raised_later_makes_no_running_gang_a_broken_one() -
     assert not script.evicted
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_release_counts_what_was_needed_when_it_began(killed: bool) -> None:
+    """minMember is raised in the middle of it, and a member fails before its end: it was whole all the same."""
+    group, pods = coscheduled("train", 4, min_member=3)
+    script = Script(*cluster("a: 4x8"), group, *pods)
+    script.bind_all(pods[:3])
+    script.post(first := script.pods[next(iter(script.bindings))])
+    script.see(replace(group, min_member=4))
+    script.change(first, phase="Failed")
+    script.gone(pods[3])
+    script.post_all()
+    script = restarted(script) if killed else script
+    script.advance(100)
+    assert (script.gang("train").release.complete, script.evicted) == (True, [])
+
+
 def test_what_an_older_muster_has_bound_gets_the_benefit_of_the_doubt() -> None:
     """Its Bindings did not say how many there had to be."""
     pods = gang("train", 3)

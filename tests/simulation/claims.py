@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import AnswerBind, AnswerFilter, Effect, Nominate, PostBinding, SuspendJob, Turned, Ungate
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    Confirm,
+    Effect,
+    Nominate,
+    PostBinding,
+    SuspendJob,
+    Turned,
+    Ungate,
+)
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -106,6 +116,8 @@ class Claims:
                 self._planned(key)
             case Turned(key, Turn.FORGOTTEN):
                 self._forgotten(key)
+            case Confirm(group=GroupKey() as key) if self.broken(key):  # by what is needed now; it is judged by then
+                self._declare(key)
             case SuspendJob(job):
                 self._keep_no_longer(job.key)
             case _:
@@ -288,8 +300,11 @@ class Claims:
         said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
         declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
         if declared or (sight.needed is not None and not sight.partial):
-            self.whole[key] = None
-            self._keep_no_longer(key)
+            self._declare(key)
+
+    def _declare(self, key: GroupKey) -> None:
+        self.whole[key] = None
+        self._keep_no_longer(key)
 
     def _lose(self, uid: str, gang: GroupKey | None = None) -> None:
         """A member lost its node, or is lost: part of its gang may be bound. None: nobody knows which gang."""

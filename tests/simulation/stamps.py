@@ -32,8 +32,10 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
 def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | None:
     """A bound member is to say later that its release was whole."""
     key = effect.group
-    sight = shown.sight(key) if key is not None else None
-    if key is not None and sight is not None and claims.broken(key):
+    sight, pod = shown.sight(key) if key is not None else None, shown.pods.get(effect.uid)
+    # What was needed when its release began counts, and the pods that were bound with it say how many that was.
+    known = pod is not None and pod.stamp is not None and could_know(effect.uid, shown, claims)
+    if key is not None and sight is not None and claims.broken(key) and not known:
         return f"{effect.uid} is to say that its release is whole, and {len(sight.bound)} of {sight.needed} are bound"
     return None
 
