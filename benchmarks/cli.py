@@ -10,8 +10,8 @@ import typer
 from benchmarks import (
     contention,
     core,
+    courses,
     creation,
-    fragmentation,
     gang,
     jobs,
     levels,
@@ -19,7 +19,6 @@ from benchmarks import (
     official,
     preemption,
     queues,
-    replay,
     report,
     takeover,
     throughput,
@@ -31,9 +30,8 @@ from benchmarks.faults.theatre import GENTLE, Scale
 from benchmarks.job_stage import ARMS, Arm, Shape
 from benchmarks.running import carry_out_all, run
 from benchmarks.stage import MODES, Mode
+from benchmarks.traces import fragmentation_command, replay_command
 from extender.cli.loadtest import latency_command
-from extender.cli.stop import stop
-from extender.simulation.replay.shape import InputError
 
 main = typer.Typer(
     name="muster bench",
@@ -198,6 +196,17 @@ def queues_command(
     run(queues.benchmark(count), output)
 
 
+@main.command("courses")
+def courses_command(
+    part: Annotated[int, typer.Option(min=1, help="One Job in so many; 1 plays all 15,000.")] = courses.PART,
+    repeat: Repeat = 1,
+    patience: Patience = 1800,
+    output: Output = None,
+) -> None:
+    """The courses of Kueue's scalability test as Jobs in queues on a real control plane: how fast, and who waits."""
+    run(courses.benchmark(part, repeat, patience), output)
+
+
 @main.command("memory")
 def memory_command(
     nodes: Nodes = 5000,
@@ -227,43 +236,6 @@ def faults_command(
 ) -> None:
     """Kill, stop, delay and delete what gangs depend on, in the middle of their way, and see how they stand then."""
     run(campaign.benchmark(rounds, GENTLE if gentle else Scale()), output)
-
-
-@main.command("replay")
-def replay_command(
-    trace: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="CSV in the ElasticFlow layout.")],
-    trace_cluster: Annotated[str, typer.Option(help="Which of its clusters.")] = "cluster04",
-    cluster: Annotated[str, typer.Option(help="On which cluster.")] = "64 nodes x 8 GPUs in cliques of 16",
-    load: Annotated[list[float] | None, typer.Option(min=0.01, help="Offered loads; 0.8 and 1.1 by default.")] = None,
-    seed: Annotated[int, typer.Option(help="For what is left to chance.")] = 0,
-    output: Output = None,
-) -> None:
-    """A trace under every scheduler that `muster simulate` knows. Needs no control plane; takes minutes."""
-    try:
-        replayed = replay.benchmark(f"replay-{trace_cluster}", trace, trace_cluster, cluster, load or [0.8, 1.1], seed)
-    except (InputError, OSError, UnicodeDecodeError) as error:
-        stop(str(error))
-    run(replayed, output)
-
-
-@main.command("fragmentation")
-def fragmentation_command(
-    trace: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="CSV in the ElasticFlow layout.")],
-    trace_cluster: Annotated[str, typer.Option(help="Which of its clusters.")] = "cluster04",
-    cluster: Annotated[str, typer.Option(help="On which cluster.")] = "144 nodes x 4 GPUs in cliques of 18",
-    drained: Annotated[int, typer.Option(min=0, help="Nodes of each clique that take no pods.")] = 2,
-    load: Annotated[float, typer.Option(min=0.01, help="Offered load.")] = 0.8,
-    jobs: Annotated[int | None, typer.Option(min=2, help="The first so many jobs; all by default.")] = None,
-    seed: Annotated[int, typer.Option(help="For what is left to chance.")] = 0,
-    output: Output = None,
-) -> None:
-    """In how many more cliques than needed a trace's gangs are, by scheduler and policy. Needs no control plane."""
-    name = f"fragmentation-{trace_cluster}"
-    try:
-        replayed = fragmentation.benchmark(name, trace, trace_cluster, cluster, drained, load, jobs, seed)
-    except (InputError, OSError, UnicodeDecodeError) as error:
-        stop(str(error))
-    run(replayed, output)
 
 
 @main.command("all")
@@ -297,4 +269,6 @@ def writes_command(
     run(writes.benchmark(pods, repeat), output)
 
 
+main.command("replay")(replay_command)
+main.command("fragmentation")(fragmentation_command)
 main.command("latency")(latency_command)

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import (
     contention,
     core,
+    courses,
     creation,
     fragmentation,
     gang,
@@ -40,6 +41,7 @@ KINDS: dict[str, Kind[Any]] = {
     "memory": memory.KIND,
     "preemption": preemption.KIND,
     "queues": queues.KIND,
+    "courses": courses.KIND,
     "takeover": takeover.KIND,
     "faults": campaign.KIND,
     "replay": replay.KIND,

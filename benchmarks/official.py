@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks import (
     contention,
     core,
+    courses,
     creation,
     gang,
     jobs,
@@ -58,6 +59,7 @@ def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
         core.benchmark((1000, 5000, 20000), 1000),
         preemption.benchmark(5000, (100, 700)),
         queues.benchmark(),
+        courses.benchmark(),
         memory.benchmark(5000, 20000),
         writes.benchmark(500, 1),
     )

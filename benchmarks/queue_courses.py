@@ -68,6 +68,9 @@ class Course:
     def workloads(self) -> int:
         return self.queues * sum(one.count for one in self.sets)
 
+    def cohort_of(self, queue: int) -> int:
+        return queue // self.queues_of
+
     def nodes(self) -> list[Node]:
         amounts = (("cpu", 96 * CPU), ("memory", 256 * 2**30), ("pods", 110))
         names = [f"node-{number}" for number in range(self.node_count)]
@@ -212,6 +215,6 @@ class _Play:
         for number in range(self._course.queues):
             quota = {"cpu": Quota(NOMINAL * CPU, BORROWED * CPU)}
             group = ResourceGroup(("cpu",), (("flavor", quota),))
-            cohort, name = f"cohort-{number // self._course.queues_of}", f"queue-{number}"
+            cohort, name = f"cohort-{self._course.cohort_of(number)}", f"queue-{number}"
             yield QueueSeen(ClusterQueue(name, (group,), cohort=cohort, namespaces=()))
             yield QueueSeen(LocalQueue("default", name, name))
