@@ -70,7 +70,7 @@ class PodGroup:
     ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
     that. ``problem`` says what in it cannot be read. ``job``: what makes its pods only when a scheduler has written on
     the PodGroup that it takes it up; ``pending`` until then, ``starting`` until its gang has started. ``queue``: the
-    LocalQueue that it names for its pods, or empty.
+    LocalQueue that it names for its pods, or the Queue of Volcano, or empty.
     """
 
     key: GroupKey

@@ -50,7 +50,8 @@ class Pod:
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
-    lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names, or empty.
+    lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names,
+    or a Queue of Volcano, with ``VOLCANO`` before its name, or empty.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
     """

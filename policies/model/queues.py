@@ -51,6 +51,8 @@ class Quota:
     borrowing: int | None = None
     lending: int | None = None
     deserved: int | None = None
+    soft: bool = False
+    """Of a cohort in no other: this is what there is to share, and no limit to what is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class FairStrategy(StrEnum):
 class ClusterQueue:
     """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
     LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
-    ``reclaimable``: others of its cohort may take back what it has borrowed."""
+    ``reclaimable``: others of its cohort may take back what it has borrowed. ``open``: what its groups do not cover is
+    not limited, instead of refused."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -150,6 +153,12 @@ class ClusterQueue:
     by_past_usage: bool = False
     preemption: Preemption = Preemption()
     reclaimable: bool = True
+    open: bool = False
+
+    @property
+    def title(self) -> str:
+        """What people know it as."""
+        return title_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +192,31 @@ class Cohort:
     weight: Fraction = Fraction(1)
 
 
-QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | TopologyObject
+@dataclass(frozen=True, slots=True)
+class VolcanoQueue:
+    """A Queue of ``scheduling.volcano.sh``; the amounts are by resource. ``capability``: the most that it may use.
+    ``deserved``: what it gets back from others. ``guarantee``: what nobody else may use. ``closed``: nobody new."""
+
+    name: str
+    weight: Fraction = Fraction(1)
+    capability: Mapping[str, int] = field(default_factory=dict)
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    guarantee: Mapping[str, int] = field(default_factory=dict)
+    parent: str = ""
+    reclaimable: bool = True
+    closed: bool = False
+
+
+VOLCANO = "volcano/"
+"""Before the name of a ClusterQueue or Cohort that stands for a Queue of Volcano: no object can have such a name."""
+
+
+def title_of(queue: str) -> str:
+    """Of the ClusterQueue of that name."""
+    return f"Queue {queue.removeprefix(VOLCANO)}" if queue.startswith(VOLCANO) else f"ClusterQueue {queue}"
+
+
+QueueObject = ClusterQueue | Cohort | LocalQueue | ResourceFlavor | TopologyObject | VolcanoQueue
 
 
 @dataclass(frozen=True, slots=True)

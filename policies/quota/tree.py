@@ -56,24 +56,24 @@ class QuotaNode:
         """What it can still use, all that it may borrow included. Negative where more is used than there is."""
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
-            return subtree - self.used[what]
+            return UNLIMITED if self._soft(what) else subtree - self.used[what]
         found, local, limit = self.parent.left(what), self.local(what), self._borrowing(what)
         if limit is not None:
             found = min(found, subtree - local - max(0, self.used[what] - local) + limit)
         return min(UNLIMITED, self.local_left(what) + found)
 
-    def potential(self, what: FlavorResource) -> int:
-        """What it could use if nobody used anything."""
+    def potential(self, what: FlavorResource, *, there: bool = False) -> int:
+        """What it could use if nobody used anything; of what is ``there`` alone, where that is no limit."""
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
-            return subtree
-        found, limit = self.local(what) + self.parent.potential(what), self._borrowing(what)
+            return UNLIMITED if self._soft(what) and not there else subtree
+        found, limit = self.local(what) + self.parent.potential(what, there=there), self._borrowing(what)
         return min(found, UNLIMITED if limit is None else subtree + limit, UNLIMITED)
 
     def lendable(self, resource: str) -> int:
         """What it could lend its children of all flavors of a resource if nobody used anything."""
         if (found := self._lendable.get(resource)) is None:
-            found = sum(self.potential(what) for what in self.root.subtree if what[1] == resource)
+            found = sum(self.potential(what, there=True) for what in self.root.subtree if what[1] == resource)
             self._lendable[resource] = found
         return found
 
@@ -103,6 +103,10 @@ class QuotaNode:
     def _borrowing(self, what: FlavorResource) -> int | None:
         quota = self.quotas.get(what)
         return None if quota is None else quota.borrowing
+
+    def _soft(self, what: FlavorResource) -> bool:
+        quota = self.quotas.get(what)
+        return quota is not None and quota.soft
 
 
 class QuotaTree:

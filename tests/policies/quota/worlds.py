@@ -49,7 +49,7 @@ def _some(chance: Random, whats: Sequence[FlavorResource]) -> tuple[ResourceGrou
     flavors: dict[str, dict[str, Quota]] = {}
     for flavor, resource in whats:
         limits = [chance.choice((None, None, 0, chance.randrange(12))) for _ in range(2)]
-        flavors.setdefault(flavor, {})[resource] = Quota(chance.randrange(13), *limits)
+        flavors.setdefault(flavor, {})[resource] = Quota(chance.randrange(13), limits[0], limits[1])
     return (ResourceGroup(tuple(dict.fromkeys(resource for _, resource in whats)), tuple(flavors.items())),)
 
 

@@ -1,0 +1,147 @@
+"""Volcano's Queues as cohorts and ClusterQueues: one tree, in which they share what the nodes have.
+
+Their meaning is that of Volcano's plugins ``proportion`` and ``capacity`` (``pkg/scheduler/plugins`` at ed72c7c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    Cohort,
+    Evicts,
+    Preemption,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Stop,
+    VolcanoQueue,
+)
+from policies.words import listed
+
+FLAVOR = ResourceFlavor(f"{VOLCANO}nodes")
+"""All nodes."""
+_ROOT = "root"
+"""Volcano's name of the queue that all others are in."""
+_ALWAYS = ("cpu", "memory")
+_RULES = Preemption(within=Evicts.LOWER, reclaim=Evicts.ANY)
+
+
+def from_volcano(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> list[ClusterQueue | Cohort]:
+    """``total``: what all nodes have, by resource. A queue with queues below it is a cohort, and so is ``root``, also
+    without such an object. Those that are ``misplaced`` are in ``root``."""
+    found = {one.name: one for one in queues}
+    wrong = misplaced(found.values())
+    root = found.pop(_ROOT, VolcanoQueue(_ROOT))
+    below: dict[str, list[VolcanoQueue]] = {}
+    for name, one in sorted(found.items()):
+        below.setdefault(_ROOT if name in wrong else one.parent or _ROOT, []).append(one)
+    return list(_Tree(below, _resources([root, *found.values()], total), total).objects(root))
+
+
+def misplaced(queues: Iterable[VolcanoQueue]) -> dict[str, str]:
+    """What is wrong with the parents of each of them."""
+    parents = {one.name: one.parent or _ROOT for one in queues if one.name != _ROOT}
+    found: dict[str, str] = {}
+    for name in parents:
+        way = [name]
+        while (above := parents.get(way[-1], _ROOT)) != _ROOT and above not in way and above in parents:
+            way.append(above)
+        if above in way:
+            found[name] = f"its parents are below each other: {listed(sorted(way[way.index(above) :]))}"
+        elif parents[name] not in (_ROOT, *parents):
+            found[name] = f"there is no Queue {parents[name]}, which is its parent"
+    return found
+
+
+def _resources(queues: Iterable[VolcanoQueue], total: Mapping[str, int]) -> tuple[str, ...]:
+    """What is counted: what queues speak of, devices, and what every pod asks for."""
+    said = {name for one in queues for of in (one.capability, one.deserved, one.guarantee) for name in of}
+    return tuple(sorted({*_ALWAYS, *said, *(name for name in total if "/" in name)}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Has:
+    """What a queue has of a resource, with those below it. ``lent``: what others may use meanwhile. ``kept``: what they
+    may not."""
+
+    lent: int = 0
+    kept: int = 0
+
+
+class _Tree:
+    """``below``: the queues in each queue."""
+
+    def __init__(
+        self, below: Mapping[str, Sequence[VolcanoQueue]], resources: Sequence[str], total: Mapping[str, int]
+    ) -> None:
+        self._below = below
+        self._resources = resources
+        self._total = total
+
+    def objects(self, root: VolcanoQueue) -> Iterator[ClusterQueue | Cohort]:
+        quotas = {name: self._of_root(root, name) for name in self._resources}
+        yield Cohort(_named(root), groups=_groups(quotas))
+        yield from self._within(root)
+
+    def _within(self, above: VolcanoQueue) -> Iterator[ClusterQueue | Cohort]:
+        for queue in self._below.get(above.name, ()):
+            quotas = {name: self._quota(queue, name)[0] for name in self._resources}
+            if queue.name in self._below:
+                yield Cohort(_named(queue), _named(above), _groups(quotas), queue.weight)
+                yield from self._within(queue)
+            else:
+                yield ClusterQueue(
+                    _named(queue),
+                    groups=_groups(quotas),
+                    cohort=_named(above),
+                    weight=queue.weight,
+                    namespaces=(),
+                    stop=Stop.HOLD if queue.closed else Stop.NONE,
+                    preemption=_RULES,
+                    reclaimable=queue.reclaimable,
+                    open=True,
+                )
+
+    def _quota(self, queue: VolcanoQueue, name: str) -> tuple[Quota, _Has]:
+        """Nominal is what it deserves beyond what those below it have. What these keep is not counted in it."""
+        others = self._sum(queue, name)
+        most, deserved = queue.capability.get(name), queue.deserved.get(name)
+        kept, own = max(queue.guarantee.get(name, 0), others.kept), self._own(queue, name)
+        whole = max(kept, own if most is None else min(own, most))
+        own = max(0, whole - others.kept - others.lent)
+        subtree, local = own + others.lent, kept - others.kept
+        quota = Quota(
+            own,
+            borrowing=None if most is None else most - others.kept - subtree,
+            lending=subtree - local if local else None,
+            deserved=None if deserved is None else whole - others.kept,
+        )
+        return quota, _Has(subtree - local, kept)
+
+    def _own(self, queue: VolcanoQueue, name: str) -> int:
+        """What it deserves. Where it says that of other resources alone, this one keeps it from nothing."""
+        speaks = (queue.deserved or queue.guarantee) and name not in queue.guarantee
+        return queue.deserved.get(name, self._total.get(name, 0) if speaks else 0)
+
+    def _of_root(self, root: VolcanoQueue, name: str) -> Quota:
+        """What is no queue's own; negative where they have more together than there is. It is a limit only where some
+        queue is guaranteed a part of it: the nodes are one, and those that are gone would be a lack of quota."""
+        most, has, total = root.capability.get(name), self._sum(root, name), self._total.get(name, 0)
+        there = total if most is None else min(most, total)
+        return Quota(there - has.kept - has.lent, soft=most is None and not has.kept)
+
+    def _sum(self, above: VolcanoQueue, name: str) -> _Has:
+        some = [self._quota(one, name)[1] for one in self._below.get(above.name, ())]
+        return _Has(sum(one.lent for one in some), sum(one.kept for one in some))
+
+
+def _named(queue: VolcanoQueue) -> str:
+    return f"{VOLCANO}{queue.name}"
+
+
+def _groups(quotas: Mapping[str, Quota]) -> tuple[ResourceGroup, ...]:
+    return (ResourceGroup(tuple(quotas), ((FLAVOR.name, quotas),)),)

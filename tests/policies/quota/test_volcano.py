@@ -1,0 +1,207 @@
+"""Volcano's Queues as one tree: what each may use and deserves, whose turn it is, and who takes back from whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+
+from policies.model.queues import VOLCANO, ClusterQueue, Cohort, Stop, VolcanoQueue
+from policies.order import Drf, FairSharing, Proportion
+from policies.preemption.allowed import Why
+from policies.preemption.candidates import Candidate, Request, Unit
+from policies.preemption.decide import World as Evictions
+from policies.preemption.decide import decide as victims
+from policies.quota.decide import Admitted, Incoming, World, decide
+from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.proportion import Deserved
+from policies.quota.shares import QueueOrder
+from policies.quota.tree import QuotaTree
+from policies.quota.volcano import FLAVOR, from_volcano, misplaced
+
+GPU = "nvidia.com/gpu"
+WHAT = (FLAVOR.name, GPU)
+
+
+def queue(name: str, weight: int = 1, parent: str = "", **facts: Any) -> VolcanoQueue:
+    """The amounts are of GPUs."""
+    for field in ("capability", "deserved", "guarantee"):
+        facts |= {field: {GPU: facts[field]}} if field in facts else {}
+    return VolcanoQueue(name, Fraction(weight), parent=parent, **facts)
+
+
+def built(total: int, *queues: VolcanoQueue) -> tuple[list[ClusterQueue], list[Cohort]]:
+    found = from_volcano(queues, {GPU: total, "cpu": 1000 * total})
+    return [one for one in found if isinstance(one, ClusterQueue)], [one for one in found if isinstance(one, Cohort)]
+
+
+def world(total: int, *queues: VolcanoQueue, order: QueueOrder | None = None, **used: int) -> World:
+    some, cohorts = built(total, *queues)
+    admitted = [Admitted(VOLCANO + name, {WHAT: much}) for name, much in used.items()]
+    return World(some, cohorts, {FLAVOR.name: FLAVOR}, admitted, order=order)
+
+
+def gangs(queue: str, *gpus: int, since: float = 0.0) -> list[Incoming]:
+    """Each of one pod."""
+    return [
+        Incoming(f"{queue}-{at}", VOLCANO + queue, [PodSetRequest("main", 1, {GPU: much})], since=since + at)
+        for at, much in enumerate(gpus)
+    ]
+
+
+def started(world: World, *some: Incoming) -> list[str]:
+    return [one.workload.uid for one in decide(world, some) if one.assignment.fit is Fit.FITS]
+
+
+def deserved(total: int, asked: dict[str, int], *queues: VolcanoQueue) -> dict[str, int]:
+    tree = QuotaTree(*built(total, *queues))
+    found = Deserved(tree, {VOLCANO + name: {GPU: much} for name, much in asked.items()})
+    return {name: int(found(tree.queues[VOLCANO + name], GPU)) for name in asked}
+
+
+def test_by_weight_of_what_the_nodes_have_as_in_volcano() -> None:
+    """The examples of its plugin ``proportion``."""
+    by_weight = queue("a", 1), queue("b", 2), queue("c", 3)
+    assert deserved(72, {"a": 100, "b": 100, "c": 12}, *by_weight) == {"a": 20, "b": 40, "c": 12}
+    assert deserved(72, {"a": 100, "b": 100}, queue("a", capability=16), queue("b")) == {"a": 16, "b": 56}
+    assert deserved(72, {"a": 0, "b": 72}, queue("a", guarantee=24), queue("b")) == {"a": 24, "b": 48}
+
+
+def test_what_is_configured_is_deserved_and_below_a_parent_its_part_is_divided() -> None:
+    assert deserved(72, {"a": 72, "b": 72}, queue("a", deserved=60), queue("b")) == {"a": 60, "b": 12}
+    nested = queue("lab", deserved=24), queue("a", 1, "lab"), queue("b", 2, "lab"), queue("c")
+    assert deserved(72, {"a": 72, "b": 72, "c": 72}, *nested) == {"a": 8, "b": 16, "c": 48}
+
+
+def test_a_queue_uses_no_more_than_its_capability_and_all_that_others_leave() -> None:
+    here = world(72, queue("a", capability=16), queue("b"))
+    assert started(here, *gangs("a", 8, 8, 8), *gangs("b", 72, since=9)) == ["a-0", "a-1", "b-0"]
+    (refused,) = [one for one in decide(here, gangs("a", 24)) if one.assignment.fit is not Fit.FITS]
+    assert refused.assignment.text.startswith(f"queue {VOLCANO}a can have 16 {GPU}")
+
+
+def test_the_nodes_are_no_quota_unless_some_of_them_are_guaranteed_to_somebody() -> None:
+    """Nodes may be gone, or about to be made."""
+    assert started(world(8, queue("a")), *gangs("a", 16)) == ["a-0"]
+    guaranteed = world(72, queue("a"), queue("b", guarantee=24))
+    assert started(guaranteed, *gangs("a", 48, 1), *gangs("b", 24, since=9)) == ["b-0", "a-0"]
+    assert started(world(72, queue("root", capability=16), queue("a")), *gangs("a", 16, 1)) == ["a-0"]
+
+
+@pytest.mark.parametrize("order", [Proportion(), Drf(), FairSharing()])
+def test_the_queue_that_has_used_least_by_its_weight_is_served_first(order: QueueOrder) -> None:
+    waiting = *gangs("big", 8, 8, 8), *gangs("small", 8, 8, since=60)
+    here = world(72, queue("big", 1), queue("small", 1), order=order, big=32)
+    assert started(here, *waiting)[:2] == ["small-0", "small-1"]
+    heavy = world(72, queue("big", 9), queue("small", 1), order=order, big=32, small=16)
+    assert started(heavy, *waiting)[:2] == ["big-0", "big-1"]
+    assert started(replace(here, order=None), *waiting)[:2] == ["big-0", "big-1"]
+
+
+def test_a_closed_queue_and_one_that_is_not_reclaimable() -> None:
+    some, _ = built(8, queue("a", closed=True), queue("b", reclaimable=False))
+    assert [(one.title, one.stop, one.reclaimable) for one in some] == [
+        ("Queue a", Stop.HOLD, True),
+        ("Queue b", Stop.NONE, False),
+    ]
+
+
+def test_queues_whose_parents_are_wrong_are_in_the_root() -> None:
+    some = queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="a"), queue("d", parent="ghost")
+    assert misplaced([*some, queue("e", parent="root"), queue("f", parent="e")]) == {
+        "a": "its parents are below each other: a, b",
+        "b": "its parents are below each other: a, b",
+        "c": "its parents are below each other: a, b",
+        "d": "there is no Queue ghost, which is its parent",
+    }
+    assert {one.cohort for one in built(8, *some)[0]} == {f"{VOLCANO}root"}
+
+
+def evicted(request: Request, *queues: VolcanoQueue, **used: int) -> dict[str, Why] | None:
+    """``used``: GPUs of one workload in each of these."""
+    some, cohorts = built(72, *queues)
+    there = [
+        Candidate(f"in-{name}", Unit.WORKLOAD, 9, 0.0, queue=VOLCANO + name, usage={WHAT: much})
+        for name, much in used.items()
+    ]
+    found = victims(Evictions(there, some, cohorts), request).victims
+    return None if found is None else dict(found)
+
+
+def wants(queue: str, gpus: int, priority: int = 0) -> Request:
+    return Request("new", (), 0, priority, queue=VOLCANO + queue, usage={WHAT: gpus})
+
+
+def test_what_a_queue_deserves_it_takes_back_from_those_above_theirs() -> None:
+    pair = queue("a", deserved=48, guarantee=1), queue("b", deserved=24)
+    assert evicted(wants("a", 48), *pair, b=71) == {"in-b": Why.RECLAIM}
+    assert evicted(wants("a", 49), *pair, b=71) is None  # more than it deserves
+    assert evicted(wants("a", 49), *pair, b=24) is None  # the other one has no more than it deserves
+    weights = queue("a", deserved=48, guarantee=1), queue("b")
+    assert evicted(wants("a", 48), *weights, b=71) == {"in-b": Why.RECLAIM}  # which says nothing that it deserves
+
+
+def test_what_a_queue_does_not_speak_of_keeps_nobody_from_taking_back_the_rest() -> None:
+    request = replace(wants("a", 8), usage={WHAT: 8, (FLAVOR.name, "cpu"): 9})
+    others = queue("b", deserved=24), queue("c", guarantee=1)
+    assert evicted(request, queue("a", deserved=48), *others, b=71) == {"in-b": Why.RECLAIM}
+    assert evicted(request, queue("a"), *others, b=71) is None  # it speaks of nothing
+
+
+def test_nobody_takes_back_from_a_queue_that_is_not_reclaimable() -> None:
+    pair = queue("a", deserved=48, guarantee=1), queue("b", deserved=24, reclaimable=False)
+    assert evicted(wants("a", 48), *pair, b=71) is None
+
+
+def test_within_a_queue_the_priority_decides() -> None:
+    only = (queue("a", capability=8),)
+    assert evicted(wants("a", 8, priority=10), *only, a=8) == {"in-a": Why.IN_QUEUE}
+    assert evicted(wants("a", 8, priority=9), *only, a=8) is None
+
+
+def some_queues(chance: Random) -> Iterator[VolcanoQueue]:
+    """Up to 7, of which some are in others. No guarantee is above a capability, as Volcano's webhook has it."""
+    names: list[str] = []
+    for at in range(chance.randint(1, 7)):
+        said: dict[str, int] = {}
+        if chance.random() < 0.5:
+            said["capability"] = chance.randint(8, 40)
+        if chance.random() < 0.4:
+            said["deserved"] = chance.randrange(40)
+        if chance.random() < 0.3:
+            said["guarantee"] = chance.randrange(6)
+        yield queue(f"q{at}", chance.randint(1, 4), chance.choice(["", *names]), **said)
+        names.append(f"q{at}")
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_capabilities_and_guarantees_hold_in_any_tree(block: int) -> None:
+    """What is used at last is added up by the queues as they are written."""
+    for seed in range(60):
+        chance = Random(f"{block}/{seed}")
+        total, queues = chance.randint(20, 80), [*some_queues(chance)]
+        leaves = [one.name for one in queues if not any(other.parent == one.name for other in queues)]
+        waiting = [
+            replace(gang, uid=f"{gang.uid}-{at}")
+            for at in range(30)
+            for gang in gangs(chance.choice(leaves), chance.randint(1, 8), since=float(at))
+        ]
+        order = chance.choice([None, Proportion(), Drf(), FairSharing()])
+        used: Counter[str] = Counter()
+        parents = {one.name: one.parent for one in queues}
+        for decision in decide(world(total, *queues, order=order), waiting):
+            name = decision.workload.queue.removeprefix(VOLCANO)
+            while name and decision.assignment.fit is Fit.FITS:
+                used[name] += decision.assignment.usage[WHAT]
+                name = parents[name]
+        for one in queues:
+            assert used[one.name] <= one.capability.get(GPU, total * 99), (block, seed)
+        if any(one.guarantee.get(GPU) for one in queues):
+            top = [one for one in queues if not one.parent]
+            idle = sum(max(0, one.guarantee.get(GPU, 0) - used[one.name]) for one in top)
+            assert sum(used[one.name] for one in top) + idle <= total, (block, seed)
