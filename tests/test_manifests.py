@@ -202,7 +202,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *(f"{verb} {kind}" for kind in (*OWNERS, *QUEUES, "namespaces") for verb in ("list", "watch")),
         *(f"{verb} {kind}/status" for kind in REPORTED for verb in ("get", "patch")),
         *("create workloads", "get workloads", "patch workloads", "patch workloads/status"),
-        "list leases",
+        *("list leases", "list queues", "watch queues"),
     } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
 

@@ -118,8 +118,8 @@ class OwnerGone:
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """A ClusterQueue, Cohort, LocalQueue or ResourceFlavor was added or changed. ``problems``: why it cannot be used as
-    it is; ``warnings``: what its author may not have meant."""
+    """A ClusterQueue, Cohort, LocalQueue, ResourceFlavor or Queue of Volcano was added or changed. ``problems``: why it
+    cannot be used as it is; ``warnings``: what its author may not have meant."""
 
     object: QueueObject
     problems: tuple[str, ...] = ()

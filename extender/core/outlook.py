@@ -56,7 +56,9 @@ class Foresight:
         match found.chosen:
             case None:
                 queue = self._state.quotas.queue_of(workload.key)
-                named = "its queue" if queue is None else f"ClusterQueue {queue.name}"
+                named = "its queue" if queue is None else queue.title
+                if queue is not None and queue.open:
+                    return Outlook(f"nobody would give way to it: {named} gets no quota of others")
                 return Outlook(f"nobody would give way to it: spec.preemption of {named} gives it no quota of others")
             case Refusal(text):
                 return Outlook(f"nobody would give way to it: {text}")

@@ -23,7 +23,7 @@ def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
         return f"which has priority {workload.priority} and lacked room"
     match rule:
         case Why.IN_QUEUE:
-            return f"which comes before it in ClusterQueue {ours.name} (withinClusterQueue: {ours.preemption.within})"
+            return f"which comes before it in {ours.title} (withinClusterQueue: {ours.preemption.within})"
         case Why.RECLAIM:
             return f"{_lacked(ours, theirs)} (reclaimWithinCohort: {ours.preemption.reclaim})"
         case Why.WHILE_BORROWING:
@@ -35,4 +35,6 @@ def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
 
 
 def _lacked(ours: ClusterQueue, theirs: ClusterQueue) -> str:
+    if ours.open:
+        return f"whose {ours.title} deserves what {theirs.title} uses beyond what that deserves"
     return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"

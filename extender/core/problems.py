@@ -11,6 +11,7 @@ from extender.core.shape import Role
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Dialect, Minima, Pod, Selection, Topology
+from policies.model.queues import VOLCANO, title_of
 from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
 
@@ -90,9 +91,19 @@ def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) 
         return _disagreement("priorities", wanted.priorities)
     if workload.job is None and wanted.queues and len(members.said.queues) > 1:
         return _disagreement("queues", (name or None for name in members.said.queues))
+    if (why := _other_queue(workload, next(iter(wanted.queues), ""))) is not None:
+        return why
     if len(wanted.dialects) > 1:
         return _disagreement("dialects", wanted.dialects)
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
+
+
+def _other_queue(workload: Workload, said: str) -> Reason | None:
+    """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
+    of_group = workload.group.queue if workload.group is not None else ""
+    if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
+        return None
+    return Reason("Contradiction", f"its members name {title_of(said)}, and its PodGroup {title_of(of_group)}")
 
 
 def _topologies(workload: Workload, owner: str) -> Reason | None:

@@ -71,7 +71,7 @@ class QueueReports:
         by_local: dict[tuple[str, str], list[Workload]] = {}
         for one in some:
             by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
-        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop))
+        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
         warnings = _running_on(state, queue, some)
         report = _report(state, self._policy, some, quotas.node_of(queue.name), problems, warnings)
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
@@ -139,8 +139,10 @@ def _below(node: QuotaNode) -> Iterable[str]:
         yield from _below(child) if child.is_cohort else (child.name,)
 
 
-def _stopped(stop: Stop) -> tuple[str, ...]:
-    return () if stop is Stop.NONE else (f"it is stopped (stopPolicy {stop})",)
+def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
+    if stop is Stop.NONE:
+        return ()
+    return ("it is closed",) if of_volcano else (f"it is stopped (stopPolicy {stop})",)
 
 
 def _said(state: State, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:

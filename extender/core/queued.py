@@ -57,7 +57,7 @@ class Queued:
         """Whether somebody may get quota who did not."""
         quotas = self._state.quotas
         waits = bool(self._state.waiting.keys)
-        return quotas.queues.stale or (
+        return quotas.stale or (
             waits
             and bool(
                 quotas.uses.freed
@@ -74,7 +74,7 @@ class Queued:
     def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
         state, quotas = self._state, self._state.quotas
-        if quotas.queues.stale:
+        if quotas.stale:
             others = quotas.redraw()
             state.preemptions.redrawn()
             # Who asks for a level may fit now, or not be understood any more, whatever was found before.
@@ -220,7 +220,7 @@ class Queued:
                 self._look_again(queue.name)
             return None
         if self._held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
-            text = f"{workload.key} is before it in ClusterQueue {queue.name}, which is {Strategy.STRICT}"
+            text = f"{workload.key} is before it in {queue.title}, which is {Strategy.STRICT}"
             known = self._first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
         return known
 

@@ -1,4 +1,7 @@
-"""The queue objects as last seen, and which ClusterQueue a LocalQueue leads to, or why nothing is admitted there."""
+"""The queue objects as last seen, and which ClusterQueue a LocalQueue leads to, or why nothing is admitted there.
+
+Volcano's Queues are drawn as ClusterQueues and Cohorts, which workloads name without a LocalQueue.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,20 @@ from extender.core.events import NamespaceGone, NamespaceSeen, QueueGone, QueueS
 from extender.core.reasons import Reason
 from policies.model import Labels
 from policies.model.constraints import selects
-from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, ResourceFlavor, Stop, TopologyObject
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueObject,
+    ResourceFlavor,
+    Stop,
+    TopologyObject,
+    VolcanoQueue,
+    title_of,
+)
 from policies.quota.tree import QuotaTree
+from policies.quota.volcano import FLAVOR, from_volcano, misplaced
 
 ObjectKey = tuple[str, str, str]
 """Kind, namespace (empty for a kind that has none) and name."""
@@ -31,7 +46,8 @@ class Route:
 @dataclass(slots=True)
 class Picture:
     """All objects as one decision sees them: it is made anew when some of them have changed. ``said``: each with what
-    was said of it, also while it is gone already. ``problems``: why a ClusterQueue admits nothing, by its name."""
+    was said of it, also while it is gone already. ``problems``: why a ClusterQueue admits nothing, by its name.
+    ``in_force``: whether there are queues of Kueue, and of Volcano."""
 
     queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
@@ -40,6 +56,7 @@ class Picture:
     tree: QuotaTree = field(default_factory=lambda: QuotaTree(()))
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     said: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
+    in_force: tuple[bool, bool] = (False, False)
 
 
 def key_of(thing: QueueObject) -> ObjectKey:
@@ -48,21 +65,27 @@ def key_of(thing: QueueObject) -> ObjectKey:
 
 
 class Queues:
-    """``seen``: the objects, each with its problems and warnings. ``stale``: they have changed since ``redraw``."""
+    """``seen``: the objects, each with its problems and warnings. ``total``: what all nodes have, for Volcano's Queues.
+    ``stale``: some of it has changed since ``redraw``."""
 
     def __init__(self) -> None:
         self.seen: dict[ObjectKey, QueueSeen] = {}
         self.namespaces: dict[str, Labels] = {}
+        self.total: Mapping[str, int] = {}
         self.stale = False
         self.picture = Picture()
         self._routes: dict[tuple[str, str], Route] = {}
         self._relabelled = False
         """Whether the labels of a namespace have changed since ``redraw``."""
 
-    @property
-    def in_force(self) -> bool:
-        """Where nobody has made a queue, naming one says nothing about quota."""
-        return bool(self.picture.queues or self.picture.locals)
+    def in_force(self, name: str) -> bool:
+        """Where nobody has made a queue, naming one says nothing about quota: of Kueue, or of Volcano."""
+        return self.picture.in_force[name.startswith(VOLCANO)]
+
+    def share(self, total: Mapping[str, int]) -> None:
+        """The nodes have so much by now."""
+        self.stale |= total != self.total
+        self.total = total
 
     def note(self, event: QueueSeen | QueueGone | NamespaceSeen | NamespaceGone, _now: float) -> None:
         """An object was made, changed or deleted."""
@@ -82,7 +105,8 @@ class Queues:
     def redraw(self) -> Mapping[str, None] | None:
         """Take all that was noted into account. Returns the ClusterQueues of the trees that are others by that, those
         that are gone included; None if more than ClusterQueues and Cohorts has changed."""
-        things = [event.object for event in self.seen.values()]
+        said = _drawn(self.seen, self.total)
+        things = [event.object for event in said.values()]
         flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
         queues = {one.name: one for one in things if isinstance(one, ClusterQueue)}
         cohorts = {one.name: one for one in things if isinstance(one, Cohort)}
@@ -91,11 +115,12 @@ class Queues:
         problems = {
             name: found
             for name, one in queues.items()
-            if (found := (*self.seen[key_of(one)].problems, *self._of_flavors(one, flavors), *self._above(one, tree)))
+            if (found := (*said[key_of(one)].problems, *self._of_flavors(one, flavors), *_above(one, tree, said)))
         }
-        former, in_force = self.picture, self.in_force
-        self.picture = Picture(queues, flavors, locals_, cohorts, tree, problems, dict(self.seen))
-        others = None if self._relabelled or in_force is not self.in_force else _others(former, self.picture)
+        of_volcano = FLAVOR.name in flavors
+        in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
+        former, self.picture = self.picture, Picture(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
+        others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture)
         self._routes.clear()
         self.stale = self._relabelled = False
         return others
@@ -113,6 +138,8 @@ class Queues:
         return self.picture.locals.get((namespace, name))
 
     def _find(self, namespace: str, name: str) -> Route:
+        if name.startswith(VOLCANO):
+            return self._find_volcanos(name)
         local = self.local(namespace, name)
         if local is None:
             return Route("", Reason("QueueMissing", f"there is no LocalQueue {name} in namespace {namespace}"))
@@ -134,6 +161,16 @@ class Queues:
             return Route(queue.name, Reason("QueueInactive", text))
         return Route(queue.name)
 
+    def _find_volcanos(self, name: str) -> Route:
+        title, queue = title_of(name), self.picture.queues.get(name)
+        if queue is None and name in self.picture.cohorts:
+            return Route("", Reason("QueueInactive", f"{title} has queues below it: only those have workloads"))
+        if queue is None:
+            return Route("", Reason("QueueMissing", f"there is no {title} of Volcano"))
+        if said := self.picture.problems.get(name):
+            return Route(name, Reason("QueueInactive", f"{title} cannot be used: {said[0]}"))
+        return Route(name, None if queue.stop is Stop.NONE else Reason("QueueStopped", f"{title} is closed"))
+
     def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
         """What is wrong with the flavors that it names: there is none, or no Topology of the name that it says."""
         for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
@@ -146,13 +183,31 @@ class Queues:
                 else:
                     yield from (f"Topology {flavor.topology}: {text}" for text in topology.problems)
 
-    def _above(self, queue: ClusterQueue, tree: QuotaTree) -> tuple[str, ...]:
-        """What is wrong with the cohorts that it is in."""
-        if queue.name in tree.problems:
-            return (tree.problems[queue.name],)
-        above = [node.name for node in tree.queues[queue.name].path()][1:]
-        events = [(name, self.seen.get((Cohort.__name__, "", name))) for name in above]
-        return tuple(f"Cohort {name}: {text}" for name, event in events if event for text in event.problems)
+
+def _drawn(seen: Mapping[ObjectKey, QueueSeen], total: Mapping[str, int]) -> dict[ObjectKey, QueueSeen]:
+    """The same, but what stands for Volcano's Queues in their place."""
+    found = {key: event for key, event in seen.items() if not isinstance(event.object, VolcanoQueue)}
+    queues = {event.object.name: event.object for event in seen.values() if isinstance(event.object, VolcanoQueue)}
+    wrong = misplaced(queues.values())
+    for one in (FLAVOR, *from_volcano(queues.values(), total)) if queues else ():
+        name = one.name.removeprefix(VOLCANO)
+        event, why = seen.get((VolcanoQueue.__name__, "", name)), (wrong[name],) if name in wrong else ()
+        problems, warnings = ((), ()) if event is None else (event.problems, event.warnings)
+        found[key_of(one)] = QueueSeen(one, (*problems, *why), warnings)
+    return found
+
+
+def _above(queue: ClusterQueue, tree: QuotaTree, said: Mapping[ObjectKey, QueueSeen]) -> tuple[str, ...]:
+    """What is wrong with the cohorts that it is in."""
+    if queue.name in tree.problems:
+        return (tree.problems[queue.name],)
+    above = [node.name for node in tree.queues[queue.name].path()][1:]
+    events = [(name, said.get((Cohort.__name__, "", name))) for name in above]
+    return tuple(f"{_cohort(name)}: {text}" for name, event in events if event for text in event.problems)
+
+
+def _cohort(name: str) -> str:
+    return title_of(name) if name.startswith(VOLCANO) else f"Cohort {name}"
 
 
 def _others(former: Picture, now: Picture) -> dict[str, None] | None:

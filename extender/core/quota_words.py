@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from extender.core.quotas import Quotas
-from policies.model.queues import ClusterQueue, Quota, ResourceGroup
+from policies.model.queues import VOLCANO, ClusterQueue, Quota, ResourceGroup
 from policies.quota.flavors import PodSetRequest, suits
 from policies.words import amount, listed
 
@@ -17,7 +17,8 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
     covered = {name for group in queue.groups for name in group.covered} | {"pods"}
     asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much)
     missing = [name for name in asked if name not in covered]
-    return f"ClusterQueue {queue.name} does not cover {listed(missing)}, which it asks for" if missing else ""
+    refuses = bool(missing) and not queue.open
+    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if refuses else ""
 
 
 def shortage(
@@ -33,7 +34,7 @@ def shortage(
     for group in queue.groups:
         for podset in podsets:
             told.update(dict.fromkeys(_of_group(quotas, queue, group, podset, podsets, refused)))
-    return f"ClusterQueue {queue.name}: {'; '.join([*told][:8]) or last}"
+    return f"{queue.title}: {'; '.join([*told][:8]) or last}"
 
 
 def _of_group(
@@ -72,7 +73,9 @@ def _short(
         what = flavor, resource
         if not much or node is None:
             continue
-        asked = f"it asks for {amount(resource, much, up=True)} of flavor {flavor}"
+        asked = f"it asks for {amount(resource, much, up=True)}"
+        if not flavor.startswith(VOLCANO):
+            asked += f" of flavor {flavor}"
         if resource not in limits:
             yield f"{asked}, of which the queue has no quota"
         elif much > (most := node.potential(what)):

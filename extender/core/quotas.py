@@ -17,11 +17,13 @@ from extender.core.quota_counting import QuotaCounting, Unseen, unseen_of
 from extender.core.quota_uses import KEPT, QuotaUses, Use
 from extender.core.reasons import Reason
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod
-from policies.model.queues import ClusterQueue, FlavorResource, Usage
+from policies.model import Dialect, GroupKey, Pod
+from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, Usage
 from policies.quota.tree import QuotaNode
 
 _FREE = Route("")
+_DEFAULT = f"{VOLCANO}default"
+"""Where a PodGroup of Volcano belongs that names no queue, as in Volcano."""
 
 
 class Quotas:
@@ -45,11 +47,22 @@ class Quotas:
         self.counted: dict[GroupKey, None] = {}
         """Those with pods that have no node, and quota that is counted for them (``unseen_of``)."""
         self._stood = 0
+        self._nodes_changed = True
+        """Since it was last added up what they have."""
 
     @property
     def version(self) -> int:
         """It grows whenever something that a report says may have changed."""
         return self._stood + self.uses.version + self.past.version
+
+    @property
+    def stale(self) -> bool:
+        """Whether the objects have changed, or what the nodes have where that is shared."""
+        shared = self.queues.stale or self.queues.picture.in_force[1]
+        if shared and self._nodes_changed:
+            view, self._nodes_changed = self._claims.snapshot(), False
+            self.queues.share({name: int(view.allocatable[line].sum()) for name, line in view.resources.items()})
+        return self.queues.stale
 
     def route(self, workload: Workload) -> Route:
         """Where it belongs, and why it is not admitted there. Without a queue nothing keeps it, unless one is asked."""
@@ -57,7 +70,7 @@ class Quotas:
             if self._limits.require_queue:
                 return Route("", Reason("QueueMissing", "it names no queue, and every workload has to (require_queue)"))
             return _FREE
-        return self.queues.route(workload.key.namespace, name) if self.queues.in_force else _FREE
+        return self.queues.route(workload.key.namespace, name) if self.queues.in_force(name) else _FREE
 
     def queue_of(self, key: GroupKey) -> ClusterQueue | None:
         """The ClusterQueue whose quota it uses; None for a workload that needs none."""
@@ -87,6 +100,8 @@ class Quotas:
             name = self.local_of(key)  # its last pods terminate
         if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
             name = self._limits.default_queue
+        if not name and _is_volcanos(workload) and _DEFAULT in self.queues.picture.queues:
+            name = _DEFAULT
         if name != self.local_of(key):
             self.members.name(key, name)
             self.recount(workload)
@@ -239,6 +254,10 @@ class Quotas:
         else:
             self.uses.end(key, owner)
 
+    def nodes_changed(self) -> None:
+        """There are others, or some have something else."""
+        self._nodes_changed = True
+
     def node_seen(self, node: str) -> None:
         """Its labels may be others: so may the flavors of the gangs' pods on it."""
         for key in {claim.workload: None for _, claim in self._claims.on(node)}:
@@ -259,3 +278,7 @@ class Quotas:
         key = workload.key
         if (queue := self.members.queue_of(key)) is not None:
             self.uses.put(key, owner, self._counting.use_of(workload, owner, claim, queue, former))
+
+
+def _is_volcanos(workload: Workload) -> bool:
+    return workload.job is None and workload.group is not None and workload.group.dialect is Dialect.VOLCANO

@@ -7,6 +7,7 @@ from typing import Any
 
 from extender.core.tally import Tally
 from policies.model import Dialect, Minima, Pod, PodGroup, Topology
+from policies.model.queues import VOLCANO
 
 Words = tuple[Any, ...]
 
@@ -41,6 +42,13 @@ class Said:
         for (_, owner, *_), count in self.words.items():
             pods[owner] += count
         return max(pods, key=pods.__getitem__, default="")
+
+    def queue(self, of_group: str) -> str:
+        """The LocalQueue that the members name, who agree, else their PodGroup, which names ``of_group``. A Queue of
+        Volcano counts where nobody names a LocalQueue, that of the PodGroup first, as in Volcano."""
+        of_pods = next(iter(self.queues), "")
+        named = (of_pods, of_group)
+        return next((one for one in named if one and not one.startswith(VOLCANO)), of_group or of_pods)
 
     def of(self, owner: str) -> Said:
         """What is said by those of one owner, each of it once; what all say if it is empty."""

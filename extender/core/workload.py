@@ -183,10 +183,10 @@ class Workload:
 
     @property
     def queue(self) -> str:
-        """The LocalQueue that it names: its job, or its pods, which agree, else its PodGroup. Empty without one."""
+        """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one."""
         if self.job is not None:
             return self.job.seen.queue
-        return next(iter(self.members.said.queues), "") or (self.group.queue if self.group is not None else "")
+        return self.members.said.queue(self.group.queue if self.group is not None else "")
 
     @property
     def created(self) -> float:

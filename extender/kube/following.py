@@ -18,6 +18,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
 from extender.kube.podgroups.volcano_job import volcano_jobs_of
 from extender.kube.queues.following import QueueFollower
+from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.reflector import Reflector
 from extender.kube.resources import BUDGETS, CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
 from extender.observe.sight import Sight
@@ -53,8 +54,8 @@ def followers(
 
 
 class JobFollower:
-    """Follows the jobs and the owners of gangs of every kind that the API server serves, and the PodGroups of other
-    projects. It is asked which those are, by one request for all.
+    """Follows the jobs and the owners of gangs of every kind that the API server serves, and the PodGroups and Queues
+    of other projects. It is asked which those are, by one request for all.
 
     They are read together with what completes their pods: when that changes, they are listed again.
     """
@@ -85,7 +86,8 @@ class JobFollower:
             volcano_jobs.kind: volcano_jobs,
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
-        self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in GROUPS_OF_OTHERS}
+        others: tuple[Resource[Any, Event], ...] = VOLCANO_QUEUES, *GROUPS_OF_OTHERS
+        self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in others}
         self._running: dict[Served, asyncio.Task[None]] = {}
         self.queues = QueueFollower(kube, dispatch, sight, self._changed.set, pause=pause)
 
@@ -115,7 +117,7 @@ class JobFollower:
 
     @property
     def _all(self) -> dict[Served, Reflector[Any, Event]]:
-        """PodGroups first, which pods refer to."""
+        """Queues and PodGroups of other projects first, which pods refer to."""
         return self._groups | self._jobs
 
     async def _look(self, group: asyncio.TaskGroup) -> None:

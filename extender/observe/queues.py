@@ -112,7 +112,7 @@ def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
     for what in whats:
         flavor, resource = what
         used = sum(one.used[what] for one in below)
-        nominal = sum(one.quotas[what].nominal for one in dict.fromkeys((*below, node)) if what in one.quotas)
+        nominal = sum(one.quotas[what].nominal for one in _within(node) if what in one.quotas)
         borrowed = sum(one.borrowed(what) for one in below)
         lent = borrowed if node.is_cohort else max(0, nominal - used - max(0, node.left(what)))
         yield QuotaView(flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent)
@@ -144,6 +144,11 @@ def _of_cohort(found: Reports, node: QuotaNode) -> QueueReport:
 def _below(node: QuotaNode) -> list[QuotaNode]:
     """The ClusterQueues of a cohort and of those in it."""
     return [found for child in node.children for found in (_below(child) if child.is_cohort else [child])]
+
+
+def _within(node: QuotaNode) -> list[QuotaNode]:
+    """Itself, and all that is in it."""
+    return [node, *(found for child in node.children for found in _within(child))]
 
 
 def _parent(node: QuotaNode) -> str:

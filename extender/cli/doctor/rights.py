@@ -30,6 +30,7 @@ _ALWAYS = (
     (EXTENDER, "get patch", "podgroups", "scheduling.volcano.sh"),
     (EXTENDER, "patch", "podgroups/status", "scheduling.volcano.sh"),
     (EXTENDER, "list watch", "jobs", "batch.volcano.sh"),
+    (EXTENDER, "list watch", "queues", "scheduling.volcano.sh"),
     *((EXTENDER, "list watch", plural, QUEUE_GROUP) for plural in (*QUEUE_KINDS, CLASSES)),
     *((EXTENDER, "get patch", f"{plural}/status", QUEUE_GROUP) for plural in QUEUE_KINDS if plural not in UNREPORTED),
     (EXTENDER, "create get patch", WORKLOADS, QUEUE_GROUP),

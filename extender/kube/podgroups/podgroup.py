@@ -22,10 +22,12 @@ def podgroup(
     job: Controller | None = None,
     pending: bool = False,
     starting: bool = False,
+    queue: str = "",
 ) -> PodGroup:
-    """A PodGroup of any project. ``topology``: unless its annotations alone say it. Raises UnreadableError."""
+    """A PodGroup of any project. ``topology``: unless its annotations alone say it. ``queue``: unless its labels name a
+    LocalQueue. Raises UnreadableError."""
     uid, namespace, name = identity(meta, "PodGroup")
-    queue, contradiction = queue_of(meta)
+    local, contradiction = queue_of(meta)
     return PodGroup(
         key=GroupKey(namespace, name),
         uid=uid,
@@ -41,5 +43,5 @@ def podgroup(
         job=job,
         pending=pending,
         starting=starting,
-        queue=queue,
+        queue=local or queue,
     )

@@ -15,6 +15,7 @@ from extender.kube.objects import Meta, Present
 from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
+from extender.kube.queues.naming import of_volcano
 from extender.kube.topology import LONGEST_LEVEL, SLICE_SIZE, topology_of
 from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 
@@ -36,6 +37,7 @@ class NetworkTopology(Struct, rename="camel"):
 
 
 class VolcanoSpec(Struct, rename="camel"):
+    queue: str | None = None
     min_member: int | None = None
     min_task_member: dict[str, int] | None = None
     network_topology: NetworkTopology | None = None
@@ -81,6 +83,7 @@ def volcano_group_from(obj: VolcanoGroup) -> PodGroup:
         job=job,
         pending=job is not None and obj.pending,
         starting=job is not None and obj.phase == INQUEUE,
+        queue=of_volcano(spec.queue),
     )
 
 

@@ -1,11 +1,14 @@
-"""Which LocalQueue a workload names: a label of the job, or of the pods of a gang."""
+"""Which LocalQueue a workload names, by a label of the job or of the pods of a gang; or which Queue of Volcano."""
 
 from __future__ import annotations
 
 from extender.kube.kinds.keys import MISSPELT_QUEUE, QUEUES
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
+from policies.model.queues import VOLCANO
 
+OF_VOLCANO = "scheduling.volcano.sh/queue-name"
+"""The annotation of pods that names a Queue of Volcano."""
 SHOWN = QUEUES[1]
 """The annotation of an object that shows which queue its job names."""
 TWO_QUEUES = "its labels {} and {} name different queues"
@@ -23,6 +26,17 @@ def queue_of(meta: Meta) -> tuple[str, str]:
     key, name = said[0]
     other = next((two for two, another in said if another != name), None)
     return plain(name), "" if other is None else TWO_QUEUES.format(key, other)
+
+
+def queue_of_pod(meta: Meta) -> tuple[str, str]:
+    """The same of a pod. A Queue of Volcano counts where it names no LocalQueue."""
+    name, problem = queue_of(meta)
+    return name or of_volcano((meta.annotations or {}).get(OF_VOLCANO)), problem
+
+
+def of_volcano(name: str | None) -> str:
+    """As the core knows a Queue of Volcano."""
+    return f"{VOLCANO}{plain(name)}" if name else ""
 
 
 def shown_queue(meta: Meta) -> str:

@@ -132,6 +132,36 @@ class KueueTopology(Struct):
     spec: TopologySpec | None = None
 
 
+class GuaranteeSpec(Struct):
+    resource: dict[str, Amount] | None = None
+
+
+class VolcanoQueueSpec(Struct):
+    weight: Amount | None = None
+    capability: dict[str, Amount] | None = None
+    deserved: dict[str, Amount] | None = None
+    guarantee: GuaranteeSpec | None = None
+    reclaimable: bool | None = None
+    parent: str | None = None
+    priority: int | None = None
+    affinity: Present | None = None
+    dequeue_strategy: str | None = field(default=None, name="dequeueStrategy")
+    state: str | None = None
+    """In older versions; ``status.state`` in newer ones."""
+
+
+class VolcanoQueueStatus(Struct):
+    state: str | None = None
+
+
+class VolcanoQueueObject(Struct):
+    """A Queue of scheduling.volcano.sh/v1beta1 (volcano.sh/apis, scheduling/v1beta1/types.go)."""
+
+    metadata: Meta | None = None
+    spec: VolcanoQueueSpec | None = None
+    status: VolcanoQueueStatus | None = None
+
+
 class PriorityClassObject(Struct):
     """A WorkloadPriorityClass."""
 

@@ -72,7 +72,7 @@ class Read(Generic[ValueT]):
     warnings: tuple[str, ...] = ()
 
 
-class _Notes:
+class Notes:
     """What is found out while an object is read."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class _Notes:
 
 def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     """Raises UnreadableError without a name."""
-    notes, spec = _Notes(), obj.spec or ClusterQueueSpec()
+    notes, spec = Notes(), obj.spec or ClusterQueueSpec()
     cohort = spec.cohort_name or spec.cohort or ""
     if spec.cohort and spec.cohort_name and spec.cohort != spec.cohort_name:
         notes.problems.append(f"spec.cohort is {quoted(spec.cohort)} and spec.cohortName {quoted(spec.cohort_name)}")
@@ -113,7 +113,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     if mode not in (None, "", _BY_USAGE, "NoAdmissionFairSharing"):
         notes.problems.append(NOT_IMPLEMENTED.format(f"spec.admissionScope.admissionMode {quoted(mode)}"))
     queue = ClusterQueue(
-        _name(obj.metadata, "ClusterQueue"),
+        name_of(obj.metadata, "ClusterQueue"),
         groups=tuple(_groups(spec.resource_groups or (), notes)),
         cohort=plain(cohort),
         strategy=notes.one_of(Strategy, "spec.queueingStrategy", spec.queueing_strategy, Strategy.BEST_EFFORT),
@@ -138,36 +138,36 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
 
 def cohort_from(obj: CohortObject) -> Read[Cohort]:
     """Raises UnreadableError without a name."""
-    notes, spec = _Notes(), obj.spec or CohortSpec()
+    notes, spec = Notes(), obj.spec or CohortSpec()
     groups = tuple(_groups(spec.resource_groups or (), notes))
-    name, parent = _name(obj.metadata, "Cohort"), plain(spec.parent_name or "")
+    name, parent = name_of(obj.metadata, "Cohort"), plain(spec.parent_name or "")
     return notes.read(Cohort(name, parent, groups, _weight(spec.fair_sharing, notes)))
 
 
 def flavor_from(obj: FlavorObject) -> Read[ResourceFlavor]:
     """Raises UnreadableError without a name."""
-    notes, spec = _Notes(), obj.spec or FlavorSpec()
+    notes, spec = Notes(), obj.spec or FlavorSpec()
     taints, tolerations = taints_of(spec.node_taints or ()), tolerations_of(spec.tolerations or ())
     labels = {plain(key): plain(value) for key, value in (spec.node_labels or {}).items()}
-    name = _name(obj.metadata, "ResourceFlavor")
+    name = name_of(obj.metadata, "ResourceFlavor")
     return notes.read(ResourceFlavor(name, labels, taints, tolerations, plain(spec.topology_name or "")))
 
 
 def topology_from(obj: KueueTopology) -> Read[TopologyObject]:
     """Raises UnreadableError without a name."""
-    notes = _Notes()
+    notes = Notes()
     said = (obj.spec.levels if obj.spec is not None else None) or ()
     notes.most("spec.levels", said)
     levels = tuple(plain(one.node_label or "") for one in said[:MOST])
     if not all(levels) or not levels:
         notes.problems.append("each of its levels needs a nodeLabel, and it needs one level at least")
-    return notes.read(TopologyObject(_name(obj.metadata, "Topology"), levels))
+    return notes.read(TopologyObject(name_of(obj.metadata, "Topology"), levels))
 
 
 def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
     """Raises UnreadableError without a name or namespace."""
-    notes, spec, meta = _Notes(), obj.spec or LocalQueueSpec(), obj.metadata or Meta()
-    name = _name(meta, "LocalQueue")
+    notes, spec, meta = Notes(), obj.spec or LocalQueueSpec(), obj.metadata or Meta()
+    name = name_of(meta, "LocalQueue")
     if not meta.namespace:
         raise UnreadableError(f"the LocalQueue {name} has no namespace")
     if not spec.queue:
@@ -179,13 +179,14 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
     return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past))
 
 
-def _name(meta: Meta | None, kind: str) -> str:
+def name_of(meta: Meta | None, kind: str) -> str:
+    """Raises UnreadableError without one."""
     if meta is None or not meta.name:
         raise UnreadableError(f"the {kind} has no name")
     return plain(meta.name)
 
 
-def _groups(groups: Sequence[GroupSpec], notes: _Notes) -> Iterator[ResourceGroup]:
+def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup]:
     resources: set[str] = set()
     flavors: set[str] = set()
     notes.most("spec.resourceGroups", groups)
@@ -208,7 +209,7 @@ def _groups(groups: Sequence[GroupSpec], notes: _Notes) -> Iterator[ResourceGrou
 
 
 def _quotas(
-    flavor: str, quotas: Sequence[ResourceQuota], covered: tuple[str, ...], notes: _Notes
+    flavor: str, quotas: Sequence[ResourceQuota], covered: tuple[str, ...], notes: Notes
 ) -> Iterator[tuple[str, Quota]]:
     notes.most(f"resources of flavor {flavor}", quotas)
     for one in quotas[:MOST]:
@@ -220,14 +221,15 @@ def _quotas(
         yield (
             name,
             Quota(
-                _amount(one.nominal_quota, name, f"the nominalQuota for {where}", notes) or 0,
-                _amount(one.borrowing_limit, name, f"the borrowingLimit for {where}", notes),
-                _amount(one.lending_limit, name, f"the lendingLimit for {where}", notes),
+                amount_of(one.nominal_quota, name, f"the nominalQuota for {where}", notes) or 0,
+                amount_of(one.borrowing_limit, name, f"the borrowingLimit for {where}", notes),
+                amount_of(one.lending_limit, name, f"the lendingLimit for {where}", notes),
             ),
         )
 
 
-def _amount(said: Amount | None, resource: str, what: str, notes: _Notes) -> int | None:
+def amount_of(said: Amount | None, resource: str, what: str, notes: Notes) -> int | None:
+    """Whatever is wrong with it is a problem of ``what``."""
     if said is None:
         return None
     try:
@@ -240,7 +242,7 @@ def _amount(said: Amount | None, resource: str, what: str, notes: _Notes) -> int
     return max(0, amount)
 
 
-def _fungibility(spec: FungibilitySpec, notes: _Notes) -> Fungibility:
+def _fungibility(spec: FungibilitySpec, notes: Notes) -> Fungibility:
     where, default = "spec.flavorFungibility", Fungibility()
 
     def search(field: str, said: str | None, default: Search) -> Search:
@@ -253,15 +255,19 @@ def _fungibility(spec: FungibilitySpec, notes: _Notes) -> Fungibility:
     )
 
 
-def _weight(spec: FairSharingSpec | None, notes: _Notes) -> Fraction:
-    said = spec.weight if spec is not None else None
+def _weight(spec: FairSharingSpec | None, notes: Notes) -> Fraction:
+    return weight_of(spec.weight if spec is not None else None, "spec.fairSharing.weight", notes)
+
+
+def weight_of(said: Amount | None, field: str, notes: Notes) -> Fraction:
+    """1 where nothing is said."""
     if said is None:
         return Fraction(1)
     try:
         weight = exact(said)
     except ValueError:
-        notes.problems.append(f"spec.fairSharing.weight is {quoted(str(said))}, which is no quantity")
+        notes.problems.append(f"{field} is {quoted(str(said))}, which is no quantity")
         return Fraction(1)
     if weight < 0:
-        notes.problems.append(f"spec.fairSharing.weight is {quoted(str(said))}, and must not be negative")
+        notes.problems.append(f"{field} is {quoted(str(said))}, and must not be negative")
     return max(Fraction(0), weight)

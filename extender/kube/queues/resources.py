@@ -19,6 +19,7 @@ from extender.kube.queues.objects import (
     KueueTopology,
     LocalQueueObject,
     PriorityClassObject,
+    VolcanoQueueObject,
 )
 from extender.kube.queues.read import (
     Read,
@@ -28,18 +29,28 @@ from extender.kube.queues.read import (
     local_queue_from,
     topology_from,
 )
+from extender.kube.queues.volcano import volcano_queue_from
 from extender.kube.resources import Resource
 from policies.model.queues import QueueObject
 
 QUEUE_GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """The newest first."""
+VOLCANO_GROUP, VOLCANO_VERSION = "scheduling.volcano.sh", "v1beta1"
 TOPOLOGIES = "topologies"
 PROVISIONING = ("autoscaling.x-k8s.io/v1", "provisioningrequests")
 """The kind by which nodes are asked for."""
 UNREPORTED = frozenset((TOPOLOGIES, "resourceflavors"))
 """Of the kinds below, those without a status."""
-ObjectT = TypeVar("ObjectT", ClusterQueueObject, CohortObject, LocalQueueObject, FlavorObject, KueueTopology)
+ObjectT = TypeVar(
+    "ObjectT",
+    ClusterQueueObject,
+    CohortObject,
+    LocalQueueObject,
+    FlavorObject,
+    KueueTopology,
+    VolcanoQueueObject,
+)
 ValueT = TypeVar("ValueT", bound=QueueObject)
 OfVersion = Callable[[str], Resource[QueueSeen, Event]]
 
@@ -50,6 +61,12 @@ def path_of(version: str, plural: str) -> str:
 
 
 def _queue_objects(plural: str, kind: type[ObjectT], convert: Callable[[ObjectT], Read[ValueT]]) -> OfVersion:
+    return lambda version: _resource(path_of(version, plural), kind, convert)
+
+
+def _resource(
+    path: str, kind: type[ObjectT], convert: Callable[[ObjectT], Read[ValueT]], title: str = ""
+) -> Resource[QueueSeen, Event]:
     decoder = msgspec.json.Decoder(kind)
 
     def read(raw: msgspec.Raw) -> tuple[Meta, QueueSeen]:
@@ -57,14 +74,15 @@ def _queue_objects(plural: str, kind: type[ObjectT], convert: Callable[[ObjectT]
         found = convert(obj)
         return obj.metadata or Meta(), QueueSeen(found.value, found.problems, found.warnings)
 
-    return lambda version: Resource(
-        path_of(version, plural),
+    return Resource(
+        path,
         read,
         lambda seen: seen,
         lambda seen: QueueGone(seen.object),
         optional=True,
         dispensable=True,
         renewed=True,
+        title=title,
     )
 
 
@@ -76,6 +94,12 @@ QUEUE_KINDS: dict[str, OfVersion] = {
     "localqueues": _queue_objects("localqueues", LocalQueueObject, local_queue_from),
 }
 """By plural; those first that others name."""
+VOLCANO_QUEUES = _resource(
+    f"/apis/{VOLCANO_GROUP}/{VOLCANO_VERSION}/queues",
+    VolcanoQueueObject,
+    volcano_queue_from,
+    title=f"queues.{VOLCANO_GROUP}",
+)
 
 _CLASS = msgspec.json.Decoder(PriorityClassObject)
 _ANY = msgspec.json.Decoder(AnyObject)

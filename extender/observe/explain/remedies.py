@@ -64,12 +64,12 @@ SAID = {
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
     "SharedSpread": "nothing to do: it is planned when the other gang has started; a labelSelector that means the pods "
     "of one gang alone lets both start at once",
-    "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue; "
-    "muster queues shows who uses it",
+    "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue, "
+    "or the capability of the Queue; muster queues shows who uses it",
     "AwaitingNodes": "wait for the nodes that were asked for; kubectl get provisioningrequests shows the request",
-    "QueueMissing": "name a LocalQueue that exists in the namespace, or create the one that the message names",
+    "QueueMissing": "name a queue that exists, a LocalQueue in the namespace, or create the one that the message names",
     "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
-    "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again",
+    "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again, or opens it",
     "QueueOrder": "wait for the one before it: its queue is StrictFIFO; BestEffortFIFO lets those behind it go first",
     "Preempting": "nothing to do: it starts when those who give way to it have gone",
     "Preempted": "nothing to do: when all of it has gone it waits for room like any other",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from fractions import Fraction
 from typing import Any
 
-from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen
+from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
 from extender.kube.following import JobFollower
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
+from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
 from extender.observe.sight import Sight
 from policies.model import Dialect, GroupKey, Job
+from policies.model.queues import VolcanoQueue
 from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
 from tests.kube.kinds.jobs import stored
 from tests.kube.kinds.test_job import INDEXED
@@ -309,6 +312,32 @@ def test_podgroups_of_other_projects_are_followed_where_their_kinds_are_served_a
         assert "podgroups.scheduling.volcano.sh" in seen.sight.ages()
         seen.api.on("GET", "/apis", served())
         await eventually(lambda: GroupGone(GroupKey("team", "train"), "u", Dialect.VOLCANO) in seen.events)
+
+    followed(setup, check)
+
+
+def test_queues_of_volcano_are_followed_while_they_are_served_and_may_be_read(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+    path, queue = VOLCANO_QUEUES.path, {"metadata": {"name": "research", "uid": "u"}, "spec": {"weight": 2}}
+    research = VolcanoQueue("research", Fraction(2))
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served())
+        api.on("GET", path, refused(403))
+
+    async def check(seen: Followed) -> None:
+        assert not seen.asked(path), "the kind is not there"
+        seen.api.on("GET", "/apis", served(("scheduling.volcano.sh", "v1beta1", "queues")))
+        await eventually(lambda: seen.asked(path) > 0)
+        assert not any(isinstance(one, QueueSeen) for one in seen.events)
+        seen.api.on("GET", "/apis", served())
+        await eventually(lambda: "queues.scheduling.volcano.sh" not in seen.sight.ages())
+        seen.api.on("GET", path, listed(queue))
+        seen.api.on("WATCH", path, watch(stays_open=True))
+        seen.api.on("GET", "/apis", served(("scheduling.volcano.sh", "v1beta1", "queues")))
+        await eventually(lambda: QueueSeen(research) in seen.events)
+        seen.api.on("GET", "/apis", served())
+        await eventually(lambda: QueueGone(research) in seen.events)
 
     followed(setup, check)
 

@@ -1,0 +1,46 @@
+"""Queues of ``scheduling.volcano.sh`` as the decision by quota knows them, with what is wrong in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.kube.plain import plain
+from extender.kube.queues.objects import Amount, GuaranteeSpec, VolcanoQueueObject, VolcanoQueueSpec, VolcanoQueueStatus
+from extender.kube.queues.read import MOST, NOT_IMPLEMENTED, Notes, Read, amount_of, name_of, weight_of
+from policies.model.queues import VolcanoQueue
+
+_CLOSED = ("Closed", "Closing")
+
+
+def volcano_queue_from(obj: VolcanoQueueObject) -> Read[VolcanoQueue]:
+    """Raises UnreadableError without a name."""
+    notes, spec, status = Notes(), obj.spec or VolcanoQueueSpec(), obj.status or VolcanoQueueStatus()
+    guarantee = spec.guarantee or GuaranteeSpec()
+    queue = VolcanoQueue(
+        name_of(obj.metadata, "Queue"),
+        weight_of(spec.weight, "spec.weight", notes),
+        capability=_amounts(spec.capability, "spec.capability", notes),
+        deserved=_amounts(spec.deserved, "spec.deserved", notes),
+        guarantee=_amounts(guarantee.resource, "spec.guarantee.resource", notes),
+        parent=plain(spec.parent or ""),
+        reclaimable=spec.reclaimable is not False,
+        closed=(status.state or spec.state) in _CLOSED,
+    )
+    for name, most in queue.capability.items():
+        if queue.guarantee.get(name, 0) > most:
+            notes.problems.append(f"it is guaranteed more {name} than its capability")
+        if queue.deserved.get(name, 0) > most:
+            notes.warnings.append(f"it deserves more {name} than its capability, which is what counts")
+    fields = {"spec.affinity": spec.affinity, "spec.priority": spec.priority}
+    notes.warnings += [NOT_IMPLEMENTED.format(name) for name, said in fields.items() if said]
+    if spec.dequeue_strategy not in (None, "", "traverse"):
+        notes.warnings.append(NOT_IMPLEMENTED.format(f"spec.dequeueStrategy {plain(spec.dequeue_strategy)}"))
+    return notes.read(queue)
+
+
+def _amounts(said: Mapping[str, Amount] | None, field: str, notes: Notes) -> dict[str, int]:
+    some = [*(said or {}).items()]
+    notes.most(field, some)
+    return {
+        (name := plain(key)): amount_of(amount, name, f"{field} of {name}", notes) or 0 for key, amount in some[:MOST]
+    }
