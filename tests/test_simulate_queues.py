@@ -63,6 +63,16 @@ def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
     assert queue["p50_s"] == pytest.approx(629, abs=1), "the urgent one is second"
 
 
+def test_queues_of_volcano_are_those_of_the_jobs_that_name_them(tmp_path: Path) -> None:
+    text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: kueue-gang-queue}\n"
+    queues = write(tmp_path / "queues.yaml", text + "spec: {capability: {nvidia.com/gpu: 32}}\n")
+    scenario = write(tmp_path / "jobs.yaml", JOBS)
+    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "muster")
+    (queue,) = found["muster"]["fairness"]["queues"]
+    assert (queue["queue"], queue["jobs"]) == ("volcano/kueue-gang-queue", 2)
+    assert queue["max_s"] == pytest.approx(630, abs=1)
+
+
 @pytest.mark.parametrize(
     ("queues", "jobs", "said"),
     [

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from extender.cli.simulate import main
 from extender.kube.objects import AnyObject, NodeObject, PodObject
+from extender.kube.podgroups.volcano import VolcanoGroup
 from extender.kube.pseudonyms import anonymise
-from extender.kube.queues.snapshot import reduced_queue
+from extender.kube.queues.snapshot import reduced_queue, reduced_volcano_queue
 from extender.kube.snapshot import ClusterFile, encode, reduced
 from tests.test_simulate_snapshot import answers, node, pod, simulate
 
@@ -94,6 +95,45 @@ def test_who_has_used_less_in_the_past_is_next(tmp_path: Path, used: str, starts
         _, (verdict,) = simulate(tmp_path, file, "--config", str(settings))
         found = {one["gang"]: bool(one["nodes"]) for one in verdict["answers"]}
         assert [found[name] for name in sorted(found)] == [starts == "a", starts == "b"]
+
+
+def of_volcano() -> ClusterFile:
+    """A gang uses all that its Queue may use; another one waits although room is free. A third belongs to default."""
+
+    def gang(name: str, queue: str, *nodes: str) -> tuple[list[Tree], Tree]:
+        pods = [queued(name, index, 2, "", *nodes[index : index + 1]) for index in range(2)]
+        for one in pods:
+            one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+        meta = {"name": name, "namespace": "team-vision", "uid": f"uid-of-{name}"}
+        return pods, {"metadata": meta, "spec": {"minMember": 2, "queue": queue}}
+
+    gangs = gang("runs", "research", "gpu-0", "gpu-1"), gang("waits", "research"), gang("free", "")
+    queues: list[Tree] = [
+        {"metadata": {"name": "research"}, "spec": {"capability": {GPU: "16"}, "parent": "lab"}},
+        {"metadata": {"name": "lab", "labels": {"note": "hush"}}, "spec": {"parent": "root"}},
+        {"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open", "pending": 5}},
+    ]
+    return reduced(
+        msgspec.convert([node(f"gpu-{number}", "rack-a") for number in range(6)], list[NodeObject]),
+        msgspec.convert([pod for pods, _ in gangs for pod in pods], list[PodObject]),
+        msgspec.convert([group for _, group in gangs], list[VolcanoGroup]),
+        queues=[reduced_volcano_queue(json.dumps(one).encode()) for one in queues],
+    )
+
+
+def test_the_queues_of_volcano(tmp_path: Path) -> None:
+    for file in (of_volcano(), anonymise(of_volcano())):
+        assert b"hush" not in encode(file)
+        _, (verdict,) = simulate(tmp_path, file)
+        waits, free = sorted(verdict["answers"], key=lambda one: len(one["nodes"]))
+        assert (waits["code"], len(free["nodes"])) == ("NoQuota", 2)
+        assert "0 of 16 nvidia.com/gpu are left" in waits["reason"]
+    text = encode(anonymise(of_volcano())).decode()
+    assert not any(word in text for word in ('"research"', '"lab"'))
+    more = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "research"}}
+    said, (_, then) = simulate(tmp_path, of_volcano(), "--what-if", written(tmp_path, more))
+    assert "What if: Queue research: changed." in said
+    assert len(answers(then)["waits"]["nodes"]) == 2
 
 
 def written(tmp_path: Path, *objects: Tree) -> str:

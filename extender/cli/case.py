@@ -96,6 +96,7 @@ def case_of(
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
     virtual = virtual_clusters(arrivals, gpus, queues.borrowing, queues.rules) if queues.virtual else None
     queueing = Queueing(queues.seen if virtual is None else virtual)
+    arrivals = queueing.named(arrivals)
     queueing.check(arrivals, nodes)
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),

@@ -16,6 +16,7 @@ from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.kinds.keys import INDEX_LABEL, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
 from extender.kube.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
+from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reduction import READ
 from extender.kube.renaming import RENAMED, Say, series_renamed
 from extender.kube.snapshot import ClusterFile
@@ -29,6 +30,8 @@ _WELL_KNOWN = re.compile(
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _ROLES = re.compile(rf"master|worker|chief|ps|evaluator|launcher|{RAY_HEAD}|[0-9]{{1,6}}")
 """Of training jobs and of Ray: the rank of a pod depends on some of them. A number: a podset of an AppWrapper."""
+_QUEUES = re.compile("default|root")
+"""They mean something in Volcano."""
 _KINDS = {
     "nodes.metadata.name": "node", "claims.metadata.name": "claim",
     "budgets.metadata.name": "budget",
@@ -44,7 +47,8 @@ _KINDS = {
     "topologyConstraint.requiredTopologyLevel": "key", "topologyConstraint.preferredTopologyLevel": "key",
     "matchExpressions.key": "key", "matchExpressions.values": "value", "matchFields.values": "node",
     "queues.metadata.name": "queue", "spec.cohort": "cohort", "spec.cohortName": "cohort", "spec.parentName": "cohort",
-    "spec.clusterQueue": "queue", "flavors.name": "flavor", "resources.name": "key",
+    "spec.clusterQueue": "queue", "spec.queue": "queue", "spec.parent": "queue",
+    "flavors.name": "flavor", "resources.name": "key",
     "resourceGroups.coveredResources": "key", "spec.topologyName": "topology", "levels.nodeLabel": "key",
     "nodeTaints.key": "key", "nodeTaints.value": "value", "spec.admissionChecks": "check",
     "namespaces.metadata.name": "namespace",
@@ -59,7 +63,10 @@ _KINDS |= {
         ("topologyKey", "key"), ("matchLabelKeys", "key"), ("mismatchLabelKeys", "key"), ("namespaces", "namespace"),
     ]
 }  # fmt: skip
-_AMOUNTS = (".requests", ".limits", ".overhead", ".allocatable", ".consumedResources")
+_AMOUNTS = (
+    *(".requests", ".limits", ".overhead", ".allocatable", ".consumedResources"),
+    *(".capability", ".deserved", ".guarantee.resource"),
+)
 _LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels", ".nodeLabels")
 _MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
     (GANG_UID, RELEASE, WORKLOAD), "uid"
@@ -68,7 +75,7 @@ _SAY_ROLES = volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET, 
 _MARKS |= dict.fromkeys(_SAY_ROLES, "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE_HASH: "template"}
 _MARKS[PRIORITY_CLASS] = "class"
-_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys(QUEUES, "queue")
+_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUEUES, OF_VOLCANO), "queue")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods, groups and jobs whose value names something."""
 _UNTOLD = "it cannot be planned; why would name what is in it"
@@ -104,7 +111,7 @@ def _but(say: Say, kept: Collection[str]) -> Say:
     def told(kind: str, text: str) -> str:
         if not text or text == ANY_ADDRESS or (kind == "key" and (text in kept or _is_known(text))):
             return text
-        harmless = {"value": _HARMLESS, "role": _ROLES}.get(kind)
+        harmless = {"value": _HARMLESS, "role": _ROLES, "queue": _QUEUES}.get(kind)
         return text if harmless is not None and harmless.fullmatch(text) else say(kind, text)
 
     return told

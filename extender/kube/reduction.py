@@ -34,13 +34,14 @@ from extender.kube.objects import (
     Volume,
     VolumeObject,
 )
+from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT)
 READ = frozenset(
     (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
-).union(_OF_JOBS)
+).union(_OF_JOBS, (OF_VOLCANO,))
 """Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
 for labels that some pod selects others by."""
 _BOUND = "bound"

@@ -8,11 +8,22 @@ from typing import Any
 import msgspec
 import yaml
 
-from extender.core.events import QueueSeen
+from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE
 from extender.kube.plain import quoted
-from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, TOPOLOGIES, VERSIONS, workload_priorities
+from extender.kube.queues.resources import (
+    CLASSES,
+    QUEUE_GROUP,
+    QUEUE_KINDS,
+    TOPOLOGIES,
+    VERSIONS,
+    VOLCANO_GROUP,
+    VOLCANO_QUEUES,
+    VOLCANO_VERSION,
+    workload_priorities,
+)
+from extender.kube.resources import Resource
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 _KINDS = {
@@ -23,6 +34,7 @@ _KINDS = {
     "LocalQueue": "localqueues",
     "WorkloadPriorityClass": CLASSES,
 }
+_OF_VOLCANO = f"{VOLCANO_GROUP}/{VOLCANO_VERSION}"
 _NAMESPACE = "default"
 """Of a LocalQueue that says none, as ``kubectl apply`` has it."""
 
@@ -47,16 +59,20 @@ def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
         raise UnreadableError("it is no object with apiVersion and kind")
     kind, said = document.get("kind"), str(document.get("apiVersion"))
     group, _, version = said.rpartition("/")
-    if group != QUEUE_GROUP or version not in VERSIONS or kind not in _KINDS:
-        known = f"{', '.join(_KINDS)} of {QUEUE_GROUP}/{' and '.join(VERSIONS)}"
+    of_volcano = (said, kind) == (_OF_VOLCANO, "Queue")
+    if not of_volcano and (group != QUEUE_GROUP or version not in VERSIONS or kind not in _KINDS):
+        known = f"{', '.join(_KINDS)} of {QUEUE_GROUP}/{' and '.join(VERSIONS)}, and Queue of {_OF_VOLCANO}"
         raise UnreadableError(f"a {quoted(str(kind))} of {quoted(said)} is not read here, but {known}")
     meta = document.get("metadata")
     if kind == "LocalQueue" and isinstance(meta, dict):
         meta.setdefault("namespace", _NAMESPACE)
     raw = msgspec.Raw(msgspec.json.encode(document))
-    plural = _KINDS[kind]
-    reader = workload_priorities(version) if plural == CLASSES else QUEUE_KINDS[plural](version)
+    reader = VOLCANO_QUEUES if of_volcano else _reader(_KINDS[str(kind)], version)
     found: QueueSeen | tuple[str, int] | None = reader.read(raw)[1]
     if found is None:
         raise UnreadableError(f"the {kind} cannot be read")
     return found
+
+
+def _reader(plural: str, version: str) -> Resource[QueueSeen, Event] | Resource[tuple[str, int], None]:
+    return workload_priorities(version) if plural == CLASSES else QUEUE_KINDS[plural](version)

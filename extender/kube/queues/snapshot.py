@@ -23,9 +23,20 @@ from extender.kube.queues.objects import (
     KueueTopology,
     LocalQueueObject,
     PriorityClassObject,
+    VolcanoQueueObject,
 )
 from extender.kube.queues.past_use import past_use_from, past_use_to
-from extender.kube.queues.resources import CLASSES, NAMESPACES, QUEUE_GROUP, TOPOLOGIES, VERSIONS, path_of
+from extender.kube.queues.resources import (
+    CLASSES,
+    NAMESPACES,
+    QUEUE_GROUP,
+    TOPOLOGIES,
+    VERSIONS,
+    VOLCANO_GROUP,
+    VOLCANO_QUEUES,
+    VOLCANO_VERSION,
+    path_of,
+)
 
 Document = dict[str, Any]
 _NOT_THERE = 404
@@ -48,6 +59,7 @@ async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
     found: list[Document] = []
     for kind, (plural, _) in _OBJECTS.items():
         found += await _of_kind(kube, kind, plural)
+    found += await _of_volcano(kube)
     if not any(one["kind"] == "ClusterQueue" for one in found):
         return found, []
     raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
@@ -65,6 +77,14 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
         return found | {"value": obj.value}
     found["spec"] = msgspec.to_builtins(obj.spec) or {}
     return found | (_past(obj) if isinstance(obj, LocalQueueObject) else {})
+
+
+def reduced_volcano_queue(raw: bytes | msgspec.Raw) -> Document:
+    """What is read of a Queue of Volcano."""
+    obj = msgspec.json.decode(raw, type=VolcanoQueueObject)
+    api_version, meta = f"{VOLCANO_GROUP}/{VOLCANO_VERSION}", {"name": (obj.metadata or Meta()).name}
+    parts = {"spec": msgspec.to_builtins(obj.spec) or {}, "status": msgspec.to_builtins(obj.status) or {}}
+    return {"apiVersion": api_version, "kind": "Queue", "metadata": meta, **parts}
 
 
 def queue_events(
@@ -112,3 +132,13 @@ async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:
             raise
         return [reduced_queue(kind, version, item) for page in pages for item in page.items]
     return []
+
+
+async def _of_volcano(kube: Kube) -> list[Document]:
+    try:
+        pages = [page async for page in kube.list_pages(VOLCANO_QUEUES.path)]
+    except ApiError as error:
+        if error.status == _NOT_THERE:
+            return []
+        raise
+    return [reduced_volcano_queue(item) for page in pages for item in page.items]

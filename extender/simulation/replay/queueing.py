@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.events import Event, NamespaceSeen, QueueSeen
 from extender.core.queues import Queues, key_of
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
 from policies.model import Node
+from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
 from policies.quota.tree import QuotaNode
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -39,6 +41,18 @@ class Queueing:
     seen: Sequence[QueueSeen] = ()
     _queues: Queues = field(default_factory=Queues)
 
+    def named(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
+        """A queue that no LocalQueue of the namespace is called like is Volcano's, if there is one."""
+        things = [one.object for one in self.seen]
+        locals_ = {(one.namespace, one.name) for one in things if isinstance(one, LocalQueue)}
+        volcanos = {one.name for one in things if isinstance(one, VolcanoQueue)}
+        return [
+            replace(one, queue=f"{VOLCANO}{one.queue}")
+            if one.queue in volcanos and (one.namespace, one.queue) not in locals_
+            else one
+            for one in arrivals
+        ]
+
     def check(self, arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> None:
         """To be called first. Raises InputError for jobs that lead to no queue which could admit them, for two objects
         of one name, and for a flavor without nodes."""
@@ -53,6 +67,10 @@ class Queueing:
         for event in self.facts(arrivals):
             if isinstance(event, (QueueSeen, NamespaceSeen)):
                 self._queues.note(event, 0.0)
+        total: Counter[str] = Counter()
+        for node in nodes:
+            total.update(dict(node.allocatable))
+        self._queues.share(total)
         self._queues.redraw()
         for job in arrivals:
             if job.queue and (why := self._queues.route(job.namespace, job.queue).why) is not None:
@@ -92,4 +110,4 @@ def _gpus(node: QuotaNode) -> int:
 
 def _stake(node: QuotaNode) -> Stake:
     nominal = sum(quota.nominal for (_, resource), quota in node.quotas.items() if resource == GPU)
-    return Stake(nominal, sum(node.potential(what) for what in node.root.subtree if what[1] == GPU))
+    return Stake(nominal, sum(node.potential(what, there=True) for what in node.root.subtree if what[1] == GPU))
