@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from devcluster.api import Api, Object
+from devcluster.crds import CRDS, until_established
 from devcluster.watch import Watch
-from tests.integration.podgroups import install_kind
+from tests.integration.podgroups import crd, install_kind
 
 GROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 WAITS = (None, "", "Pending")
@@ -26,6 +27,40 @@ def install_volcano(api: Api, *, subresource: bool = False) -> None:
     """Its CRDs, with whatever is in their objects. That of PodGroups has no status subresource in Volcano."""
     install_kind(api, GROUPS, "PodGroup", status=subresource)
     install_kind(api, JOBS, "Job", status=True)
+
+
+_AMOUNTS = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}
+_QUEUE = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "default": {"weight": 1},
+            "properties": {
+                "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535},
+                "capability": _AMOUNTS,
+                "deserved": _AMOUNTS,
+                "guarantee": {"type": "object", "properties": {"resource": _AMOUNTS}},
+                "reclaimable": {"type": "boolean"},
+                "parent": {"type": "string"},
+                "priority": {"type": "integer", "format": "int32", "minimum": 0},
+                "type": {"type": "string"},
+            },
+        },
+        "status": {"type": "object", "properties": {"state": {"type": "string"}, "allocated": _AMOUNTS}},
+    },
+}
+"""What is read of a Queue, as Volcano's CRD has it (config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml)."""
+
+
+def install_queues(api: Api) -> None:
+    """The kind Queue of Volcano, which belongs to no namespace."""
+    group, _, version = GROUPS.partition("/")
+    found = crd(group, version, "Queue", status=True)
+    found["spec"]["scope"] = "Cluster"
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = _QUEUE
+    api.create(CRDS, found)
+    until_established(api, found["metadata"]["name"])
 
 
 class JobController:
