@@ -51,6 +51,7 @@ from extender.kube.kinds.keys import (
     WORKLOAD,
 )
 from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
+from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from extender.kube.topology import OWN as TOPOLOGY
@@ -80,6 +81,7 @@ SAID = {
 SAID_TO_OTHERS = {
     GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
     TASK_SPEC: "Volcano: the role of the pod, for `minTaskMember` of its PodGroup.",
+    OF_VOLCANO: "Volcano: the Queue of the gang, where its PodGroup names none, and nobody a LocalQueue.",
     kai.POD_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
     KAI_SUBGROUP: "KAI-Scheduler: the role of the pod, a subgroup of its PodGroup; as `muster.dev/role`.",
     NAME: "Koordinator: the gang's name.",
