@@ -20,6 +20,7 @@ from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
 from extender.kube.queues.capacity import Capacity, CapacityKeeper
+from extender.kube.queues.protection import NodeKeeper
 from extender.kube.queues.recording import WorkloadWriter
 from extender.kube.queues.writing import QueueWriter
 from extender.observe.sight import Sight
@@ -62,7 +63,7 @@ class Replica:
         self._workload_writer = WorkloadWriter(
             kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
         )
-
+        self._node_keeper = NodeKeeper(kube, self._acting)
         self._capacity = (
             None
             if capacity is None
@@ -80,6 +81,7 @@ class Replica:
                 await follower.synced.wait()
             group.create_task(self._queue_writer.run())
             group.create_task(self._workload_writer.run())
+            group.create_task(self._node_keeper.run())
             if self._capacity is not None:
                 group.create_task(self._capacity.run())
             garbage.collect_rarely()

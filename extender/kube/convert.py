@@ -54,6 +54,8 @@ _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
 
 MOST_NAMES = 64
 """Of resources, volume claims and scheduling gates that a pod may have: of each, what is beyond is not kept."""
+KEPT_NODE = "muster.dev/kept-for-plan"
+"""The label that Muster writes on nodes that are to stay (queues/protection.py). It is no news of the node."""
 _LONGEST_REFUSAL = 4096
 _STAY = ("DaemonSet", "Node")
 
@@ -177,7 +179,7 @@ def node_from(obj: NodeObject) -> Node:
     return Node(
         name=meta.name,
         allocatable=tuple(sorted(allocatable.items())),
-        labels=meta.labels or {},
+        labels={key: text for key, text in (meta.labels or {}).items() if key != KEPT_NODE},
         taints=taints_of((obj.spec.taints if obj.spec else None) or ()),
         unschedulable=bool(obj.spec and obj.spec.unschedulable),
         ready=any(one.type == "Ready" and one.status == "True" for one in conditions),

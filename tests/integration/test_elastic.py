@@ -1,7 +1,8 @@
 """Elastic flavors on the real control plane: nodes are asked for, and a job starts on them when they are there.
 
 No autoscaler runs here. What it does is done by the test (``Autoscaler``): it reads a ProvisioningRequest and its pod
-templates, makes nodes for all of the pods, and says so in the status.
+templates, makes nodes for all of the pods, and says so in the status. No node is ever taken away by one, either: that
+nodes say that they are to stay is what is looked at.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from devcluster.muster import (
     start_muster,
 )
 from extender.kube.client import Kube
+from extender.kube.convert import KEPT_NODE
 from extender.kube.queues.capacity import CAPACITY
-from tests.integration.extender import Extender
+from extender.kube.queues.protection import READ_BY
+from tests.integration.extender import MERGE, Extender
 from tests.integration.stage import RealStage
 from tests.integration.test_queues import Queues
 from tests.manifests_of_autoscalers import PROVISIONING_REQUESTS
@@ -182,6 +185,72 @@ def test_what_is_denied_gives_its_quota_back_and_says_so(
     research.end("second")
     research.until_started("first", 2)
     research.end("first")
+
+
+def kept(stage: RealStage, node: str, *, as_said: bool) -> Object:
+    """Its annotations when it has Muster's label, or has it no more."""
+    found = stage.api.wait_for(
+        f"/api/v1/nodes/{node}", lambda one: (KEPT_NODE in one["metadata"]["labels"]) is as_said, PATIENCE_S
+    )
+    return dict(found["metadata"].get("annotations") or {})
+
+
+def test_planned_nodes_say_that_they_are_to_stay_until_the_pods_are_there(
+    stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    ours, theirs = stage.add_nodes(2, labels={"pool": "spot"})
+    stage.api.patch(f"/api/v1/nodes/{theirs}", {"metadata": {"annotations": {READ_BY["karpenter"]: "true"}}})
+    stage.kill_scheduler()
+    research.job("first", "research", 2)
+    for node in (ours, theirs):
+        said = kept(stage, node, as_said=True)
+        assert [said.get(key) for key in READ_BY.values()] == ["true", "true"]
+    stage.start_scheduler()
+    research.until_started("first", 2)
+    assert not set(READ_BY.values()).intersection(kept(stage, ours, as_said=False))
+    assert set(READ_BY.values()).intersection(kept(stage, theirs, as_said=False)) == {READ_BY["karpenter"]}
+    research.end("first")
+
+
+def test_after_a_restart_nodes_that_nobody_is_promised_are_given_back(
+    stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    nodes = stage.add_nodes(2, labels={"pool": "spot"})
+    stage.kill_scheduler()
+    research.job("first", "research", 2)
+    for node in nodes:
+        kept(stage, node, as_said=True)
+    stage.kill_extender()
+    stage.api.delete(f"{research.jobs}/first", {"propagationPolicy": "Background"})
+    stage.api.wait_for(stage.pods_path, lambda some: not some, PATIENCE_S)
+    stage.start_extender()
+    stage.start_scheduler()
+    for node in nodes:
+        assert not set(READ_BY.values()).intersection(kept(stage, node, as_said=False))
+
+
+def test_on_a_node_the_extender_writes_only_that_it_is_to_stay(stage: RealStage, extender: Extender) -> None:
+    (node,) = stage.add_nodes(1, labels={"pool": "spot"})
+    path, (scale_down, disrupt) = f"/api/v1/nodes/{node}", READ_BY.values()
+    said = {"labels": {KEPT_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true"}}
+    wrong: list[Object] = [
+        {"spec": {"unschedulable": True}},
+        {"metadata": {"labels": {"pool": "owned"}}},
+        {"metadata": {"annotations": {"other": "true"}}},
+        {"metadata": {"annotations": {scale_down: "true"}}},
+        {"metadata": {"labels": {KEPT_NODE: "karpenter"}, "annotations": {scale_down: "true"}}},
+        {"metadata": {"labels": {KEPT_NODE: "karpenter"}, "annotations": {disrupt: "false"}}},
+        {"metadata": {"labels": {KEPT_NODE: "karpenter"}}},
+    ]
+    for body in wrong:
+        extender.refused("PATCH", path, body, MERGE)
+    extender.patch(path, {"metadata": said})
+    stage.api.patch(path, {"metadata": {"annotations": {disrupt: "true"}}})
+    for labels in ({}, {KEPT_NODE: None}, {KEPT_NODE: "karpenter"}):
+        extender.refused("PATCH", path, {"metadata": {"labels": labels, "annotations": {disrupt: None}}}, MERGE)
+    extender.refused("PATCH", path, {"metadata": {"annotations": {scale_down: None}}}, MERGE)
+    extender.patch(path, {"metadata": {"labels": {KEPT_NODE: None}, "annotations": {scale_down: None}}})
+    assert kept(stage, node, as_said=False)[disrupt] == "true"
 
 
 def test_of_others_the_extender_makes_and_deletes_nothing(

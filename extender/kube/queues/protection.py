@@ -1,0 +1,130 @@
+"""Keeps nodes of elastic flavors that are planned with: Cluster Autoscaler and Karpenter take empty ones away, but for
+those that say on an annotation that they are to stay.
+
+By whoever leads, and off the way of every start. A label on the node says whom Muster has told on it, so that these
+annotations go when nobody is promised the node any more, after a restart too; those that others have written stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+import msgspec
+
+from extender.core.engine import Engine
+from extender.core.kept_nodes import kept_nodes
+from extender.kube.client import Kube
+from extender.kube.connection import METADATA_ONLY, ApiError
+from extender.kube.convert import KEPT_NODE
+from extender.kube.kinds.kind import Object
+from extender.kube.objects import UNDECODABLE
+
+log = logging.getLogger("muster")
+READ_BY = {
+    "cluster-autoscaler": "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    "karpenter": "karpenter.sh/do-not-disrupt",
+}
+"""Who takes nodes away, and on which annotation each reads that it must not."""
+EVERY_S = 2.0
+_NODES = "/api/v1/nodes"
+_PASSING = (404, 409)
+"""The node is gone, or somebody else has just written to it."""
+
+
+class NodeKeeper:
+    """``core``: who acts now; None while nobody does. What was so in two rounds is acted on: most gangs run on their
+    nodes before that."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        core: Callable[[], Engine | None],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._kube = kube
+        self._core = core
+        self._pause = pause
+        self._of: Engine | None = None
+        self._kept: dict[str, None] | None = None
+        """Nodes with the label; None: not looked for yet."""
+        self._before: Collection[str] = ()
+        """What was to be kept in the round before."""
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._pause(EVERY_S)
+            try:
+                await self.look()
+                self._complaint = ""
+            except ApiError as error:
+                if not self._complaint:
+                    log.warning("nodes that are planned with cannot be kept, or given back: %s", error)
+                self._complaint = str(error)
+
+    async def look(self) -> None:
+        """One round. Raises ApiError."""
+        core = self._core()
+        if core is not self._of:
+            self._of, self._kept = core, None
+        if core is None:
+            return
+        if self._kept is None:
+            self._kept = await self._marked()
+            self._before = tuple(self._kept)
+        wanted, before, kept = kept_nodes(core.state), self._before, self._kept
+        self._before = tuple(wanted)
+        for name in [one for one in kept if one not in wanted and one not in before]:
+            if await self._write(name, _given_back) != 409:
+                del kept[name]
+        for name in [one for one in wanted if one in before and one not in kept]:
+            if not await self._write(name, _told):
+                kept[name] = None
+
+    async def _marked(self) -> dict[str, None]:
+        query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
+        answer = _decoded(await self._kube.call("GET", _NODES, query=query))
+        return {str((one.get("metadata") or {}).get("name")): None for one in answer.get("items") or ()}
+
+    async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
+        """0, or with which status the node is not as it should be."""
+        path = f"{_NODES}/{name}"
+        try:
+            meta = _decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
+            if changed := change(meta):
+                await self._kube.patch_job(path, meta, {"metadata": changed})
+        except ApiError as error:
+            if error.status not in _PASSING:
+                raise
+            return error.status
+        return 0
+
+
+def _told(meta: Object) -> Object:
+    """What is written on the node so that it stays. What is there already is somebody else's."""
+    said = meta.get("annotations") or {}
+    ours = [who for who, key in READ_BY.items() if key not in said]
+    if not ours or KEPT_NODE in (meta.get("labels") or {}):
+        return {}
+    return {"labels": {KEPT_NODE: "_".join(ours)}, "annotations": {READ_BY[who]: "true" for who in ours}}
+
+
+def _given_back(meta: Object) -> Object:
+    """What is taken off it again."""
+    labels, said = meta.get("labels") or {}, meta.get("annotations") or {}
+    if KEPT_NODE not in labels:
+        return {}
+    ours = [READ_BY[who] for who in str(labels[KEPT_NODE]).split("_") if who in READ_BY]
+    return {"labels": {KEPT_NODE: None}, "annotations": {key: None for key in ours if said.get(key) == "true"}}
+
+
+def _decoded(answer: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(answer, type=Object)
+    except UNDECODABLE:
+        return {}

@@ -1,0 +1,156 @@
+"""Nodes that are planned with are kept from those who take empty ones away, and given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from extender.core.engine import Engine
+from extender.kube.connection import ApiError
+from extender.kube.convert import node_from
+from extender.kube.objects import Meta, NodeObject
+from extender.kube.queues.protection import NodeKeeper
+from tests.core.script import Script
+from tests.core.test_elastic import come, of, scene
+from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+
+NODES = "/api/v1/nodes"
+LABEL = "muster.dev/kept-for-plan"
+AUTOSCALER, KARPENTER = "cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt"
+KEPT: dict[str, Any] = {
+    "labels": {LABEL: "cluster-autoscaler_karpenter"},
+    "annotations": {AUTOSCALER: "true", KARPENTER: "true"},
+}
+
+
+class Keeping:
+    """A keeper, whom it asks, and the API server."""
+
+    def __init__(self, api: FakeApi, keeper: NodeKeeper, script: Script) -> None:
+        self.api, self.keeper, self.script = api, keeper, script
+        self.core: Engine | None = script.core
+
+    def node(self, name: str, **meta: Any) -> None:
+        said = {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **meta}
+        self.api.on("GET", f"{NODES}/{name}", Answer(body={"metadata": said}))
+        self.api.on("PATCH", f"{NODES}/{name}", OK)
+
+    def marked(self, *names: str) -> None:
+        self.api.on("GET", NODES, Answer(body={"items": [{"metadata": {"name": name}} for name in names]}))
+
+    def plan(self) -> None:
+        """A job of one pod is promised spot-0."""
+        come(self.script, "first", 1)
+
+    def revoke(self) -> None:
+        self.script.drop("spot-0")
+        self.script.advance(0.5)
+
+    async def rounds(self, count: int) -> list[dict[str, Any]]:
+        """What they have written."""
+        before = len(self.api.bodies("PATCH"))
+        for _ in range(count):
+            await self.keeper.look()
+        return [one["metadata"] for one in self.api.bodies("PATCH")[before:]]
+
+
+def run(work: Callable[[Keeping], Awaitable[None]]) -> None:
+    async def connected() -> None:
+        async with fake_api() as (api, kube):
+            script = scene(*of("spot", 1))
+            keeper = NodeKeeper(kube, lambda: one.core)
+            one = Keeping(api, keeper, script)
+            one.marked()
+            one.node("spot-0")
+            await work(one)
+
+    asyncio.run(connected())
+
+
+def test_a_node_is_kept_while_it_is_planned_with_as_it_was_seen() -> None:
+    async def work(one: Keeping) -> None:
+        assert not await one.rounds(2)
+        one.plan()
+        assert not await one.rounds(1), "most plans are carried out by the next round"
+        assert await one.rounds(3) == [{**KEPT, "uid": "uid-spot-0", "resourceVersion": "7"}]
+        one.node("spot-0", **KEPT)
+        one.revoke()
+        given_back = {"labels": {LABEL: None}, "annotations": {AUTOSCALER: None, KARPENTER: None}}
+        assert await one.rounds(4) == [{**given_back, "uid": "uid-spot-0", "resourceVersion": "7"}]
+
+    run(work)
+
+
+def test_what_others_have_written_stays() -> None:
+    async def work(one: Keeping) -> None:
+        one.node("spot-0", annotations={KARPENTER: "false"})
+        one.plan()
+        (told,) = await one.rounds(3)
+        assert (told["labels"], told["annotations"]) == ({LABEL: "cluster-autoscaler"}, {AUTOSCALER: "true"})
+        one.node("spot-0", labels=told["labels"], annotations={AUTOSCALER: "changed", KARPENTER: "true"})
+        one.revoke()
+        (given_back,) = await one.rounds(3)
+        assert (given_back["labels"], given_back["annotations"]) == ({LABEL: None}, {})
+
+    run(work)
+
+
+def test_after_a_restart_what_was_kept_is_given_back_unless_it_is_planned_with() -> None:
+    async def work(one: Keeping) -> None:
+        one.marked("spot-0", "spot-1", "spot-2")
+        one.node("spot-0", **KEPT)
+        one.node("spot-1", labels={LABEL: "karpenter"}, annotations={AUTOSCALER: "true", KARPENTER: "true"})
+        one.plan()
+        (given_back,) = await one.rounds(4)
+        assert (given_back["uid"], given_back["annotations"]) == ("uid-spot-1", {KARPENTER: None})
+        (asked,) = [asked for asked in one.api.asked if asked.path == NODES]
+        assert asked.query["labelSelector"] == LABEL
+
+    run(work)
+
+
+def test_what_somebody_else_has_just_written_to_is_tried_again() -> None:
+    async def work(one: Keeping) -> None:
+        one.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
+        one.plan()
+        assert len(await one.rounds(5)) == 2
+        one.node("spot-0", **KEPT)
+        one.api.on("PATCH", f"{NODES}/spot-0", refused(409, "Conflict"), OK)
+        one.revoke()
+        assert len(await one.rounds(5)) == 2
+
+    run(work)
+
+
+def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
+    async def work(one: Keeping) -> None:
+        one.api.on("PATCH", f"{NODES}/spot-0", refused(403, "Forbidden"))
+        one.plan()
+        await one.rounds(1)
+        for _ in range(2):
+            with pytest.raises(ApiError):
+                await one.keeper.look()
+
+    run(work)
+
+
+def test_who_does_not_act_writes_nothing_and_begins_anew() -> None:
+    async def work(one: Keeping) -> None:
+        one.plan()
+        await one.rounds(1)
+        one.core = None
+        assert not await one.rounds(3)
+        one.core = one.script.core
+        assert not await one.rounds(1)
+        assert len(await one.rounds(1)) == 1
+        assert len([asked for asked in one.api.asked if asked.path == NODES]) == 2
+
+    run(work)
+
+
+def test_the_label_is_no_news_of_the_node() -> None:
+    meta = Meta(name="spot-0", labels={"pool": "spot", **KEPT["labels"]})
+    assert node_from(NodeObject(metadata=meta)).labels == {"pool": "spot"}
