@@ -181,6 +181,7 @@ class Admission:
             else:
                 state.waiting.look_again(workload.key)  # what it lacks from now on may be room
                 excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
+                self._park(workload)
                 yield from self._hold_up(line, workload)
         state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
         self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
@@ -246,9 +247,16 @@ class Admission:
             return True
         if self._preempting.wants(workload, demand.shape):
             return True
+        self._park(workload)
+        return False
+
+    def _park(self, workload: Workload) -> None:
+        """If it was refused for want of quota, no news of room concerns it."""
+        demand = workload.asked
+        if demand is None or demand.shape is None or workload.key in self._state.waiting.stale:
+            return
         if self._queued.lacks_quota(workload, demand.shape, self._shortfalls):
             self._state.waiting.park(workload.key)
-        return False
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """So are those of its queue that wait for the same quota."""

@@ -87,9 +87,11 @@ class Preempting:
 
     def wants(self, workload: Workload, shape: Shape) -> bool:
         """Whether somebody may give way to it, as far as is known."""
+        if self._mode is Preempts.OFF:
+            return False
         preemptions, queue = self._state.preemptions, self._state.quotas.queue_of(workload.key)
         by_rules = queue is not None and evicts(queue)
-        if self._mode is Preempts.OFF or (workload.priority <= preemptions.lowest and not by_rules):
+        if workload.priority <= preemptions.lowest and not by_rules:
             return False
         if workload.key in preemptions.under_way or preemptions.spares(workload.key, shape):
             return False
