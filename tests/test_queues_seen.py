@@ -14,9 +14,10 @@ from extender.cli.main import main
 from extender.core.events import JobSeen, QueueSeen
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
+from extender.observe.queues import queues
 from extender.runtime.runner import Runner
 from policies.model import Job
-from policies.model.queues import ClusterQueue, Quota
+from policies.model.queues import ClusterQueue, Quota, VolcanoQueue
 from tests.builders import GPU, cluster
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show
@@ -114,3 +115,18 @@ def test_a_cluster_without_queues_has_no_such_metric() -> None:
     text = Metrics(lambda: core.state, queues=lambda: core.queue_reports(0.0)).render().decode()
     assert "kueue_" not in text
     assert core.queue_reports(0.0) == {}
+
+
+def test_the_queues_of_volcano_are_a_tree_that_has_what_the_nodes_have() -> None:
+    script = Script(*cluster("a: 8x8"))
+    lab = VolcanoQueue("lab", deserved={GPU: 24}, guarantee={GPU: 4})
+    show(script, lab, VolcanoQueue("vision", parent="lab", deserved={GPU: 8}), VolcanoQueue("speech"))
+    script.advance(0.5)
+    found = queues(script.core, script.now)
+    gpus = {one.name: next(quota for quota in one.quotas if quota.resource == GPU) for one in found}
+    assert [(one.kind, one.name, one.parent, gpus[one.name].nominal) for one in found] == [
+        ("Cohort", "volcano/lab", "volcano/root", 24),
+        ("Cohort", "volcano/root", "", 64),
+        ("ClusterQueue", "volcano/speech", "volcano/root", 0),
+        ("ClusterQueue", "volcano/vision", "volcano/lab", 8),
+    ]

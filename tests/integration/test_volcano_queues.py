@@ -12,7 +12,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from tests.integration.stage import RealStage
-from tests.integration.volcano import GROUPS, install_queues, install_volcano
+from tests.integration.volcano import GROUPS, JOBS, JobController, install_queues, install_volcano
 from tests.scenarios.pods import bound, pod
 
 pytestmark = pytest.mark.xdist_group("volcano-queues")
@@ -103,6 +103,24 @@ def test_a_gang_waits_at_the_capability_of_its_queue_and_starts_when_room_is_giv
     stage.succeed("first-0", "first-1")
     queues.until_bound("second", 2)
     assert "status" not in stage.api.get(f"{QUEUES}/vision"), "the status is its controller's"
+
+
+def test_a_volcano_job_is_taken_up_when_its_queue_has_room(stage: RealStage, queues: Queues) -> None:
+    stage.add_nodes(4)
+    queues.create("vision", capability={GPU: 16})
+    queues.gang("first", 1, "vision")
+    queues.until_bound("first", 1)
+    template = {"spec": pod("any")["spec"] | {"nodeSelector": {"stage": stage.namespace}}}
+    tasks = [{"name": "worker", "replicas": 2, "template": template}]
+    spec = {"minAvailable": 2, "schedulerName": "muster", "queue": "vision", "tasks": tasks}
+    with JobController(stage.api) as controller:
+        job = {"apiVersion": JOBS, "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+        name = controller.create(stage.namespace, job)["metadata"]["name"]
+        why = queues.reason(name, "NoQuota")
+        assert why.startswith(f"Queue vision: it asks for 16 {GPU}, and 8 of 16 {GPU} are left")
+        assert not any(one.name.startswith("train-") for one in stage.pods()), "no pod of it exists"
+        stage.succeed("first-0")
+        stage.until(lambda pods: sum(bool(one.node) for one in pods if one.name.startswith("train-worker-")) == 2)
 
 
 def test_the_queue_that_has_least_of_its_part_is_served_first(stage: RealStage, queues: Queues) -> None:
