@@ -63,9 +63,11 @@ def test_a_gang_waits_at_the_capability_and_starts_when_room_is_given_back() -> 
 
 
 def test_what_a_queue_says_nothing_of_is_neither_limited_nor_refused() -> None:
-    script = Script(*cluster("a: 2x8"))
+    disk = ("ephemeral-storage", 10)
+    nodes = [replace(one, allocatable=(*one.allocatable, disk)) for one in cluster("a: 2x8")]
+    script = Script(*nodes)
     show(script, VolcanoQueue("team", capability={"cpu": 64_000}))
-    come(script, in_volcanos("first", 2))
+    come(script, [replace(one, requests=(*one.requests, disk)) for one in in_volcanos("first", 2)])
     assert planned(script, "first") == 2
 
 

@@ -20,7 +20,7 @@ from policies.preemption.decide import decide as victims
 from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit, PodSetRequest
 from policies.quota.proportion import Deserved
-from policies.quota.shares import QueueOrder
+from policies.quota.shares import QueueOrder, share_of
 from policies.quota.tree import QuotaTree
 from policies.quota.volcano import FLAVOR, from_volcano, misplaced
 
@@ -101,6 +101,13 @@ def test_the_queue_that_has_used_least_by_its_weight_is_served_first(order: Queu
     heavy = world(72, queue("big", 9), queue("small", 1), order=order, big=32, small=16)
     assert started(heavy, *waiting)[:2] == ["big-0", "big-1"]
     assert started(replace(here, order=None), *waiting)[:2] == ["big-0", "big-1"]
+
+
+def test_shares_are_counted_of_what_the_nodes_have_also_where_that_is_no_limit() -> None:
+    tree = QuotaTree(*built(72, queue("a"), queue("b")))
+    tree.use(f"{VOLCANO}a", {WHAT: 18})
+    assert share_of(tree.queues[f"{VOLCANO}a"]).value == 250
+    assert tree.lacks(f"{VOLCANO}a", {WHAT: 99}) == {}
 
 
 def test_a_closed_queue_and_one_that_is_not_reclaimable() -> None:
