@@ -4,7 +4,7 @@ node until that has gone. It follows from the claims, and so from the API object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
@@ -93,11 +93,12 @@ class Quotas:
         """What its LocalQueue has used, by weight, where that decides who is next."""
         return self.past.value((key.namespace, self.local_of(key)))
 
-    def see(self, workload: Workload) -> None:
-        """It was settled: its queue, and what it uses without a claim, may be others."""
+    def see(self, workload: Workload, former: Container[GroupKey] = ()) -> None:
+        """It was settled: its queue, and what it uses without a claim, may be others. ``former``: who has used quota
+        before that is counted anew."""
         key, name = workload.key, workload.queue
-        if not name and not workload.members.said.words and key in self.uses:
-            name = self.local_of(key)  # its last pods terminate
+        if not name and (key in self.uses or key in former) and _is_leaving(workload):
+            name = self.local_of(key)
         if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
             name = self._limits.default_queue
         if not name and _is_volcanos(workload) and _DEFAULT in self.queues.picture.queues:
@@ -221,7 +222,7 @@ class Quotas:
         self.past.redraw()
         former = self.uses.begin_anew()
         for workload in self._workloads.values():
-            self.see(workload)
+            self.see(workload, former)
             if self.local_of(workload.key):
                 self.recount(workload, former.get(workload.key))
         return others
@@ -278,6 +279,13 @@ class Quotas:
         key = workload.key
         if (queue := self.members.queue_of(key)) is not None:
             self.uses.put(key, owner, self._counting.use_of(workload, owner, claim, queue, former))
+
+
+def _is_leaving(workload: Workload) -> bool:
+    """Its last pods terminate, or the PodGroup is gone that may have named its queue for them."""
+    said = workload.members.said
+    grouped = any(dialect is not None and dialect.has_objects for dialect in said.dialects)
+    return not said.words or (workload.group is None and grouped)
 
 
 def _is_volcanos(workload: Workload) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core.effects import Enqueue
-from extender.core.events import GroupJobSeen, QueueGone, QueueSeen
+from extender.core.events import GroupGone, GroupJobSeen, QueueGone, QueueSeen
 from extender.core.reasons import Reason
 from policies.chosen import OURS
 from policies.model import Dialect, GroupRef, Pod, PodGroup
@@ -156,6 +156,26 @@ def test_a_podgroup_that_names_no_queue_belongs_to_default_if_there_is_one() -> 
     leave(script, first)
     come(script, in_queue("other", 2, ""))
     assert planned(script, "other") == 2, "a gang without a PodGroup of Volcano belongs to none"
+
+
+def test_quota_is_used_until_the_last_pod_has_gone_though_the_podgroup_has() -> None:
+    """Volcano's job controller deletes both."""
+    group = group_of("first", 2, "team")
+    script = Script(*cluster("a: 8x8"), group)
+    show(script, queue("team", capability=16))
+    first = of_group("first", 2)
+    come(script, first)
+    script.run(first)
+    script.feed(GroupGone(group.key, group.uid, Dialect.VOLCANO))
+    script.advance(0.5)
+    assert used(script, f"{VOLCANO}team", NODES) == 16
+    for pod in first:
+        script.change(script.pods[pod.uid], deleting=True)
+    script.see(node("more"))  # there is more to share: all is counted anew
+    script.advance(0.5)
+    assert used(script, f"{VOLCANO}team", NODES) == 16
+    leave(script, first)
+    assert used(script, f"{VOLCANO}team", NODES) == 0
 
 
 def test_a_job_of_volcano_is_taken_up_when_its_queue_has_quota() -> None:
