@@ -1,38 +1,41 @@
-"""Flavors whose nodes are made when somebody asks for them: a job that has quota of one, and no nodes, asks for
+"""Flavors whose nodes are made when somebody asks for them: a workload that has quota of one, and no nodes, asks for
 capacity and keeps that quota meanwhile.
 
-What is asked for is told to whoever can ask (``asks``), and what becomes of it is an event. When the nodes come the job
-is planned like any other. If they do not come in time the quota is for everybody again, and after a pause it asks anew.
+What is asked for a job is told to whoever can ask (``asks``), and what becomes of it is an event. A gang of pods asks
+by being let go without a plan (``letting_go``). When the nodes come the workload is planned like any other. If they do
+not come in time the quota is for everybody again, and after a pause it asks anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from extender.core.answers import CapacityAnswered
 from extender.core.asked import Asked
 from extender.core.backoff import pause_s
 from extender.core.events import CapacityServed
-from extender.core.flavoring import Flavoring
+from extender.core.flavoring import Flavoring, PartKey
+from extender.core.letting_go import let_go, misled
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import Controller, GroupKey, Toleration
+from policies.model import Controller, GroupKey, Pod, Toleration
 from policies.model.queues import ClusterQueue
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.words import listed, many
 
 MOST = 32
-"""Jobs for which nodes are asked at a time."""
+"""Workloads for which nodes are asked at a time."""
 _TRIES = 16
-"""Assignments of flavors that are looked at for one job."""
+"""Assignments of flavors that are looked at for one of them."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
 UNSERVED = (
-    "the cluster serves no ProvisioningRequest (autoscaling.x-k8s.io/v1), by which Muster would ask for its nodes"
+    "the cluster serves no ProvisioningRequest (autoscaling.x-k8s.io/v1), by which Muster asks for the nodes of a job"
 )
 
 
@@ -58,24 +61,31 @@ class CapacityAsk:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """``until``: by then the nodes have to be there. ``granted``: they are being made, or are there."""
+    """``attempt`` counts from 1. ``until``: by then the nodes have to be there. ``ask``: what is asked for, of a job.
+    ``granted``: they are being made, or are there."""
 
-    ask: CapacityAsk
+    attempt: int
+    pods: int
     shape: Shape
     queue: str
     flavors: tuple[str, ...]
     until: float
+    ask: CapacityAsk | None
     granted: bool = False
 
     @property
     def reason(self) -> Reason:
-        pods, flavors = many(sum(one.count for one in self.ask.pods), "pod"), listed(self.flavors)
+        pods, flavors = many(self.pods, "pod"), listed(self.flavors)
         text = f"it has quota of {flavors} in ClusterQueue {self.queue}, and no nodes: "
         if self.granted:
             return Reason(
                 "AwaitingNodes", f"{text}those that it asked for are granted, and yet to be seen", warning=False
             )
-        return Reason("AwaitingNodes", f"{text}a ProvisioningRequest asks for nodes for {pods}", warning=False)
+        if self.ask is None:
+            text += f"kube-scheduler has its {pods} without a plan, so that an autoscaler sees them"
+        else:
+            text += f"a ProvisioningRequest asks for nodes for {pods}"
+        return Reason("AwaitingNodes", text, warning=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,7 @@ class Elastic:
     @property
     def asks(self) -> tuple[CapacityAsk, ...]:
         """What is asked for just now."""
-        return tuple(one.ask for one in self._asking.values())
+        return tuple(one.ask for one in self._asking.values() if one.ask is not None)
 
     def pending(self, workload: Workload, shape: Shape) -> Reason | None:
         """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
@@ -131,17 +141,17 @@ class Elastic:
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
-        if self._served is False:
-            return why._replace(message=f"{why.message}; {UNSERVED}")
+        if keeps := self._keeps(workload, demand, asked.flavorings(found)):
+            return why._replace(message=f"{why.message}; {keeps}")
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
-        can = self._served and len(self._asking) < MOST
+        can = (self._served or workload.job is None) and len(self._asking) < MOST
         return self._begin(workload, shape, asked, found, now) if can else why
 
     def served(self, event: CapacityServed, _now: float) -> None:
         """Whether the cluster has what nodes are asked for by."""
         self._served = event.served
-        for key in list(self._asking) if not event.served else ():
+        for key in [one.key for one in self.asks] if not event.served else ():
             self._end(key)
         for key in self._state.waiting.keys:
             self._state.waiting.look_again(key)
@@ -149,7 +159,7 @@ class Elastic:
     def answered(self, event: CapacityAnswered, now: float) -> None:
         """What has become of it."""
         asking = self._asking.get(event.key)
-        if asking is None or asking.ask.attempt != event.attempt:
+        if asking is None or asking.ask is None or asking.attempt != event.attempt:
             return
         if not event.granted:
             self._deny(event.key, asking, event.detail, now)
@@ -196,11 +206,10 @@ class Elastic:
         """Keep the quota, and ask."""
         state, demand, key = self._state, workload.asked, workload.key
         assert demand is not None  # noqa: S101
-        assert workload.job is not None  # noqa: S101
-        denied, made = self._denied.get(key), asked.flavorings(found)
-        counts = Counter(pod.series for pod in demand.pods)
-        pods = tuple(_asked_pods(name, count, made.get(name)) for name, count in sorted(counts.items()))
-        ask = CapacityAsk(key, workload.job.seen.owner, pods, 1 if denied is None else denied.attempts + 1)
+        denied = self._denied.get(key)
+        attempt, ask = 1 if denied is None else denied.attempts + 1, None
+        if workload.job is not None:
+            ask = CapacityAsk(key, workload.job.seen.owner, _asked_pods(demand, asked.flavorings(found)), attempt)
         usage: dict[tuple[str, str], int] = {}
         for one in asked.podsets(demand.pods):
             for resource, flavor in found.flavors[one.name].items():
@@ -209,14 +218,24 @@ class Elastic:
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
         queue = state.quotas.members.queue_of(key) or ""
         until = now + self._limits.within_s
-        asking = self._asking[key] = _Asking(ask, shape, queue, names, until)
-        workload.telling.note(now, f"asks for nodes, attempt {ask.attempt}")
+        asking = self._asking[key] = _Asking(attempt, len(demand.pods), shape, queue, names, until, ask)
+        workload.telling.note(now, f"asks for nodes, attempt {attempt}")
+        if ask is None:
+            let_go(state, workload, _there(workload, demand))
         return asking.reason
 
+    def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
+        """What keeps it from asking; empty for nothing."""
+        if workload.job is None:
+            return misled(_there(workload, demand), made, self._state.quotas.queues.picture.flavors)
+        return UNSERVED if self._served is False else ""
+
     def _may(self, workload: Workload) -> bool:
-        """A job that has yet to start, and for which nobody gives way."""
+        """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods
+        that are all there."""
         record, key = workload.job, workload.key
-        if record is None or not record.plannable or workload.seated or workload.members.bound:
+        ready = workload.podsets is None if record is None else record.plannable
+        if not ready or workload.seated or workload.members.bound:
             return False
         return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
 
@@ -230,7 +249,7 @@ class Elastic:
     def _deny(self, key: GroupKey, asking: _Asking, detail: str, now: float) -> None:
         """It gives its quota back, and asks again after a pause that grows."""
         self._end(key)
-        attempts = asking.ask.attempt
+        attempts = asking.attempt
         pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         text = f"nodes of {listed(asking.flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
         self._denied[key] = _Denied(attempts, now + pause, text)
@@ -247,5 +266,16 @@ class Elastic:
             self._aside.clear()
 
 
-def _asked_pods(podset: str, count: int, made: Flavoring | None) -> AskedPods:
-    return AskedPods(podset, count, made.labels if made else (), made.tolerations if made else ())
+def _there(workload: Workload, demand: Demand) -> list[Pod]:
+    """The pods that ask, as they are."""
+    live = workload.members.live
+    return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
+
+
+def _asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
+    """Of a job: its podsets."""
+    found = []
+    for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
+        one = made.get(name)
+        found.append(AskedPods(name, count, one.labels if one else (), one.tolerations if one else ()))
+    return tuple(found)

@@ -14,9 +14,9 @@ from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
 from policies.model import Node, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
-from tests.builders import cluster, key, node
+from tests.builders import key, node
 from tests.core.jobs import Controlled, job
-from tests.core.queues import FLAVOR, cluster_queue, in_queue, show, sort, used
+from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
@@ -246,10 +246,3 @@ def test_no_more_ask_at_a_time_than_can_be_answered(monkeypatch: pytest.MonkeyPa
     assert len(made[0].starts) == 1
     made[2].wait(1.0)
     assert list(asks(script)) == ["job-1", "job-2"]
-
-
-def test_gangs_of_pods_do_not_ask() -> None:
-    script = scene(*cluster("a: 1x8"))
-    script.see(*in_queue("gang", 2))
-    script.advance(0.5)
-    assert not asks(script)

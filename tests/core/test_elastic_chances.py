@@ -1,4 +1,4 @@
-"""Elastic flavors by chance: jobs come and go, nodes are granted, denied, late or lost, queues stop."""
+"""Elastic flavors by chance: jobs and gangs come and go, nodes are granted, denied, late or lost, queues stop."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import CapacityAnswered
+from extender.core.answers import CapacityAnswered, Ungated
+from extender.core.effects import Ungate
 from extender.core.events import CapacityServed, QueueSeen
 from extender.core.limits import Elasticity, Limits
 from extender.core.quota_uses import KEPT
 from extender.simulation.chance import Chance
+from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop
 from tests.builders import key, node
 from tests.core.jobs import Controlled, job
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
+from tests.core.test_letting_go import gated
 
 QUOTA: dict[str, int | Quota] = {"owned": 16, "spot": 32}
 LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 60.0))
@@ -32,19 +35,49 @@ class Chances:
         self.script.feed(CapacityServed(served=True))
         self.script.advance(0.5)
         self.jobs: dict[str, Controlled] = {}
-        self.asked = 0
+        self.gangs: dict[str, list[Pod]] = {}
+        """Those whose pods are there."""
+        self.asked = self.let_go = 0
+        self._gangs = self._read = 0
         self._nodes = 0
         self._seen: set[object] = set()
 
     def step(self) -> None:
         acts: list[Callable[[], None]] = [
             self.submit, self.submit, self.grow, self.grow, self.answer, self.end, self.hold, self.stop_queue,
-            self.lose_node, self.unserve, self.pass_time, self.pass_time,
+            self.lose_node, self.unserve, self.pass_time, self.pass_time, self.submit_gang, self.end_gang,
         ]  # fmt: skip
         self.dice.choice(acts)()
+        self.settle()
+        self.judge()
+
+    def settle(self) -> None:
+        """What was written is seen, and gangs with a plan start."""
         for one in self.jobs.values():
             one.settle()
-        self.judge()
+        while self._read < len(self.script.effects):
+            effect = self.script.effects[self._read]
+            self._read += 1
+            if isinstance(effect, Ungate):
+                self.script.feed(Ungated(effect.uid))
+                if effect.uid in self.script.pods:
+                    self.script.change(self.script.pods[effect.uid], gates=())
+        for pods in self.gangs.values():
+            if not self.script.bound(pods) and all(map(self.script.planned, pods)):
+                self.script.run(pods)
+
+    def submit_gang(self) -> None:
+        if len(self.gangs) < 3:
+            self._gangs += 1
+            name = f"gang{self._gangs}"
+            self.gangs[name] = gated(name, self.dice.choice((1, 2, 3)))
+            self.script.see(*self.gangs[name])
+
+    def end_gang(self) -> None:
+        """Its pods go, wherever they are."""
+        if self.gangs:
+            name = self.dice.choice(sorted(self.gangs))
+            self.script.gone(*self.gangs.pop(name))
 
     def submit(self) -> None:
         if len(self.jobs) < 8:
@@ -99,8 +132,14 @@ class Chances:
         state, asks = self.script.core.state, {ask.key: ask for ask in self.script.core.capacity_asks()}
         self.asked += len(asks.keys() - self._seen)
         self._seen |= asks.keys()
-        assert asks.keys() == state.quotas.whole.keys()
-        assert asks.keys() == {each for each in state.workloads if KEPT in state.quotas.uses.of(each)}
+        kept = state.quotas.whole.keys()
+        assert kept == {each for each in state.workloads if KEPT in state.quotas.uses.of(each)}
+        assert asks.keys() == {each for each in kept if each.name in self.jobs}
+        for each in kept - asks.keys():
+            self.let_go += 1
+            workload = state.workloads[each]
+            assert not workload.seated
+            assert not any(GANG_GATE in member.pod.gates for member in workload.members)
         for name, most in QUOTA.items():
             assert isinstance(most, int)
             assert used(self.script, "team", name) <= most
@@ -118,25 +157,27 @@ class Chances:
             one.show(held=False)
         for number in range(4):
             self.script.see(node(f"last-{number}", labels={FLAVOR: "spot"}))
-        for _ in range(len(self.jobs) + 1):
+        for _ in range(len(self.jobs) + len(self.gangs) + 1):
             self.script.advance(5.0)
-            for one in self.jobs.values():
-                one.settle()
+            self.settle()
             for one in self.jobs.values():
                 if one.starts and not one.seen.suspended and not one.seen.finished:
                     self.finish(one)
+            for name in [name for name, pods in self.gangs.items() if self.script.bound(pods)]:
+                self.script.gone(*self.gangs.pop(name))
             self.judge()
+        assert not self.gangs, [self.script.message(name) for name in self.gangs]
         late = [name for name, one in self.jobs.items() if not one.seen.finished]
         assert not late, [self.script.core.state.workloads[key(name)].telling.reason for name in late]
 
 
 @pytest.mark.parametrize("first", range(0, 12, 3))
 def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int) -> None:
-    asked = 0
+    asked = let_go = 0
     for seed in range(first, first + 3):
         one = Chances(seed)
-        for _ in range(25):
+        for _ in range(30):
             one.step()
         one.come_to_rest()
-        asked += one.asked
-    assert asked > 1
+        asked, let_go = asked + one.asked, let_go + one.let_go
+    assert min(asked, let_go) > 1

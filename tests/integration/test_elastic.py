@@ -1,8 +1,9 @@
 """Elastic flavors on the real control plane: nodes are asked for, and a job starts on them when they are there.
 
 No autoscaler runs here. What it does is done by the test (``Autoscaler``): it reads a ProvisioningRequest and its pod
-templates, makes nodes for all of the pods, and says so in the status. No node is ever taken away by one, either: that
-nodes say that they are to stay is what is looked at.
+templates, makes nodes for all of the pods, and says so in the status. For gangs of pods it reads what an autoscaler
+does, the condition by which kube-scheduler says that a pod is unschedulable (``unschedulable``). No node is ever taken
+away by one, either: that nodes say that they are to stay is what is looked at.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.integration.extender import MERGE, Extender
 from tests.integration.stage import RealStage
 from tests.integration.test_queues import Queues
 from tests.manifests_of_autoscalers import PROVISIONING_REQUESTS
+from tests.scenarios.pods import gated
 
 pytestmark = pytest.mark.xdist_group("elastic")
 
@@ -185,6 +187,36 @@ def test_what_is_denied_gives_its_quota_back_and_says_so(
     research.end("second")
     research.until_started("first", 2)
     research.end("first")
+
+
+def unschedulable(stage: RealStage, count: int) -> list[Object]:
+    """The pods that an autoscaler makes nodes for, as soon as there are so many."""
+
+    def found(pods: list[Object]) -> list[Object]:
+        return [
+            one for one in pods for two in one["status"].get("conditions", ()) if two.get("reason") == "Unschedulable"
+        ]
+
+    return found(stage.api.wait_for(stage.pods_path, lambda pods: len(found(pods)) == count, PATIENCE_S))
+
+
+def test_a_gang_of_pods_is_let_go_as_a_whole_and_starts_on_the_nodes_that_an_autoscaler_makes(
+    stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    pods = gated("gang", 2)
+    for one in pods:
+        one["metadata"]["labels"] = {"muster.dev/queue-name": "research"}
+        one["spec"] |= {"nodeSelector": {"pool": "spot"}}
+    stage.create(*pods)
+    seen = unschedulable(stage, 2)
+    assert {one["spec"]["nodeSelector"]["pool"] for one in seen} == {"spot"}
+    why = stage.until_told("gang", lambda gang: gang.state == "AwaitingNodes").message
+    assert "kube-scheduler has its 2 pods without a plan" in why
+    research.job("job", "research", 2)
+    assert f"{research.home}/gang (16)" in research.reason("job", "NoQuota")
+    nodes = stage.add_nodes(1, labels={"pool": "spot"}) + stage.add_nodes(1, labels={"pool": "spot"})
+    started = stage.until(lambda pods: all(one.node for one in pods))
+    assert {one.node for one in started} == set(nodes)
 
 
 def kept(stage: RealStage, node: str, *, as_said: bool) -> Object:

@@ -1,0 +1,146 @@
+"""Elastic flavors for gangs of pods: they are let go without a plan, so that an autoscaler sees what they lack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.answers import Ungated
+from extender.core.effects import Nominate, Ungate
+from extender.core.events import CapacityServed, PodSeen, QueueSeen
+from extender.core.limits import Limits
+from policies.model import GANG_GATE, Pod, Selection, Taint
+from policies.model.queues import Stop
+from tests.core.queues import FLAVOR, cluster_queue, in_queue, leave, show, sort, used
+from tests.core.queues import come as come_pods
+from tests.core.script import Script
+from tests.core.test_elastic import LIMITS, SPOT, come, of, scene
+
+ON_SPOT = Selection(((FLAVOR, "spot"),), tolerations=(SPOT,))
+
+
+def gated(name: str, size: int = 2, **facts: Any) -> list[Pod]:
+    return in_queue(name, size, **{"gates": (GANG_GATE,), "selection": ON_SPOT, **facts})
+
+
+def let_go(script: Script) -> list[str]:
+    """The gates that were to come off without a plan, and do."""
+    found = [one.uid for one in script.effects if isinstance(one, Ungate)]
+    script.effects.clear()
+    for uid in found:
+        script.feed(Ungated(uid))
+        script.pods[uid] = replace(script.pods[uid], gates=())
+        script.feed(PodSeen(script.pods[uid]))
+    return found
+
+
+def test_a_gang_with_quota_and_no_nodes_is_let_go_as_a_whole_and_starts_on_the_nodes_that_come() -> None:
+    script = scene(served=False)
+    pods = gated("gang")
+    come_pods(script, pods)
+    assert let_go(script) == [pod.uid for pod in pods]
+    assert script.reason("gang") == "AwaitingNodes"
+    assert "kube-scheduler has its 2 pods without a plan" in script.message("gang")
+    assert used(script, "team", "spot") == 16
+    assert [script.filter(pod) for pod in pods] == [(), ()]
+    assert not script.core.capacity_asks()
+    script.see(*of("spot", 1))
+    script.advance(0.5)
+    assert [script.filter(pod) for pod in pods] == [(), ()], "all or none"
+    script.see(*of("spot", 1, first=1))
+    script.advance(0.5)
+    nominated = {one.node for one in script.effects if isinstance(one, Nominate)}
+    assert nominated == {"spot-0", "spot-1"}, "which wakes them, as they were refused"
+    script.bind_all(pods)
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+    assert used(script, "team", "spot") == 16
+
+
+def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
+    script = scene()
+    come_pods(script, gated("gang"))
+    let_go(script)
+    other = come(script, "job")
+    assert "it is used by default/gang (16)" in script.message("job")
+    script.advance(901)
+    other.wait(0.5)
+    assert [one.key.name for one in script.core.capacity_asks()] == ["job"]
+    other.gone()
+    script.advance(0.5)
+    assert script.reason("gang") == "NoRoom"
+    assert "nodes of spot were asked for in vain: none came within 900 s; it asks again 60 s" in script.message("gang")
+    assert used(script, "team", "spot") == 0
+    script.advance(70)
+    assert script.reason("gang") == "AwaitingNodes"
+    assert used(script, "team", "spot") == 16
+    assert not let_go(script), "a gate that is off stays off"
+
+
+def test_members_that_come_later_are_let_go_with_the_others() -> None:
+    script = scene(spot=24)
+    pods = gated("gang", 3, min_member=2)
+    come_pods(script, pods[:2])
+    assert len(let_go(script)) == 2
+    come_pods(script, pods[2:])
+    assert let_go(script) == [pods[2].uid]
+    assert used(script, "team", "spot") == 24
+
+
+@pytest.mark.parametrize(
+    ("selection", "needs"),
+    [
+        (Selection(tolerations=(SPOT,)), "its pods need the nodeSelector nvidia.com/flavor=spot"),
+        (Selection(((FLAVOR, "spot"),)), "its pods need the nodeSelector nvidia.com/flavor=spot"),
+    ],
+)
+def test_pods_that_an_autoscaler_would_make_other_nodes_for_are_not_let_go(selection: Selection, needs: str) -> None:
+    script = scene()
+    flavor = replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,))
+    script.feed(QueueSeen(flavor))
+    come_pods(script, gated("gang", selection=selection))
+    assert not let_go(script)
+    assert script.reason("gang") == "NoRoom"
+    assert needs in script.message("gang")
+    assert "tolerations of its taints" in script.message("gang")
+    assert used(script, "team", "spot") == 0
+    come_pods(script, gated("other"))
+    assert len(let_go(script)) == 2
+
+
+def test_without_quota_of_an_elastic_flavor_nobody_is_let_go() -> None:
+    for script in (scene(spot=8), scene(limits=Limits())):
+        come_pods(script, gated("gang"))
+        assert not let_go(script)
+        assert used(script, "team", "spot") == 0
+    script = Script(*of("owned", 1), limits=LIMITS)
+    come_pods(script, [replace(pod, queue="") for pod in gated("gang")])
+    assert not let_go(script)
+
+
+def test_a_gang_whose_pods_go_or_whose_queue_stops_keeps_no_quota() -> None:
+    script = scene()
+    pods = gated("gang")
+    come_pods(script, pods)
+    stopped = replace(cluster_queue("team", {"owned": 8, "spot": 16}), stop=Stop.HOLD)
+    show(script, stopped)
+    script.advance(0.5)
+    assert used(script, "team", "spot") == 0
+    show(script, replace(stopped, stop=Stop.NONE))
+    script.advance(0.5)
+    assert used(script, "team", "spot") == 16
+    script.feed(CapacityServed(served=False))
+    script.advance(0.5)
+    assert used(script, "team", "spot") == 16, "it has not asked by a ProvisioningRequest"
+    leave(script, pods)
+    assert used(script, "team", "spot") == 0
+
+
+def test_nodes_that_are_there_are_enough_for_a_gang_and_its_gates_come_off_by_its_plan() -> None:
+    script = scene(*of("spot", 2))
+    pods = gated("gang")
+    come_pods(script, pods)
+    assert {script.planned(pod) for pod in pods} == {"spot-0", "spot-1"}
+    assert script.reason("gang") != "AwaitingNodes"
