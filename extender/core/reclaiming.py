@@ -11,6 +11,7 @@ from extender.core.demands import Demands
 from extender.core.flavoring import told_by
 from extender.core.preemptions import Preemption
 from extender.core.quota_uses import Use
+from extender.core.requested import requested
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.surplus import gang_of
@@ -22,6 +23,7 @@ from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
+from policies.quota.proportion import deserve
 from policies.quota.tree import QuotaTree
 from policies.steps import Steps
 
@@ -50,6 +52,8 @@ class Reclaiming:
         self._queue = queue
         picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
         self._tree = tree_without_leaving(state, queue.name)
+        if queue.open:
+            deserve(self._tree, picture.tree, requested(state))
         _free(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices = Choices(

@@ -7,7 +7,7 @@ depth, and without its limit: a queue may use more than it deserves where its qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -125,6 +125,24 @@ class _Division:
 
     def _kept(self, node: QuotaNode) -> int:
         return _sum(node.local(what) for what in node.subtree if what[1] == self._resource)
+
+
+def deserve(fork: QuotaTree, tree: QuotaTree, requested: Requested) -> None:
+    """In a fork of that tree each node has of its own what it deserves by weight, unless something is configured for
+    it. What it can use, and what it does not lend, stays. For trees of one flavor."""
+    root = tree.queues[next(iter(fork.queues))].root
+    asked = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in fork.queues)
+    for (node, resource), part in _divided(root, asked).items():
+        twin = (fork.cohorts if node.is_cohort else fork.queues)[node.name]
+        if twin.parent is None or any(quota.deserved is not None for quota in twin.quotas.values()):
+            continue
+        for what in [what for what in twin.quotas if what[1] == resource]:
+            quota, local = twin.quotas[what], twin.local(what)
+            most = None if quota.borrowing is None else twin.subtree.get(what, 0) + quota.borrowing
+            own = max(local, int(part))
+            twin.subtree = {**twin.subtree, what: own}
+            limits = replace(quota, borrowing=None if most is None else most - own, lending=own - local)
+            twin.quotas = {**twin.quotas, what: limits}
 
 
 def by_proportion(tree: QuotaTree, requested: Requested) -> Rank:

@@ -217,6 +217,18 @@ def test_nodes_that_come_and_go_change_what_is_left_beside_a_guarantee() -> None
     assert reason(script, "second").code == "NoQuota"
 
 
+@pytest.mark.parametrize(("weight", "evicted"), [(1, 1), (3, 0)])
+def test_what_is_deserved_by_weight_is_taken_back(weight: int, evicted: int) -> None:
+    script = Queued(*cluster("a: 4x8"), things=(queue("research", weight), queue("production")), limits=ON)
+    script.start("own", 1, f"{VOLCANO}production")
+    for name in ("first", "second", "third"):
+        script.start(name, 1, f"{VOLCANO}research", priority=9)
+    script.come("next", 1, f"{VOLCANO}production")
+    assert len(script.evicted) == evicted
+    script.come("more", 1, f"{VOLCANO}production")
+    assert len(script.evicted) == evicted, "more than it deserves"
+
+
 @pytest.mark.parametrize("reclaimable", [True, False])
 def test_what_a_queue_deserves_it_takes_back_where_that_is_allowed(reclaimable: bool) -> None:
     things = queue("research", deserved=8, reclaimable=reclaimable), queue("production", deserved=8)

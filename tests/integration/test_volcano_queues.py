@@ -125,7 +125,7 @@ def test_a_volcano_job_is_taken_up_when_its_queue_has_room(stage: RealStage, que
 
 def test_the_queue_that_has_least_of_its_part_is_served_first(stage: RealStage, queues: Queues) -> None:
     stage.add_nodes(4)
-    queues.create("large")
+    queues.create("large", reclaimable=False)
     queues.create("small")
     for name in ("l-0", "l-1", "l-2"):
         queues.gang(name, 1, "large")
@@ -157,6 +157,22 @@ def test_what_a_queue_deserves_is_taken_back_from_one_that_is_reclaimable(stage:
     queues.gang("c-1", 1, "comes")
     queues.reason("c-1", "NoRoom")
     assert bound(stage.pods(), "k-0"), "nobody takes back from it"
+
+
+def test_what_a_queue_deserves_by_weight_is_taken_back(stage: RealStage, queues: Queues) -> None:
+    stage.add_nodes(4)
+    queues.create("first")
+    queues.create("second")
+    for name in ("f-0", "f-1", "f-2", "f-3"):
+        queues.gang(name, 1, "first")
+        queues.until_bound(name, 1)
+    for name in ("s-0", "s-1"):
+        queues.gang(name, 1, "second")
+        queues.until_bound(name, 1)
+    queues.gang("s-2", 1, "second")
+    queues.reason("s-2", "NoRoom")
+    left = [one.name for one in stage.pods() if one.node and not one.deleting]
+    assert sorted(name[0] for name in left) == ["f", "f", "s", "s"]
 
 
 def test_a_closed_queue_takes_nobody_new(stage: RealStage, queues: Queues) -> None:

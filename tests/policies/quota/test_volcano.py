@@ -19,7 +19,7 @@ from policies.preemption.decide import World as Evictions
 from policies.preemption.decide import decide as victims
 from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit, PodSetRequest
-from policies.quota.proportion import Deserved
+from policies.quota.proportion import Deserved, deserve
 from policies.quota.shares import QueueOrder, share_of
 from policies.quota.tree import QuotaTree
 from policies.quota.volcano import FLAVOR, from_volcano, misplaced
@@ -158,6 +158,27 @@ def test_what_a_queue_does_not_speak_of_keeps_nobody_from_taking_back_the_rest()
     others = queue("b", deserved=24), queue("c", guarantee=1)
     assert evicted(request, queue("a", deserved=48), *others, b=71) == {"in-b": Why.RECLAIM}
     assert evicted(request, queue("a"), *others, b=71) is None  # it speaks of nothing
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_what_is_deserved_by_weight_becomes_a_queues_own_and_changes_no_limit(block: int) -> None:
+    for seed in range(60):
+        chance = Random(f"own/{block}/{seed}")
+        total, queues = chance.randint(20, 80), [*some_queues(chance)]
+        tree = QuotaTree(*built(total, *queues))
+        for name in tree.queues:
+            tree.use(name, {WHAT: chance.randrange(20)})
+        asked = {name: {GPU: node.used[WHAT] + chance.randrange(20)} for name, node in tree.queues.items()}
+        fork, found = tree.fork(next(iter(tree.queues))), Deserved(tree, asked)
+        deserve(fork, tree, asked)
+        stated = {VOLCANO + one.name for one in queues if one.deserved}
+        for name, node in (*tree.queues.items(), *tree.cohorts.items()):
+            twin = (fork.cohorts if node.is_cohort else fork.queues)[name]
+            for limit in ("left", "potential", "local"):
+                assert getattr(twin, limit)(WHAT) == getattr(node, limit)(WHAT), (block, seed, name, limit)
+            expected = max(node.local(WHAT), int(found(node, GPU)))
+            fixed = name in stated or node.parent is None
+            assert twin.subtree[WHAT] == (node.subtree[WHAT] if fixed else expected), (block, seed, name)
 
 
 def test_nobody_takes_back_from_a_queue_that_is_not_reclaimable() -> None:
