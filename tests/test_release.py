@@ -12,11 +12,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli.main import main
+from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.change import suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from extender.kube.queues.protection import NODES, READ_BY
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
 from tests.kube.kinds.test_job import INDEXED
@@ -201,6 +203,23 @@ def test_pods_lose_the_gate_and_the_nomination_and_nothing_else(tmp_path: Path) 
     assert set(asked) == {"a", "b/status"}
     assert asked["a"]["spec"] == {"schedulingGates": [{"name": "muster.dev/gang", "$patch": "delete"}]}
     assert asked["b/status"]["status"] == {"nominatedNodeName": ""}
+
+
+def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
+    scale_down, disrupt = READ_BY.values()
+    said = {"labels": {KEPT_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}
+    cluster = Cluster(tmp_path)
+    cluster.answers["GET", NODES] = listed(
+        {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "7", **said}}
+    )
+    cluster.answers["PATCH", f"{NODES}/n1"] = OK
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 0, done.output
+    (body,) = api.bodies("PATCH")
+    assert (body["metadata"]["labels"], body["metadata"]["annotations"]) == ({KEPT_NODE: None}, {scale_down: None})
+    assert body["metadata"]["resourceVersion"] == "7"
+    (asked,) = [one for one in api.asked if (one.method, one.path) == ("GET", NODES)]
+    assert asked.query["labelSelector"] == KEPT_NODE
 
 
 def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:

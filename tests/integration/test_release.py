@@ -12,6 +12,8 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import MANIFESTS, RunningMuster, install_gate, install_job_admission, start_muster
 from extender.cli.main import main
+from extender.kube.convert import KEPT_NODE
+from extender.kube.queues.protection import READ_BY
 from tests.integration.stage import RealStage
 from tests.integration.test_jobs import Jobs
 from tests.scenarios.pods import gang
@@ -29,7 +31,8 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage: RealStage) -> None:
     jobs = Jobs(stage)
-    stage.add_nodes(2)
+    kept, _ = stage.add_nodes(2)
+    kept_by = {"labels": {KEPT_NODE: "karpenter"}, "annotations": dict.fromkeys(READ_BY.values(), "true")}
     jobs.create("run", 1)
     jobs.until_running(1)
     jobs.create("wait", 3)
@@ -39,6 +42,7 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
     stage.until_noted("wait", "NoRoom")
     written = jobs.get("wait")
     muster.stop()
+    stage.api.patch(f"/api/v1/nodes/{kept}", {"metadata": kept_by})
     stage.api.patch(f"{jobs.path}/stop", {"spec": {"suspend": True}})
     jobs.until("stop", lambda job: any(one["type"] == "Suspended" for one in job["status"].get("conditions", [])))
 
@@ -49,6 +53,9 @@ def test_what_waits_is_given_back(cluster: Cluster, muster: RunningMuster, stage
         cluster.kubectl("delete", "-k", str(MANIFESTS / "components" / name))
     released(cluster, "--yes", code=0)
 
+    node = stage.api.get(f"/api/v1/nodes/{kept}")["metadata"]
+    assert KEPT_NODE not in node["labels"]
+    assert [key in node["annotations"] for key in READ_BY.values()] == [True, False]
     assert not marks(jobs.get("stop"))
     assert "affinity" not in jobs.get("stop")["spec"]["template"]["spec"]
     assert jobs.get("wait")["spec"] == written["spec"]

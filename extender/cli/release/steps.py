@@ -19,6 +19,7 @@ from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, pu
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.objects import Meta, PodObject
+from extender.kube.queues.protection import NODES, given_back
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"
@@ -29,6 +30,7 @@ STOPPING = "its pods have yet to go: run this again when they are gone"
 RUNS = "runs on, by the plan that is written on it"
 SERVED = "its pods ask for the scheduler {}"
 UNGATED = "the gate muster.dev/gang comes off"
+LET_GO = "it may be scaled down again: the annotations that Muster wrote come off"
 CLEARED = "its nomination to node {} is cleared"
 
 Write = Callable[[Kube], Awaitable[None]]
@@ -101,6 +103,14 @@ class Planner:
             says.append(CLEARED.format(pod.nominated_node))
         return Step(pod.namespace, "Pod", pod.name, tuple(says), partial(_free, pod, gated, nominated))
 
+    def of_node(self, obj: Object) -> Step | None:
+        """None: nothing of ours is on it. Raises UnreadableError."""
+        meta = obj.get("metadata") or {}
+        if not (name := meta.get("name")):
+            raise UnreadableError("the node has no name")
+        change = {"metadata": given_back(meta)}
+        return Step("", "Node", name, (LET_GO,), partial(_patch_node, meta, change)) if change["metadata"] else None
+
     def _start(self, kind: Kind, after: Object, job: Job) -> Iterator[str]:
         """Whoever asks for Muster is suspended at admission: nobody can tell whether its author wrote that too."""
         if job.finished or not job.managed:
@@ -118,6 +128,10 @@ class Planner:
         carrier = Carrier(kube, kind, job, self._registry)
         if await carrier.look():
             await _check_start(kind, await carrier.write(before, after, entry=True), job, kube)
+
+
+async def _patch_node(seen: dict[str, Any], change: Object, kube: Kube) -> None:
+    await kube.patch_job(f"{NODES}/{seen['name']}", seen, change)
 
 
 async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:

@@ -14,10 +14,11 @@ import msgspec
 from extender.cli.release.steps import Planner, Step
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.convert import UnreadableError
+from extender.kube.convert import KEPT_NODE, UnreadableError
 from extender.kube.kinds.kind import Kind
 from extender.kube.lease import lease_from
 from extender.kube.objects import UNDECODABLE, PodObject
+from extender.kube.queues.protection import NODES
 from extender.kube.resources import PODS
 from extender.runtime.election import LeaderElection, Lease
 
@@ -33,8 +34,8 @@ class ReleaseError(Exception):
 
 @dataclass(slots=True)
 class Survey:
-    """``steps`` in the order in which they are taken: jobs, then pods. ``unreadable``: objects that nobody can judge.
-    ``leader``: a Lease that is alive. ``policies`` of ours that still change what is created."""
+    """``steps``: jobs and nodes come before pods. ``unreadable``: objects that nobody can judge. ``leader``: a Lease
+    that is alive. ``policies`` of ours that still change what is created."""
 
     steps: list[Step] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -67,6 +68,8 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
                 _add(found, raw, partial(_job, planner, kind))
         async for raw in _items(kube, PODS.path, "spec.nodeName="):
             _add(found, raw, partial(_pod, planner))
+        async for raw in _items(kube, NODES, labels=KEPT_NODE):
+            _add(found, raw, partial(_node, planner))
     except ApiError as error:
         raise ReleaseError(f"the cluster cannot be read: {error}") from None
     return found
@@ -111,6 +114,10 @@ def _pod(planner: Planner, raw: msgspec.Raw) -> Step | None:
     return planner.of_pod(msgspec.json.decode(raw, type=PodObject))
 
 
+def _node(planner: Planner, raw: msgspec.Raw) -> Step | None:
+    return planner.of_node(msgspec.json.decode(raw))
+
+
 def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | None]) -> None:
     try:
         step = plan(raw)
@@ -121,10 +128,10 @@ def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | N
         found.steps.append(step)
 
 
-async def _items(kube: Kube, path: str, selector: str = "") -> AsyncIterator[msgspec.Raw]:
+async def _items(kube: Kube, path: str, selector: str = "", labels: str = "") -> AsyncIterator[msgspec.Raw]:
     """None of a kind that is not installed."""
     try:
-        async for page in kube.list_pages(path, selector=selector):
+        async for page in kube.list_pages(path, selector=selector, labels=labels):
             for item in page.items:
                 yield item
     except ApiError as error:

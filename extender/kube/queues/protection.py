@@ -29,7 +29,7 @@ READ_BY = {
 }
 """Who takes nodes away, and on which annotation each reads that it must not."""
 EVERY_S = 2.0
-_NODES = "/api/v1/nodes"
+NODES = "/api/v1/nodes"
 _PASSING = (404, 409)
 """The node is gone, or somebody else has just written to it."""
 
@@ -80,7 +80,7 @@ class NodeKeeper:
         wanted, before, kept = kept_nodes(core.state), self._before, self._kept
         self._before = tuple(wanted)
         for name in [one for one in kept if one not in wanted and one not in before]:
-            if await self._write(name, _given_back) != 409:
+            if await self._write(name, given_back) != 409:
                 del kept[name]
         for name in [one for one in wanted if one in before and one not in kept]:
             if not await self._write(name, _told):
@@ -88,12 +88,12 @@ class NodeKeeper:
 
     async def _marked(self) -> dict[str, None]:
         query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
-        answer = _decoded(await self._kube.call("GET", _NODES, query=query))
+        answer = _decoded(await self._kube.call("GET", NODES, query=query))
         return {str((one.get("metadata") or {}).get("name")): None for one in answer.get("items") or ()}
 
     async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
         """0, or with which status the node is not as it should be."""
-        path = f"{_NODES}/{name}"
+        path = f"{NODES}/{name}"
         try:
             meta = _decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
             if changed := change(meta):
@@ -114,7 +114,7 @@ def _told(meta: Object) -> Object:
     return {"labels": {KEPT_NODE: "_".join(ours)}, "annotations": {READ_BY[who]: "true" for who in ours}}
 
 
-def _given_back(meta: Object) -> Object:
+def given_back(meta: Object) -> Object:
     """What is taken off it again."""
     labels, said = meta.get("labels") or {}, meta.get("annotations") or {}
     if KEPT_NODE not in labels:
