@@ -278,8 +278,9 @@ class Lifecycle:
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
             failed = sum(pod.phase == "Failed" for pod in ended)
-            text = f"{counted(len(ended), 'member', 'has', 'have')} ended"
-            text += f", {failed} of them failed" if failed else ""
+            text = (
+                f"{counted(len(ended), 'member', 'has', 'have')} ended{f', {failed} of them failed' if failed else ''}"
+            )
             explain(self._state, workload, Reason("Ended", text, warning=False), now)
         elif len(members) and not ours:
             old = counted(len(members), "pod", "belongs", "belong")
