@@ -260,8 +260,8 @@ class Lifecycle:
 
     def _evict_partial(self, workload: Workload, now: float) -> None:
         """The bound members of a gang that stayed incomplete for too long give their room back."""
-        limits, release = self._state.limits, workload.release
-        if release.partial_since is None or release.complete or now < release.partial_since + limits.partial_s:
+        limits, release, since = self._state.limits, workload.release, workload.release.partial_since
+        if since is None or release.complete or now < since + limits.partial_s:
             return
         release.break_off(now, release.partial_count)
         if workload.job is not None:
@@ -277,10 +277,8 @@ class Lifecycle:
         members = workload.members
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
-            failed = sum(pod.phase == "Failed" for pod in ended)
-            text = (
-                f"{counted(len(ended), 'member', 'has', 'have')} ended{f', {failed} of them failed' if failed else ''}"
-            )
+            failed, count = sum(pod.phase == "Failed" for pod in ended), counted(len(ended), "member", "has", "have")
+            text = f"{count} ended, {failed} of them failed" if failed else f"{count} ended"
             explain(self._state, workload, Reason("Ended", text, warning=False), now)
         elif len(members) and not ours:
             old = counted(len(members), "pod", "belongs", "belong")
@@ -295,8 +293,8 @@ def _is_declared_whole(workload: Workload) -> bool:
 
 
 def _too_slow(workload: Workload, lacking: int) -> str:
-    total = len(workload.members.slots.templates)
+    pods = many(len(workload.members.slots.templates), "pod")
     return (
-        f"{lacking} of {many(total, 'pod')} did not exist when kube-scheduler gave up the binds of the others: "
+        f"{lacking} of {pods} did not exist when kube-scheduler gave up the binds of the others: "
         f"{_LONGER} (muster doctor says to what), or --kube-api-qps of kube-controller-manager"
     )
