@@ -33,6 +33,7 @@ from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
 from tests.integration.podgroups import install_kind, install_podgroups
+from tests.integration.volcano import install_queues
 from tests.manifests_of_queues import TUTORIAL
 
 pytestmark = pytest.mark.xdist_group("security")
@@ -73,6 +74,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
             install_crds(running, controller)
         install_podgroups(running.api)
         install_kind(running.api, JOBS, "Job")
+        install_queues(running.api)
         install_crds_of(running, "queues")
         running.kubectl("apply", "-f", "-", stdin=TUTORIAL)
         running.kubectl("apply", "-f", "-", stdin=COHORT)
