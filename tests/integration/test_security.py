@@ -32,6 +32,7 @@ from extender.kube.connection import ApiError as Refused
 from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
+from extender.kube.queues.protection import NODES
 from tests.integration.podgroups import install_kind, install_podgroups
 from tests.integration.volcano import install_queues
 from tests.manifests_of_queues import TUTORIAL
@@ -223,6 +224,8 @@ def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
         try:
             await kube.patch_status(TEAM, "released", uid, {"nominatedNodeName": ""})
             await kube.ungate(TEAM, "released", uid)
+            with pytest.raises(Refused, match="not found"):
+                await kube.patch_job(f"{NODES}/kept", {}, {})
             for path in [kind.path_of(TEAM, "train") for kind in KINDS]:
                 for request in (kube.call("GET", path), kube.patch_job(path, {}, {})):
                     with pytest.raises(Refused, match="not found"):
