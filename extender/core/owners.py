@@ -9,7 +9,8 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
 from policies.model import Dialect, GangOwner, GroupKey, GroupRef, Pod, PodSets, SlotKey
-from policies.placement.request import shape_of
+from policies.model.node import ANY_NODE
+from policies.placement.request import MemberShape, shape_of
 
 
 class Owners:
@@ -60,12 +61,23 @@ class Owners:
             pod = members.stands_for(slot)
             member = members.get(pod.uid)
             waits = member is not None and member.state is MemberState.WAITING and not pod.foreign_gates
-            kept = _kept_later(workload, slot, pod) if waits else None
+            kept = self._kept_later(workload, slot, pod) if waits else None
             if member is not None and kept is not None:
                 node, turn = slots.planned[kept], slots.turns.get(kept, 0)
                 self._state.assume_slot(workload, kept, "")
                 self._steering.await_uptake(workload, now)
                 self._steering.lead(workload, member, node, turn)
+
+    def _kept_later(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
+        """The last of the slots that room is kept for whose pods, which ask for the same, come after that pod. It may
+        be pinned to some nodes by now, and they are not: the node is to be open to it."""
+        slots, claims, asks = workload.members.slots, self._state.claims, workload.asking(pod)
+        if slot not in slots.templates:
+            return None
+        later = [one for one in slots.planned if slots.templates[one].wave > slots.templates[slot].wave]
+        there = [one for one in later if claims.admits(slots.planned[one], asks.selection)]
+        alike = (one for one in there if _amounts(workload.asking(slots.templates[one])) == _amounts(asks))
+        return max(alike, default=None)
 
     def leave(self, key: GroupKey) -> None:
         """The gang is there no more."""
@@ -111,13 +123,9 @@ def fills_up(workload: Workload) -> bool:
     return workload.release.complete or (workload.group is not None and not workload.group.pending)
 
 
-def _kept_later(workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
-    """The last of the slots that room is kept for and whose pods, which ask for the same, come after that one."""
-    templates, wants = workload.members.slots.templates, shape_of(workload.asking(pod))
-    if slot not in templates:
-        return None
-    later = (one for one in workload.members.slots.planned if templates[one].wave > templates[slot].wave)
-    return max((one for one in later if shape_of(workload.asking(templates[one])) == wants), default=None)
+def _amounts(pod: Pod) -> MemberShape:
+    """What it asks for, apart from which nodes it may use."""
+    return shape_of(replace(pod, selection=ANY_NODE))
 
 
 def _without(pod: Pod, problem: str) -> Pod:

@@ -9,7 +9,19 @@ import pytest
 
 from extender.core.events import OwnerGone, OwnerSeen
 from extender.observe.explain.explanation import explain
-from policies.model import GANG_GATE, Controller, Dialect, GangOwner, GroupRef, Order, Pod, PodSet
+from policies.model import (
+    GANG_GATE,
+    HOSTNAME,
+    Controller,
+    Dialect,
+    GangOwner,
+    GroupRef,
+    Order,
+    Pod,
+    PodSet,
+    Requirement,
+    Selection,
+)
 from tests.builders import cluster, gang, key, requests
 from tests.core.script import Script
 
@@ -272,8 +284,10 @@ def test_a_member_that_is_made_again_finds_its_room_kept() -> None:
     assert len(script.bound([*pods[:2], again])) == 3
 
 
-def test_one_that_waits_gets_the_room_of_a_later_one() -> None:
-    """The later one comes only when this one runs: else both would wait for ever."""
+@pytest.mark.parametrize("pinned", [(), ("a-0", "a-1", "a-2")])
+def test_one_that_waits_gets_the_room_of_a_later_one(pinned: tuple[str, ...]) -> None:
+    """The later one comes only when this one runs: else both would wait for ever. It may have been pinned before."""
+    pin = Selection(affinity=((Requirement(HOSTNAME, "In", pinned),),)) if pinned else Selection()
     pods = [owned(number) for number in range(3)]
     script = scripted(owner(3, order=Order.ONE_BY_ONE), pods[0], nodes="a: 3x8")
     for pod in pods[:2]:
@@ -281,7 +295,7 @@ def test_one_that_waits_gets_the_room_of_a_later_one() -> None:
         script.run([pod])
     script.drop(script.bound(pods[:1])[0])
     script.gone(script.pods[pods[0].uid])
-    again = replace(pods[0], uid="again", created=9.0)
+    again = replace(pods[0], uid="again", created=9.0, selection=pin)
     script.see(again)
     script.run([again])
     assert len(script.bound([pods[1], again])) == 2

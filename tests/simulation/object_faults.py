@@ -202,7 +202,9 @@ def edit_annotations(trouble: Trouble) -> None:
     other = trouble.some_pod(_names_gang)
     if pod is None or pod.group is None or other is None or other.group is None:
         return
-    edited = pod.group._replace(min_member=2) if trouble.random.random() < 0.5 else other.group
+    # Its series stays, which is read from what says its role.
+    other_gang = other.group._replace(role=pod.group.role)
+    edited = pod.group._replace(min_member=2) if trouble.random.random() < 0.5 else other_gang
     trouble.world.api.change_pod(pod.uid, group=edited)
 
 
