@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.core.effects import Confirm, PostBinding
+from policies.model import Stamp
 from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE_COMPLETE, Shown
 from tests.simulation.sight import slot
@@ -34,10 +35,18 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     key = effect.group
     sight, pod = shown.sight(key) if key is not None else None, shown.pods.get(effect.uid)
     # What was needed when its release began counts, and the pods that were bound with it say how many that was.
-    known = pod is not None and pod.stamp is not None and could_know(effect.uid, shown, claims)
+    stamp = None if pod is None else pod.stamp
+    known = stamp is not None and (could_know(effect.uid, shown, claims) or _bound_with(stamp, shown) >= stamp.quorum)
     if key is not None and sight is not None and claims.broken(key) and not known:
         return f"{effect.uid} is to say that its release is whole, and {len(sight.bound)} of {sight.needed} are bound"
     return None
+
+
+def _bound_with(stamp: Stamp, shown: Shown) -> int:
+    """How many slots have that release, those of pods that an edit has moved to another gang as well."""
+    return len(
+        {slot(pod) for pod in shown.pods.values() if pod.stamp is not None and pod.stamp.release == stamp.release}
+    )
 
 
 def could_know(uid: str, shown: Shown, claims: Claims) -> bool:

@@ -146,7 +146,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (queues.refusal_of_one_queue_holds_for_all, 864, "waits, and there is room for"),
     (queues.flavors_of_what_is_bound_not_read, 92000484, "and the others of its gang have flavor"),
     (queues.more_members_of_a_broken_start_get_any_flavor, 1524, "and the others of its gang have flavor"),
-    (queues.usage_forgotten_at_a_restart, 1756, r"is to be bound, and .* would use \d+ GPUs of"),
+    (queues.usage_forgotten_at_a_restart, 2174, r"is to be bound, and .* would use \d+ GPUs of"),
     (queues.borrowing_limit_ignored, 23, r"is to be bound, and team\d would use \d+ GPUs of"),
     (queues.lending_limit_ignored, 203, r"is to be bound, and cohort all would use \d+ GPUs of"),
     (queues.past_usage_forgotten_at_a_restart, 113, "has used .*, of which .* GPUs must be left"),
