@@ -269,6 +269,14 @@ def _proxy(url: str) -> str | None:
     return getproxies().get(address.scheme)
 
 
+def decoded(answer: bytes) -> dict[str, Any]:
+    """The object of an answer; an empty one if there is none in it."""
+    try:
+        return msgspec.json.decode(answer, type=dict[str, Any])
+    except UNDECODABLE:
+        return {}
+
+
 def _token_file(loader: Any) -> Path | None:
     """The file that the kubeconfig's user has its token from, if from a file."""
     user = loader._user

@@ -8,34 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any, Protocol
 
-import msgspec
-
 from extender.core.answers import CapacityAnswered
 from extender.core.elastic import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
+from extender.kube.connection import ApiError, decoded
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
 from extender.kube.kinds.read import meta_of, templates_of
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import bare, kept_of
 from extender.kube.kinds.tolerated import tolerate
-from extender.kube.objects import UNDECODABLE
 from extender.kube.queues.resources import PROVISIONING
+from extender.kube.queues.rounds import go_round
 from policies.model import Controller
 
-log = logging.getLogger("muster")
 VERSION, PLURAL = PROVISIONING
 CAPACITY = "muster.dev/capacity"
 """The label of the objects that are Muster's, and of their pod templates."""
-EVERY_S = 2.0
 _GRACE = 30
 """Rounds after which an object of an earlier life goes that nobody asks for."""
 _MOST_PODSETS = 32
@@ -98,19 +93,10 @@ class CapacityKeeper:
         self._made: dict[CapacityAsk, _Made] = {}
         self._strange: dict[tuple[str, str], int] | None = None
         """Objects of an earlier life, and for how many rounds nobody has asked for them; None: not looked for yet."""
-        self._complaint = ""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._pause(EVERY_S)
-            try:
-                await self.look()
-                self._complaint = ""
-            except ApiError as error:
-                if not self._complaint:
-                    log.warning("nodes cannot be asked for: %s", error)
-                self._complaint = str(error)
+        await go_round(self.look, self._pause, "nodes cannot be asked for")
 
     async def look(self) -> None:
         """One round. Raises ApiError."""
@@ -182,7 +168,7 @@ class CapacityKeeper:
         """Tell the core what has become of it."""
         path = f"/apis/{VERSION}/namespaces/{made.namespace}/{PLURAL}/{made.name}"
         try:
-            obj = _decoded(await self._kube.call("GET", path))
+            obj = decoded(await self._kube.call("GET", path))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -214,7 +200,7 @@ class CapacityKeeper:
         """What an earlier life has asked for goes, unless it is asked for again soon."""
         if self._strange is None:
             answer = await self._kube.call("GET", f"/apis/{VERSION}/{PLURAL}", query={"labelSelector": CAPACITY})
-            metas = [one.get("metadata") or {} for one in _decoded(answer).get("items") or ()]
+            metas = [one.get("metadata") or {} for one in decoded(answer).get("items") or ()]
             self._strange = {(str(one.get("namespace")), str(one.get("name"))): 0 for one in metas}
         for made in self._made.values():
             self._strange.pop((made.namespace, made.name), None)
@@ -232,7 +218,7 @@ class CapacityKeeper:
             raise UnreadableJobError(_GONE)
         path = (kind.shown_in or kind).path_of(ask.key.namespace, ask.job.name)
         try:
-            obj = _decoded(await self._kube.call("GET", path))
+            obj = decoded(await self._kube.call("GET", path))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -285,10 +271,3 @@ def _message(obj: Object, condition: str) -> str:
     said = [one for one in (obj.get("status") or {}).get("conditions") or () if isinstance(one, dict)]
     text = next((str(one.get("message") or one.get("reason")) for one in said if one.get("type") == condition), "")
     return f"{condition}: {' '.join(text.encode('ascii', 'replace').decode().split())[:300]}"
-
-
-def _decoded(answer: bytes) -> Object:
-    try:
-        return msgspec.json.decode(answer, type=Object)
-    except UNDECODABLE:
-        return {}

@@ -8,27 +8,21 @@ annotations go when nobody is promised the node any more, after a restart too; t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
-
-import msgspec
 
 from extender.core.engine import Engine
 from extender.core.kept_nodes import kept_nodes
 from extender.kube.client import Kube
-from extender.kube.connection import METADATA_ONLY, ApiError
+from extender.kube.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.kind import Object
-from extender.kube.objects import UNDECODABLE
+from extender.kube.queues.rounds import go_round
 
-log = logging.getLogger("muster")
 READ_BY = {
     "cluster-autoscaler": "cluster-autoscaler.kubernetes.io/scale-down-disabled",
     "karpenter": "karpenter.sh/do-not-disrupt",
 }
 """Who takes nodes away, and on which annotation each reads that it must not."""
-EVERY_S = 2.0
 NODES = "/api/v1/nodes"
 _PASSING = (404, 409)
 """The node is gone, or somebody else has just written to it."""
@@ -53,19 +47,10 @@ class NodeKeeper:
         """Nodes with the label; None: not looked for yet."""
         self._before: Collection[str] = ()
         """What was to be kept in the round before."""
-        self._complaint = ""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._pause(EVERY_S)
-            try:
-                await self.look()
-                self._complaint = ""
-            except ApiError as error:
-                if not self._complaint:
-                    log.warning("nodes that are planned with cannot be kept, or given back: %s", error)
-                self._complaint = str(error)
+        await go_round(self.look, self._pause, "nodes that are planned with cannot be kept, or given back")
 
     async def look(self) -> None:
         """One round. Raises ApiError."""
@@ -88,14 +73,14 @@ class NodeKeeper:
 
     async def _marked(self) -> dict[str, None]:
         query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
-        answer = _decoded(await self._kube.call("GET", NODES, query=query))
+        answer = decoded(await self._kube.call("GET", NODES, query=query))
         return {str((one.get("metadata") or {}).get("name")): None for one in answer.get("items") or ()}
 
     async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
         """0, or with which status the node is not as it should be."""
         path = f"{NODES}/{name}"
         try:
-            meta = _decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
+            meta = decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
             if changed := change(meta):
                 await self._kube.patch_job(path, meta, {"metadata": changed})
         except ApiError as error:
@@ -121,10 +106,3 @@ def given_back(meta: Object) -> Object:
         return {}
     ours = [READ_BY[who] for who in str(labels[KEPT_NODE]).split("_") if who in READ_BY]
     return {"labels": {KEPT_NODE: None}, "annotations": {key: None for key in ours if said.get(key) == "true"}}
-
-
-def _decoded(answer: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(answer, type=Object)
-    except UNDECODABLE:
-        return {}

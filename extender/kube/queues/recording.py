@@ -11,12 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from extender.core.workload_reports import WorkloadReport
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.objects import UNDECODABLE
+from extender.kube.connection import ApiError, decoded
 from extender.kube.queues.resources import path_of
 from extender.kube.queues.workloads import RECORD, metadata_of, name_of, record_status, spec_of
 from extender.kube.reports import instant
@@ -167,7 +164,7 @@ class WorkloadWriter:
         except ApiError as error:
             if error.status != 409:
                 raise
-        found = _decoded(await self._kube.call("GET", path))
+        found = decoded(await self._kube.call("GET", path))
         meta = found.get("metadata") or {}
         status = found.get("status") or {}
         foreign = (meta.get("labels") or {}).get(RECORD) != "true"
@@ -184,10 +181,3 @@ class WorkloadWriter:
 def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What its conditions say, without their words."""
     return sorted((one.get("type", ""), one.get("status", "")) for one in status.get("conditions") or ())
-
-
-def _decoded(answer: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(answer, type=dict[str, Any])
-    except UNDECODABLE:
-        return {}

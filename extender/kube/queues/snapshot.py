@@ -124,21 +124,22 @@ def _past(obj: LocalQueueObject) -> Document:
 
 async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:
     for version in VERSIONS:
-        try:
-            pages = [page async for page in kube.list_pages(path_of(version, plural))]
-        except ApiError as error:
-            if error.status == _NOT_THERE or (error.status == _UNCONVERTED and version != VERSIONS[-1]):
-                continue
-            raise
-        return [reduced_queue(kind, version, item) for page in pages for item in page.items]
+        absent = (_NOT_THERE,) if version == VERSIONS[-1] else (_NOT_THERE, _UNCONVERTED)
+        if (found := await _listed(kube, path_of(version, plural), absent)) is not None:
+            return [reduced_queue(kind, version, item) for item in found]
     return []
 
 
 async def _of_volcano(kube: Kube) -> list[Document]:
+    found = await _listed(kube, VOLCANO_QUEUES.path, (_NOT_THERE,))
+    return [reduced_volcano_queue(item) for item in found or ()]
+
+
+async def _listed(kube: Kube, path: str, absent: Sequence[int]) -> list[msgspec.Raw] | None:
+    """All objects there; None where the API server answers with one of these statuses."""
     try:
-        pages = [page async for page in kube.list_pages(VOLCANO_QUEUES.path)]
+        return [item async for page in kube.list_pages(path) for item in page.items]
     except ApiError as error:
-        if error.status == _NOT_THERE:
-            return []
+        if error.status in absent:
+            return None
         raise
-    return [reduced_volcano_queue(item) for page in pages for item in page.items]
