@@ -28,7 +28,7 @@ from benchmarks import (
 from benchmarks.faults import campaign
 from benchmarks.faults.theatre import GENTLE, Scale
 from benchmarks.job_stage import ARMS, Arm, Shape
-from benchmarks.running import carry_out_all, run
+from benchmarks.running import Output, carry_out_all, run
 from benchmarks.stage import MODES, Mode
 from benchmarks.traces import fragmentation_command, replay_command
 from extender.cli.loadtest import latency_command
@@ -48,7 +48,6 @@ Repeat = Annotated[
 ]
 Modes = Annotated[list[Mode] | None, typer.Option("--mode", help="What to measure, all by default. " + MODES)]
 Patience = Annotated[float, typer.Option(min=1, help="Seconds after which a run is given up.")]
-Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
 
 
 @main.callback()

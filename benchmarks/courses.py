@@ -21,13 +21,13 @@ from benchmarks.sightings import BOUND, PODS, Watching
 from benchmarks.stage import CLIQUE
 from devcluster import Api
 from devcluster.api import Object
+from devcluster.demo.scenario import RUN_FOR
 from devcluster.muster import install_crds_of
 from devcluster.progress import Progress
 from policies.model.topology import Topology
 
 GROUP = "kueue.x-k8s.io/v1beta2"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-RUN_FOR = "devcluster.muster.dev/run-for"
 ENDED = "status.phase=Succeeded"
 PART = 10
 _CPU, _FLAVOR = "cpu", "flavor"
@@ -205,7 +205,7 @@ def _waits(workloads: dict[str, Workload], starts: dict[str, float]) -> dict[str
 
 
 def most(workloads: dict[str, Workload], bound: Iterable[Seen], ended: Iterable[Seen]) -> int:
-    """The most that the pods of a cohort had at once, in millicores: in the order in which the API server wrote it."""
+    """The most that the pods of a cohort had at once, in units: in the order in which the API server wrote it."""
     steps = [(one.version, one.workload, 1) for one in bound]
     steps += [(one.version, one.workload, -1) for one in ended]
     has: Counter[int] = Counter()

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,6 +16,8 @@ from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from devcluster import ClusterError
 from extender.cli.stop import stop_on
+
+Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
 
 
 def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from benchmarks import fragmentation, replay
-from benchmarks.running import run
+from benchmarks.running import Output, run
 from extender.cli.stop import stop
 from extender.simulation.replay.shape import InputError
-
-Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
 
 
 def replay_command(
