@@ -78,8 +78,9 @@ class WaitingGang(Protocol):
 
 
 class QueuePolicy(Protocol):
-    """Who is served first. Exactly one is in force. Called once per waiting gang and admission pass, and for waiting
-    pods of no gang that there may be room for.
+    """Who is served first. Exactly one is in force. Called whenever an admission pass looks at a waiting gang, and for
+    waiting pods of no gang that there may be room for. A gang that lacks quota keeps its place until it is looked at
+    again, so the order is to follow from what is said of the gang alone.
     """
 
     def order(self, gang: WaitingGang) -> SortKey: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from extender.core.ahead import Ahead
 from extender.core.attempts import LOOK, SEAT, TRY, Attempts
@@ -19,7 +19,7 @@ from extender.core.preemption import Preempting
 from extender.core.queued import Queued
 from extender.core.recovery import Recovery
 from extender.core.reservations import Reservations
-from extender.core.shortfalls import Amounts, Lack, Shortfalls
+from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.state import State
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
@@ -165,7 +165,11 @@ class Admission:
             self._attempts.vain += cost
         yield from self._shortfalls.forget(state)
         keys = state.waiting.open() if everybody else list(state.waiting.stale)
-        line = yield from self._line(keys, self._queued.take_hopeful())
+        line = yield from self._line(keys)
+        for count, (queue, entries, waits_for) in enumerate(self._queued.take_hopeful(), 1):
+            line.take(queue, entries, waits_for)
+            if not count % AT_ONCE:
+                yield LOOK * AT_ONCE
         yield from self._ahead.join(line, self._now)
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
@@ -181,7 +185,7 @@ class Admission:
             else:
                 state.waiting.look_again(workload.key)  # what it lacks from now on may be room
                 excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
-                self._park(workload)
+                self._queued.park(workload, self._shortfalls)
                 yield from self._hold_up(line, workload)
         state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
         self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
@@ -192,13 +196,13 @@ class Admission:
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
-        line = yield from self._line(list(state.waiting.keys), {})
+        line = yield from self._line(list(state.waiting.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
         state.quotas.past.begin(state.epoch, self._now)
-        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])], {})
+        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
             yield from self._attempts.admit(workload, self._now)
@@ -206,33 +210,27 @@ class Admission:
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)
 
-    def _line(self, keys: Sequence[GroupKey], hopeful: Mapping[GroupKey, Amounts]) -> Steps[Line]:
-        """Those about whom something may be found out. ``hopeful``: they wait for so much quota, which may be there;
-        whoever is passed by stays where it is."""
-        state, others = self._state, dict(hopeful)
+    def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
+        """Those about whom something may be found out."""
+        state = self._state
         line = Line(self._policy, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
             for workload in some:
-                waits_for = others.pop(workload.key, None)
                 if workload.key in state.waiting.stale or self._is_open(workload):
                     queue = state.quotas.queue_of(workload.key)
                     if queue is not None and workload.asked is None and not workload.releasing:
                         yield from self._demands.ask(workload)
-                    self._come(line, workload, None if workload.key in state.waiting.stale else waits_for)
+                    self._come(line, workload)
             self._attempts.vain += len(some)
             yield LOOK * len(some)
-        for count, (key, waits_for) in enumerate(others.items(), 1):
-            if (other := state.workloads.get(key)) is not None:
-                self._come(line, other, waits_for)
-            if not count % AT_ONCE:
-                yield LOOK * AT_ONCE
-        self._attempts.vain += len(others)
         return line
 
-    def _come(self, line: Line, workload: Workload, waits_for: Amounts | None) -> None:
+    def _come(self, line: Line, workload: Workload) -> None:
+        if (number := self._state.waiting.keys.get(workload.key)) is None:
+            return
         try:
-            line.come(workload, self._state.quotas.members.queue_of(workload.key) or "", waits_for)
+            line.come(workload, number, self._state.quotas.members.queue_of(workload.key) or "")
         except PolicyError as error:
             self._attempts.blame(workload, error, self._now)
 
@@ -247,16 +245,8 @@ class Admission:
             return True
         if self._preempting.wants(workload, demand.shape):
             return True
-        self._park(workload)
+        self._queued.park(workload, self._shortfalls)
         return False
-
-    def _park(self, workload: Workload) -> None:
-        """If it was refused for want of quota, no news of room concerns it."""
-        demand = workload.asked
-        if demand is None or demand.shape is None or workload.key in self._state.waiting.stale:
-            return
-        if self._queued.lacks_quota(workload, demand.shape, self._shortfalls):
-            self._state.waiting.park(workload.key)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """So are those of its queue that wait for the same quota."""
@@ -269,7 +259,7 @@ class Admission:
         """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
         others give way to them."""
         state = self._state
-        if (why := self._queued.strict(workload, self._now)) is None:
+        if (why := self._queued.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
             if other.key in state.preemptions.under_way and state.workloads.get(other.key) is other:

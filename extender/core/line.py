@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from extender.core.parked import Entry
 from extender.core.queue_lines import QueueLines
 from extender.core.shortfalls import Amounts
 from extender.core.waiting_singles import WaitingSingle
@@ -24,14 +25,19 @@ class Line:
         self._came = 0
         self.gangs = 0
 
-    def come(self, workload: Workload, queue: str = "", waits_for: Amounts | None = None) -> None:
-        """It waits for its turn, in that ClusterQueue if any. ``waits_for``: for that much of its quota, as far as is
-        known. Raises PolicyError where the policy cannot say when its turn is."""
+    def come(self, workload: Workload, number: int, queue: str = "") -> None:
+        """It waits for its turn, in that ClusterQueue if any. ``number``: no other one has it, the lower the sooner.
+        Raises PolicyError where the policy cannot say when its turn is."""
         if queue and workload.release.partial_since is None:
-            self._queues.come(queue, self._policy.order(workload), workload, waits_for)
+            self._queues.come(queue, (self._policy.order(workload), number, workload))
         else:
             self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
+
+    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """All of these wait for their turn in that ClusterQueue, for so much of its quota as far as is known."""
+        self._queues.take(queue, entries, waits_for)
+        self.gangs += len(entries)
 
     def join(self, single: WaitingSingle) -> None:
         """So does a pod of no gang."""

@@ -5,14 +5,14 @@ used least comes first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from extender.core.parked import Entry
 from extender.core.quotas import Quotas
 from extender.core.shortfalls import Amounts
 from extender.core.workload import Workload
 from policies.api import SortKey
 
-Entry = tuple[SortKey, int, Workload]
 Part = tuple[str, str, Amounts | None]
 """Namespace and name of a LocalQueue, both empty where past usage does not count, and the quota that is waited for."""
 
@@ -36,6 +36,17 @@ class LocalTurns:
             key = entry[-1].key
             part = key.namespace, self._quotas.local_of(key), waits_for
         heapq.heappush(self._lines.setdefault(part, []), entry)
+        self._chosen = None
+
+    def take(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """All of them come, and wait for so much quota."""
+        if self._quotas is not None:
+            for entry in entries:
+                self.push(entry, waits_for)
+            return
+        line = self._lines.setdefault(("", "", waits_for), [])
+        line += entries
+        heapq.heapify(line)
         self._chosen = None
 
     @property

@@ -5,10 +5,11 @@ or by an order of shares. It is worked out anew after each admission, as far as 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.core.local_turns import LocalTurns
+from extender.core.parked import Entry
 from extender.core.quotas import Quotas
 from extender.core.shortfalls import Amounts
 from extender.core.workload import Workload
@@ -47,14 +48,13 @@ class QueueLines:
         self._next: list[tuple[int, SortKey, int, str]] = []
         self._came = 0
 
-    def come(self, queue: str, order: SortKey, workload: Workload, waits_for: Amounts | None = None) -> None:
-        """It waits for its turn in that ClusterQueue. ``waits_for``: for that much of its quota, as far as is known."""
-        self._came += 1
-        if (known := self._queues.get(queue)) is None:
-            by_past = self._quotas.queues.picture.queues[queue].by_past_usage
-            known = self._queues[queue] = _Queue(queue, LocalTurns(self._quotas if by_past else None))
-        known.line.push((order, self._came, workload), waits_for)
-        self._renewed[queue] = known
+    def come(self, queue: str, entry: Entry) -> None:
+        """It waits for its turn in that ClusterQueue."""
+        self._line_of(queue).push(entry, None)
+
+    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """So do all of these, for so much of its quota."""
+        self._line_of(queue).take(entries, waits_for)
 
     def first(self) -> SortKey | None:
         """The order of the one whose turn it is; None if nobody is left."""
@@ -80,6 +80,14 @@ class QueueLines:
             return 0
         self._renewed[queue] = known
         return known.line.leave(waits_for)
+
+    def _line_of(self, queue: str) -> LocalTurns:
+        """For whoever comes: the first one of the queue may be another by then."""
+        if (known := self._queues.get(queue)) is None:
+            by_past = self._quotas.queues.picture.queues[queue].by_past_usage
+            known = self._queues[queue] = _Queue(queue, LocalTurns(self._quotas if by_past else None))
+        self._renewed[queue] = known
+        return known.line
 
     def _best(self) -> _Queue | None:
         for queue in self._renewed.values():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from extender.core.demands import Demands
 from extender.core.limits import Preempts
+from extender.core.parked import Entry
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.queue_lines import QueueLines
 from extender.core.quota_plans import QuotaPlans, Refused
@@ -16,24 +17,16 @@ from extender.core.requested import requested
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
 from extender.core.state import State
+from extender.core.strict_order import StrictOrder
 from extender.core.topologies import declared
 from extender.core.workload import Workload
-from policies.api import PolicyError, SortKey
+from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, Strategy
 from policies.order import FairSharing
 from policies.quota.flavors import Assignment
 from policies.steps import Steps
-
-
-@dataclass(frozen=True, slots=True)
-class HeldUp:
-    """Why the others of a queue wait: the first one of it does."""
-
-    queue: str
-    first: GroupKey
-    reason: Reason
 
 
 class Queued:
@@ -45,12 +38,12 @@ class Queued:
         self._between = FairSharing() if state.limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = QuotaPlans(state, planner, demands)
-        self._first: dict[str, HeldUp] = {}
-        """Of queues that are StrictFIFO and whose first workload was refused."""
+        self.strict = StrictOrder(state, policies.queue)
         self._outdated: dict[str, float] = {}
         """Trees in which others use quota by now than the reasons say, and when they are said anew."""
-        self._hopeful: dict[GroupKey, Amounts] = {}
-        """Those that wait for quota that was given back, which others may have before it is their turn."""
+        self._hopeful: dict[tuple[str, Amounts], list[Shape]] = {}
+        """By queue and by quota that was given back: what those ask for that are parked there and wait for that. Others
+        may have it before it is their turn."""
 
     @property
     def has_news(self) -> bool:
@@ -61,8 +54,8 @@ class Queued:
             waits
             and bool(
                 quotas.uses.freed
-                or self._first.keys() & quotas.members.moved_on.keys()
-                or quotas.past.reorders(self._first)
+                or self.strict.first.keys() & quotas.members.moved_on.keys()
+                or quotas.past.reorders(self.strict.first)
             )
         )
 
@@ -88,15 +81,15 @@ class Queued:
             # One tree at a time: nobody who can start waits for all of them.
             for name in below(root := next(iter(self._outdated))):
                 if shortfalls.reopen(name):
-                    self._look_again(name)
+                    self.strict.look_again(name)
             del self._outdated[root]
         for name in quotas.past.take_reordered():
-            if name in self._first:
-                self._look_again(name)
+            if name in self.strict.first:
+                self.strict.look_again(name)
         for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*state.waiting.stale])):
-            held_up = self._first.get(of or "")
+            held_up = self.strict.first.get(of or "")
             if held_up and (held_up.first not in state.waiting.keys or held_up.first in state.waiting.stale):
-                self._look_again(held_up.queue)
+                self.strict.look_again(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
         """For one pass."""
@@ -116,10 +109,12 @@ class Queued:
             return QueueLines(quotas, assign)
         return QueueLines(quotas, assign, lambda: between.rank(quotas.queues.picture.tree, requested(self._state)))
 
-    def take_hopeful(self) -> dict[GroupKey, Amounts]:
-        """For one pass: those for whom quota may have been given back, and how much of what."""
+    def take_hopeful(self) -> Iterator[tuple[str, list[Entry], Amounts]]:
+        """For one pass: those for whom quota may have been given back, by queue, and how much of what."""
         hopeful, self._hopeful = self._hopeful, {}
-        return hopeful
+        for (queue, waits_for), shapes in hopeful.items():
+            if entries := self._state.waiting.parked.of(queue, shapes):
+                yield queue, entries, waits_for
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Reason | None:
         """Why it cannot be admitted, as far as is known."""
@@ -128,7 +123,7 @@ class Queued:
             return shortfalls.get(shape)
         if self._state.quotas.has_own(workload.key):
             return None  # What others of its shape lack is the quota that it has.
-        return shortfalls.get(shape, queue.name) or self._waits_behind(queue.name, workload)
+        return shortfalls.get(shape, queue.name) or self.strict.waits_behind(queue.name, workload)
 
     def passes_by(self, workload: Workload, shortfalls: Shortfalls) -> bool:
         """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""
@@ -141,20 +136,32 @@ class Queued:
         if why is None or why is not workload.telling.reason:
             return False
         self._state.waiting.looked_at(workload.key)
-        self._state.waiting.park(workload.key)
+        self._park(workload, queue.name, demand.shape)
         return True
 
-    def lacks_quota(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> bool:
-        """Whether it was refused for that alone: no room helps it."""
-        queue = self._state.quotas.queue_of(workload.key)
-        own = self._state.quotas.has_own(workload.key)
-        return (
-            queue is not None
-            and not own
-            and (
-                shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self._waits_behind(queue.name, workload) is not None
-            )
-        )
+    def park(self, workload: Workload, shortfalls: Shortfalls) -> None:
+        """If it was refused for want of quota alone, no news of room concerns it."""
+        state, demand = self._state, workload.asked
+        queue = state.quotas.queue_of(workload.key)
+        if demand is None or (shape := demand.shape) is None or workload.key in state.waiting.stale:
+            return
+        if queue is None or state.quotas.has_own(workload.key):
+            return
+        if (
+            shortfalls.lacks(Lack.QUOTA, shape, queue.name)
+            or self.strict.waits_behind(queue.name, workload) is not None
+        ):
+            self._park(workload, queue.name, shape)
+
+    def _park(self, workload: Workload, queue: str, shape: Shape) -> None:
+        """Unless it is to go before all others: a pass finds that out about each."""
+        waiting = self._state.waiting
+        if workload.key in waiting.parked or workload.release.partial_since is not None:
+            return
+        try:
+            waiting.park(workload, queue, shape, self._policy.order(workload))
+        except PolicyError:
+            return  # the next pass asks again, and says so
 
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls
@@ -199,7 +206,7 @@ class Queued:
         """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
         if (name := self._state.quotas.members.queue_of(workload.key)) is not None:
             shortfalls.reopen(name)
-            self._look_again(name)
+            self.strict.look_again(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone, its own included."""
@@ -208,49 +215,15 @@ class Queued:
         self._state.quotas.put_back(workload.key, kept)
         return found
 
-    def strict(self, workload: Workload, now: float) -> HeldUp | None:
-        """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
-        queue, demand = self._state.quotas.queue_of(workload.key), workload.asked
-        if queue is None or queue.strategy is not Strategy.STRICT:
-            return None
-        known = self._first.get(queue.name)
-        plannable = demand is None or demand.shape is not None
-        if not plannable or workload.seated or now < workload.retries.not_before:
-            if known is not None and known.first == workload.key:
-                self._look_again(queue.name)
-            return None
-        if self._held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
-            text = f"{workload.key} is before it in {queue.title}, which is {Strategy.STRICT}"
-            known = self._first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
-        return known
-
-    def _held_up(self, queue: str, workload: Workload) -> Reason | None:
-        """Somebody before it waits, and its queue is StrictFIFO."""
-        known = self._first.get(queue)
-        first = self._state.workloads.get(known.first) if known is not None else None
-        if known is None or first is None or first is workload or known.first not in self._state.waiting.keys:
-            return None
-        try:
-            return known.reason if self._place(first) < self._place(workload) else None
-        except PolicyError:
-            return None
-
-    def _waits_behind(self, queue: str, workload: Workload) -> Reason | None:
-        """The same. Whoever others give way to has had its turn."""
-        return None if workload.key in self._state.preemptions.under_way else self._held_up(queue, workload)
-
-    def _place(self, workload: Workload) -> tuple[float, SortKey]:
-        return self._state.quotas.past_of(workload.key), self._policy.order(workload)
-
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
         """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""
         state, quotas = self._state, self._state.quotas
         if others is None:
             shortfalls.clear(Lack.QUOTA)
-            self._first.clear()
+            self.strict.first.clear()
         for name in quotas.queues.picture.tree.queues if others is None else others:
             shortfalls.reopen(name)
-            self._first.pop(name, None)
+            self.strict.first.pop(name, None)
         for key in [key for key in state.waiting.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
             if others is None or local is None or local.queue in others:
@@ -263,23 +236,34 @@ class Queued:
     def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
         """Quota that it may use: whoever may get it is looked at; all, if the first one of a StrictFIFO queue may."""
         state, known = self._state, self._state.quotas.queues.picture.queues[queue]
-        evicts, held_up = self._may_evict(known), self._first.get(queue)
+        evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
         for key in (*state.quotas.whole, *state.quotas.counted):
             if state.quotas.members.queue_of(key) == queue:
                 state.waiting.look_again(key)
         reopened = shortfalls.reopen(queue, None if evicts else state.quotas.is_there(queue))
         if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
-            self._look_again(queue)
+            self.strict.look_again(queue)
         elif reopened:
-            for key in state.quotas.members.of(queue):
-                demand = state.workloads[key].asked if key in state.waiting.keys else None
-                if demand is None or demand.shape is None or demand.shape not in reopened:
-                    continue
-                waits_for = reopened[demand.shape]
-                if waits_for is not None and known.strategy is not Strategy.STRICT:
-                    self._hopeful[key] = waits_for
-                elif self._held_up(queue, state.workloads[key]) is None:
-                    state.waiting.look_again(key)
+            self._reopened(known, reopened)
+
+    def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
+        """Such workloads of the queue may get quota: ``shapes`` says how much they wait for, if they wait for nothing
+        else. Those that are parked come to the pass together, and stay parked if others have it by then."""
+        state, waiting, alone = self._state, self._state.waiting, list[Shape]()
+        for shape, waits_for in shapes.items():
+            if waits_for is None or queue.strategy is Strategy.STRICT:
+                alone.append(shape)
+            else:
+                self._hopeful.setdefault((queue.name, waits_for), []).append(shape)
+        again = [entry[-1] for entry in waiting.parked.of(queue.name, alone)]
+        for key in state.quotas.members.of(queue.name):
+            if key in waiting.keys and key not in waiting.parked:
+                demand = state.workloads[key].asked
+                if demand is not None and demand.shape in shapes:
+                    again.append(state.workloads[key])
+        for workload in again:
+            if self.strict.held_up(queue.name, workload) is None:
+                waiting.look_again(workload.key)
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
         """Whether it is known why that one cannot be admitted."""
@@ -290,9 +274,3 @@ class Queued:
     def _may_evict(self, queue: ClusterQueue) -> bool:
         """Whether quota may be had by evicting others: whom is another question whenever somebody uses less."""
         return self._state.limits.preemption is not Preempts.OFF and evicts(queue)
-
-    def _look_again(self, queue: str) -> None:
-        """At all who wait in it."""
-        self._first.pop(queue, None)
-        for key in self._state.quotas.members.of(queue):
-            self._state.waiting.look_again(key)

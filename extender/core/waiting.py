@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from extender.core.crowd import Crowd
+from extender.core.parked import Parked
+from extender.core.shape import Shape
+from extender.core.workload import Workload
+from policies.api import SortKey
 from policies.model import GroupKey
 
 
 class Waiting:
     """``keys``: workloads with slots that have no node and no promise of one. ``stale``: those of them that have
-    changed since a pass looked at them. No more than ``most`` of one namespace are looked at.
+    changed since a pass looked at them. ``parked``: those of them that news of room does not help. No more than
+    ``most`` of one namespace are looked at.
     """
 
     def __init__(self, most: int) -> None:
         self.keys: dict[GroupKey, int] = {}
         """Numbered in the order in which they came."""
         self.stale: dict[GroupKey, None] = {}
+        self.parked = Parked()
         self._came = 0
         self._open: dict[GroupKey, None] = {}
-        self._parked: dict[GroupKey, None] = {}
         self._crowd = Crowd()
         self._most = most
 
@@ -36,25 +41,26 @@ class Waiting:
         self.keys.pop(key, None)
         self.stale.pop(key, None)
         self._open.pop(key, None)
-        self._parked.pop(key, None)
+        self.parked.drop(key)
         return self._crowd.leave(key)
 
     def look_again(self, key: GroupKey) -> None:
         if key in self.keys:
             self.stale[key] = None
-            self._parked.pop(key, None)
+            self.parked.drop(key)
             self._open[key] = None
 
-    def park(self, key: GroupKey) -> None:
-        """No news of room helps it, because it lacks quota: until ``look_again`` it is not looked at."""
-        if key in self.keys:
-            self._open.pop(key, None)
-            self._parked[key] = None
+    def park(self, workload: Workload, queue: str, shape: Shape, order: SortKey) -> None:
+        """No news of room helps it, because it lacks quota of that ClusterQueue: until that is given back, or until
+        ``look_again``, it is not looked at."""
+        if (number := self.keys.get(workload.key)) is not None:
+            self._open.pop(workload.key, None)
+            self.parked.put(workload.key, queue, shape, (order, number, workload))
 
     def unpark(self) -> None:
         """More than news of room may help those by now."""
-        self._open |= self._parked
-        self._parked.clear()
+        self._open.update((key, None) for key in self.parked)
+        self.parked.clear()
 
     def open(self) -> list[GroupKey]:
         """Those whom news of room may help, in the order in which they came."""

@@ -230,6 +230,8 @@ class Flavors:
 def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
     """Whether such a pod goes to nodes of the flavor. Of its selector and required affinity only what is said of labels
     that the flavor has counts: the others are for the nodes to have. A term without such lets it in."""
+    if not flavor.node_labels and not flavor.taints and selection.affinity != ():
+        return True
     labels = flavor.node_labels
     selector = tuple((key, value) for key, value in selection.node_selector if key in labels)
     affinity = selection.affinity
@@ -243,7 +245,8 @@ def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
 def _worst(one: Offer, other: Offer) -> Offer:
     """The one that is harder to have, and the farther of both borrowings."""
     found = other if (other.fit, -other.lack) < (one.fit, -one.lack) else one
-    return replace(found, level=max(one.level, other.level))
+    level = max(one.level, other.level)
+    return found if found.level == level else replace(found, level=level)
 
 
 def _is_enough(offer: Offer, rules: Fungibility) -> bool:

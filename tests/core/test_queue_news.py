@@ -40,7 +40,7 @@ class Forgetful(Engine):
 
 def _at_everybody(self: Queued, queue: str, shortfalls: Shortfalls) -> None:
     shortfalls.reopen(queue)
-    self._look_again(queue)
+    self.strict.look_again(queue)
 
 
 def script_of(limits: Limits, *, forgetful: bool = False) -> Script:

@@ -107,12 +107,12 @@ class Numbers:
 
 def test_the_line_says_who_is_next_while_others_come() -> None:
     line = Line(GuardedQueue(Numbers()), NO_QUEUES)
-    for name in ("3", "b", "1", "a"):
-        line.come(Workload(key(name)))
+    for number, name in enumerate(("3", "b", "1", "a")):
+        line.come(Workload(key(name)), number)
     first = line.next()
     assert first is not None
     assert first.key.name == "1"
-    line.come(Workload(key("2")))
+    line.come(Workload(key("2")), 4)
     named = [one.key.name for one in iter(line.next, None) if isinstance(one, Workload)]
     assert named == ["2", "3", "a", "b"]
 
@@ -120,6 +120,6 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
 def test_a_broken_start_goes_first() -> None:
     line, broken = Line(GuardedQueue(Numbers()), NO_QUEUES), Workload(key("9"))
     broken.release.break_off(0.0, 1)
-    line.come(Workload(key("1")))
-    line.come(broken)
+    line.come(Workload(key("1")), 1)
+    line.come(broken, 2)
     assert line.next() is broken
