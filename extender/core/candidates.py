@@ -138,6 +138,7 @@ def _whole(state: State, workload: Workload, wall: float, apart: Collection[str]
         min_runtime_s=terms.min_runtime_s,
         budgets=state.budgets.counts(pod for pod in evicted(workload) if pod.uid not in apart),
         protected=state.budgets.bars(evicted(workload)),
+        queue_priority=_queue_priority(state, workload),
     )
 
 
@@ -154,7 +155,13 @@ def _surplus(state: State, workload: Workload, pod: Pod, wall: float, *, related
         usage={} if use is None else use.usage,
         past=state.quotas.past_of(workload.key),
         min_runtime_s=terms_of(state, workload).min_runtime_s,
+        queue_priority=_queue_priority(state, workload),
     )
+
+
+def _queue_priority(state: State, workload: Workload) -> int:
+    queue = state.quotas.queue_of(workload.key)
+    return 0 if queue is None else queue.priority
 
 
 def _alone(state: State, pod: Pod, wall: float, *, related: bool) -> Candidate:

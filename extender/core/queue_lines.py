@@ -23,11 +23,13 @@ Assign = Callable[[Workload], Assignment | None]
 
 @dataclass(slots=True)
 class _Queue:
-    """``line``: those of it that wait. As of ``version``: ``level``: from how far away its first one borrows; ``head``:
-    what that one would use, None where its quota is not there."""
+    """``line``: those of it that wait. ``after``: the lower the sooner, whatever others have. As of ``version``:
+    ``level``: from how far away its first one borrows; ``head``: what that one would use, None where its quota is not
+    there."""
 
     name: str
     line: LocalTurns
+    after: int = 0
     version: int = -1
     level: int = 0
     head: Head | None = None
@@ -45,7 +47,7 @@ class QueueLines:
         self._queues: dict[str, _Queue] = {}
         self._renewed: dict[str, _Queue] = {}
         """Those whose first one may be another."""
-        self._next: list[tuple[int, SortKey, int, str]] = []
+        self._next: list[tuple[int, int, SortKey, int, str]] = []
         self._came = 0
 
     def come(self, queue: str, entry: Entry) -> None:
@@ -84,8 +86,9 @@ class QueueLines:
     def _line_of(self, queue: str) -> LocalTurns:
         """For whoever comes: the first one of the queue may be another by then."""
         if (known := self._queues.get(queue)) is None:
-            by_past = self._quotas.queues.picture.queues[queue].by_past_usage
-            known = self._queues[queue] = _Queue(queue, LocalTurns(self._quotas if by_past else None))
+            said = self._quotas.queues.picture.queues[queue]
+            line = LocalTurns(self._quotas if said.by_past_usage else None)
+            known = self._queues[queue] = _Queue(queue, line, -said.priority)
         self._renewed[queue] = known
         return known.line
 
@@ -100,7 +103,7 @@ class QueueLines:
         """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
         and is by what is known now, is first."""
         while self._next:
-            level, order, _, name = self._next[0]
+            _, level, order, _, name = self._next[0]
             queue = self._queues[name]
             if not queue.line or queue.line.first[0] != order:
                 heapq.heappop(self._next)
@@ -114,7 +117,9 @@ class QueueLines:
 
     def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
         """Those whose quota is not there are told so first: they are in nobody's way."""
-        some = [one for one in self._queues.values() if one.line]
+        waiting = [one for one in self._queues.values() if one.line]
+        soonest = min((one.after for one in waiting), default=0)
+        some = [one for one in waiting if one.after == soonest]
         for one in some:
             self._look(one)
             if one.head is None:
@@ -139,4 +144,4 @@ class QueueLines:
     def _put(self, queue: _Queue, level: int) -> None:
         if queue.line:
             self._came += 1
-            heapq.heappush(self._next, (level, queue.line.first[0], self._came, queue.name))
+            heapq.heappush(self._next, (queue.after, level, queue.line.first[0], self._came, queue.name))

@@ -84,7 +84,7 @@ class Queues:
 
     def share(self, total: Mapping[str, int]) -> None:
         """The nodes have so much by now."""
-        self.stale |= total != self.total
+        self.stale |= self.picture.in_force[1] and total != self.total
         self.total = total
 
     def note(self, event: QueueSeen | QueueGone | NamespaceSeen | NamespaceGone, _now: float) -> None:

@@ -4,6 +4,7 @@ node until that has gone. It follows from the claims, and so from the API object
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
 
@@ -17,7 +18,7 @@ from extender.core.quota_counting import QuotaCounting, Unseen, unseen_of
 from extender.core.quota_uses import KEPT, QuotaUses, Use
 from extender.core.reasons import Reason
 from extender.core.workload import Workload
-from policies.model import Dialect, GroupKey, Pod
+from policies.model import Dialect, GroupKey, Pod, Requests
 from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, Usage
 from policies.quota.tree import QuotaNode
 
@@ -47,8 +48,9 @@ class Quotas:
         self.counted: dict[GroupKey, None] = {}
         """Those with pods that have no node, and quota that is counted for them (``unseen_of``)."""
         self._stood = 0
-        self._nodes_changed = True
-        """Since it was last added up what they have."""
+        self._has: dict[str, Requests] = {}
+        """Of each node."""
+        self._total: Counter[str] = Counter()
 
     @property
     def version(self) -> int:
@@ -58,10 +60,6 @@ class Quotas:
     @property
     def stale(self) -> bool:
         """Whether the objects have changed, or what the nodes have where that is shared."""
-        shared = self.queues.stale or self.queues.picture.in_force[1]
-        if shared and self._nodes_changed:
-            view, self._nodes_changed = self._claims.snapshot(), False
-            self.queues.share({name: int(view.allocatable[line].sum()) for name, line in view.resources.items()})
         return self.queues.stale
 
     def route(self, workload: Workload) -> Route:
@@ -255,9 +253,14 @@ class Quotas:
         else:
             self.uses.end(key, owner)
 
-    def nodes_changed(self) -> None:
-        """There are others, or some have something else."""
-        self._nodes_changed = True
+    def node_changed(self, name: str) -> None:
+        """What it has by now counts, and no longer what it had."""
+        node = self._claims.nodes.get(name)
+        self._total.subtract(dict(self._has.pop(name, ())))
+        if node is not None:
+            self._has[name] = node.allocatable
+            self._total.update(dict(node.allocatable))
+        self.queues.share(+self._total)
 
     def node_seen(self, node: str) -> None:
         """Its labels may be others: so may the flavors of the gangs' pods on it."""

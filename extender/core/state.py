@@ -176,7 +176,7 @@ class State:
 
     def node_changed(self, node: str) -> None:
         self.news.nodes = True
-        self.quotas.nodes_changed()
+        self.quotas.node_changed(node)
         self._forget_refusals(node)
         self.preemptions.changed(node)
         self.crowd_out((node,))

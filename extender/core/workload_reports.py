@@ -11,6 +11,7 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import GroupKey, PodSet, Requests
 from policies.model.controller import Controller
+from policies.model.queues import VOLCANO
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ class WorkloadReport:
 
 
 def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
-    """None of what is not there, is no job, or belongs to no queue. Its reason is the one that was reported, as long as
+    """None of what is not there, is no job, or names no LocalQueue. Its reason is the one that was reported, as long as
     that is of the same sort: the numbers in it change more often than anybody wants to read."""
     workload, local = state.workloads.get(key), state.quotas.local_of(key)
     job = workload.job if workload is not None else None
-    if workload is None or job is None or not local or not job.seen.managed:
+    if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:
         return None
     queue, reserved = state.quotas.queue_of(key), key in state.quotas.uses
     now, told = workload.telling.reason, workload.telling.told.reason

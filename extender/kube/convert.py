@@ -32,7 +32,7 @@ from extender.kube.objects import (
     VolumeSpec,
 )
 from extender.kube.plain import is_name, plain, quoted
-from extender.kube.queues.naming import queue_of_pod
+from extender.kube.queues.naming import any_queue_of
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.reserved import reservation_of
 from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
@@ -91,7 +91,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
     uid, namespace, name = identity(meta, "pod")
     workload = (meta.annotations or {}).get(WORKLOAD)
     maker = maker_of(meta)
-    queue, problem = queue_of_pod(meta)
+    queue, problem = any_queue_of(meta)
     group = group_of(meta if workload != "" else _given_back(meta)) or owned_gang(meta)
     return {
         "uid": uid,

@@ -19,8 +19,9 @@ SHOWN = 100
 
 
 class QuotaView(BaseModel):
-    """Of one flavor and resource. ``lent``: of its own quota, what others use and it could not have back now. cpu is in
-    millicores, everything else in its base unit."""
+    """Of one flavor and resource. ``lent``: of its own quota, what others use and it could not have back now. ``most``:
+    of a ClusterQueue, what it may use with all that it may borrow, where a limit is stated (Volcano's capability). cpu
+    is in millicores, everything else in its base unit."""
 
     flavor: str
     resource: str
@@ -28,6 +29,7 @@ class QuotaView(BaseModel):
     used: int
     borrowed: int
     lent: int
+    most: int | None = None
 
 
 class WaitingView(BaseModel):
@@ -115,7 +117,10 @@ def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
         nominal = sum(one.quotas[what].nominal for one in _within(node) if what in one.quotas)
         borrowed = sum(one.borrowed(what) for one in below)
         lent = borrowed if node.is_cohort else max(0, nominal - used - max(0, node.left(what)))
-        yield QuotaView(flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent)
+        view = QuotaView(flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent)
+        limit = node.quotas[what].borrowing if what in node.quotas and not node.is_cohort else None
+        view.most = None if limit is None else nominal + limit
+        yield view
 
 
 def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[WaitingView]:

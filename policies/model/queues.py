@@ -140,7 +140,7 @@ class ClusterQueue:
     """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
     LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
     ``reclaimable``: others of its cohort may take back what it has borrowed. ``open``: what its groups do not cover is
-    not limited, instead of refused."""
+    not limited, instead of refused. ``priority``: the higher one is served first, and gives way last."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -154,6 +154,7 @@ class ClusterQueue:
     preemption: Preemption = Preemption()
     reclaimable: bool = True
     open: bool = False
+    priority: int = 0
 
     @property
     def title(self) -> str:
@@ -195,7 +196,8 @@ class Cohort:
 @dataclass(frozen=True, slots=True)
 class VolcanoQueue:
     """A Queue of ``scheduling.volcano.sh``; the amounts are by resource. ``capability``: the most that it may use.
-    ``deserved``: what it gets back from others. ``guarantee``: what nobody else may use. ``closed``: nobody new."""
+    ``deserved``: what it gets back from others. ``guarantee``: what nobody else may use. ``closed``: nobody new.
+    ``priority``: as of a ClusterQueue."""
 
     name: str
     weight: Fraction = Fraction(1)
@@ -205,6 +207,7 @@ class VolcanoQueue:
     parent: str = ""
     reclaimable: bool = True
     closed: bool = False
+    priority: int = 0
 
 
 VOLCANO = "volcano/"

@@ -44,6 +44,7 @@ class Candidate:
     LocalQueue has used, where that counts. ``budgets``: PodDisruptionBudgets by name, with how many of its pods each of
     them counts. ``evictions``: how often it was evicted in the last hour. ``min_runtime_s``: how long its author wants
     it to run at least, None where only the settings say. ``protected``: why nobody may evict it at all, or empty.
+    ``queue_priority``: who is in a queue of a higher one goes later, whatever its own priority is.
     """
 
     name: str
@@ -62,6 +63,12 @@ class Candidate:
     evictions: int = 0
     min_runtime_s: float | None = None
     protected: str = ""
+    queue_priority: int = 0
+
+    @property
+    def standing(self) -> int:
+        """The lower goes first: the priority of its queue, then its own. Both have 32 bits."""
+        return (self.queue_priority << 32) + self.priority
 
     @cached_property
     def devices(self) -> int:

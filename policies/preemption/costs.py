@@ -13,7 +13,7 @@ _MOST_USED = 1 << 62
 """A LocalQueue whose weight is 0 has used without bound."""
 
 Level = tuple[int, int, int]
-"""A priority; how many device-hours victims of it lose, rounded down; and how many they are."""
+"""A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
 Cost = tuple[int, tuple[Level, ...], int, int, int, tuple[str, ...]]
 """Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
 highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
@@ -27,7 +27,7 @@ class Costed:
         self.candidate = candidate
         self.name = candidate.name
         self.unit = candidate.unit
-        self.priority = candidate.priority
+        self.priority = candidate.standing
         self.hours = int(candidate.lost(now) // HOUR_S)
         self.past = int(min(candidate.past, _MOST_USED))
         self.age = int(max(0.0, now - candidate.created))

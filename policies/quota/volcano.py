@@ -104,6 +104,7 @@ class _Tree:
                     preemption=_RULES,
                     reclaimable=queue.reclaimable,
                     open=True,
+                    priority=queue.priority,
                 )
 
     def _quota(self, queue: VolcanoQueue, name: str) -> tuple[Quota, _Has]:

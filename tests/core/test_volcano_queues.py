@@ -16,6 +16,7 @@ from policies.model import Dialect, GroupRef, Pod, PodGroup
 from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
 from policies.order import Proportion
 from tests.builders import GPU, cluster, gang, key, node
+from tests.core.jobs import Controlled, job
 from tests.core.preempting import ON
 from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
 from tests.core.script import Script
@@ -201,6 +202,47 @@ def test_what_nodes_have_is_shared_by_proportion_and_who_has_least_comes_first()
     come(script, in_volcanos("s-next", 2, "small"))
     leave(script, running[0])
     assert (planned(script, "b-next"), planned(script, "s-next")) == (0, 2)
+
+
+@pytest.mark.parametrize("between", [None, Proportion()])
+def test_a_queue_of_higher_priority_is_served_first_whatever_it_has(between: Proportion | None) -> None:
+    script = Script(*cluster("a: 4x8"), policies=replace(OURS, between=between))
+    show(script, queue("low"), queue("high", priority=5))
+    running = [in_volcanos(f"h{at}", 1, "high") for at in range(3)]
+    for pods in running:
+        come(script, pods)
+    come(script, in_volcanos("taken", 1, "low"))
+    come(script, in_volcanos("a-low", 1, "low", priority=9))
+    come(script, in_volcanos("next", 1, "high"))
+    leave(script, running[0])
+    assert (planned(script, "a-low"), planned(script, "next")) == (0, 1)
+
+
+@pytest.mark.parametrize(("priority", "evicted"), [(0, "of-b"), (5, "of-a"), (-1, "of-b")])
+def test_who_is_in_a_queue_of_lower_priority_gives_way_first(priority: int, evicted: str) -> None:
+    things = (queue("a", deserved=8), queue("b", deserved=8, priority=priority), queue("own", deserved=8))
+    script = Queued(*cluster("a: 4x8"), things=things, limits=ON)
+    for name, importance in (("a", 9), ("b", 0)):
+        script.start(f"first-{name}", 1, f"{VOLCANO}{name}", priority=99)
+        script.start(f"of-{name}", 1, f"{VOLCANO}{name}", priority=importance)
+    script.come("next", 1, f"{VOLCANO}own")
+    assert script.evicted == [f"{evicted}-0"]
+
+
+def test_a_job_uses_the_quota_of_the_queue_that_it_names() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, queue("team", capability=16))
+    first, second = (
+        Controlled(script, replace(job(2, name=name), queue=f"{VOLCANO}team")) for name in ("first", "second")
+    )
+    assert (len(first.starts), len(second.starts)) == (1, 0)
+    assert reason(script, "second").message.startswith("Queue team: it asks for 16 nvidia.com/gpu, and 0 of 16")
+    first.run()
+    first.delete()
+    first.show(finished=True)
+    second.settle()
+    assert len(second.starts) == 1
+    assert used(script, f"{VOLCANO}team", NODES) == 16
 
 
 def test_nodes_that_come_and_go_change_what_is_left_beside_a_guarantee() -> None:

@@ -123,6 +123,28 @@ def test_a_volcano_job_is_taken_up_when_its_queue_has_room(stage: RealStage, que
         stage.until(lambda pods: sum(bool(one.node) for one in pods if one.name.startswith("train-worker-")) == 2)
 
 
+def test_a_suspended_job_starts_when_the_queue_that_it_names_has_room(stage: RealStage, queues: Queues) -> None:
+    stage.add_nodes(4)
+    queues.create("vision", capability={GPU: 16})
+    queues.gang("first", 2, "vision")
+    queues.until_bound("first", 2)
+    metadata = {
+        "name": "train",
+        "annotations": {"muster.dev/gang": "true", "scheduling.volcano.sh/queue-name": "vision"},
+    }
+    ours = {"schedulerName": "muster", "nodeSelector": {"stage": stage.namespace}, "restartPolicy": "Never"}
+    template = {"spec": pod("any")["spec"] | ours}
+    spec = {"suspend": True, "completionMode": "Indexed", "parallelism": 2, "completions": 2, "template": template}
+    path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
+    stage.api.create(path, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    assert queues.reason("job-train", "NoQuota").startswith(f"Queue vision: it asks for 16 {GPU}, and 0 of 16")
+    stage.succeed("first-0", "first-1")
+    stage.api.wait_for(f"{path}/train", lambda job: bool(job) and job["status"].get("ready") == 2, 60.0)
+    used = next(one for one in queues.shown("vision")["quotas"] if one["resource"] == GPU)
+    assert (used["used"], used["most"]) == (16, 16)
+    stage.api.delete(f"{path}/train", {"propagationPolicy": "Background"})
+
+
 def test_the_queue_that_has_least_of_its_part_is_served_first(stage: RealStage, queues: Queues) -> None:
     stage.add_nodes(4)
     queues.create("large", reclaimable=False)

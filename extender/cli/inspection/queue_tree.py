@@ -11,7 +11,7 @@ from extender.cli.inspection.tables import span
 from extender.cli.terminal import grid, plain
 from policies.words import amount
 
-_AMOUNTS = ("nominal", "used", "borrowed", "lent")
+_AMOUNTS = ("nominal", "used", "borrowed", "lent", "most")
 _BAR = 12
 _WAITING = 10
 """So many who wait are shown of each queue."""
@@ -36,7 +36,19 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
     names = {(one["kind"], one["name"]) for one in queues}
     tops = [one for one in queues if one["kind"] != "LocalQueue" and ("Cohort", one["parent"]) not in names]
     rows = [row for top in tops for row in _rows(queues, top, 0)]
-    heads = ("QUEUE", "FLAVOR", "RESOURCE", "USE", "#NOMINAL", "#USED", "#BORROWED", "#LENT", "#RESERVING", "#PENDING")
+    heads = (
+        "QUEUE",
+        "FLAVOR",
+        "RESOURCE",
+        "USE",
+        "#NOMINAL",
+        "#USED",
+        "#BORROWED",
+        "#LENT",
+        "#MOST",
+        "#RESERVING",
+        "#PENDING",
+    )
     out.print(grid(heads, rows))
     waiting = [
         (one["name"], f"{at}", f"{who['namespace']}/{who['name']}", who["state"], span(who["for_s"]), who["message"])
@@ -63,7 +75,7 @@ def _rows(queues: Sequence[Shown], one: Shown, depth: int) -> Iterator[tuple[str
     called = "  " * depth + _called(one)
     counts = f"{one['reserving']}", f"{one['pending']}"
     if not one["quotas"]:
-        yield called, "", "", "", "", "", "", "", *counts
+        yield called, "", "", "", "", "", "", "", "", *counts
     for at, quota in enumerate(one["quotas"]):
         local = one["kind"] == "LocalQueue"  # it has no quota of its own
         amounts = ("" if local and key != "used" else _short(quota, key) for key in _AMOUNTS)
@@ -93,7 +105,9 @@ def _called(one: Shown) -> str:
 
 
 def _short(quota: Shown, key: str) -> str:
-    """Without the name of the resource, which stands beside it."""
+    """Without the name of the resource, which stands beside it; nothing where there is no limit."""
+    if quota[key] is None:
+        return ""
     resource = quota["resource"]
     return amount(resource, quota[key]).removesuffix(f" {resource}")
 

@@ -20,7 +20,7 @@ from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.plain import plain, quoted
 from extender.kube.queues.flavors import flavors_from
-from extender.kube.queues.naming import MISSPELT, is_misspelt, queue_of, shown_queue
+from extender.kube.queues.naming import MISSPELT, any_queue_of, is_misspelt, shown_queue
 from extender.kube.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
@@ -82,7 +82,7 @@ class Reader:
         writable = suspended or not (kind.frozen and finished)
         # What shows a suspended job has its plan until that is taken off the templates.
         plan = None if suspended and kind.shown_in else plan_from((meta.annotations or {}).get(PLAN))
-        queue, contradiction = (shown_queue(meta), "") if kind.shown_in else queue_of(meta)
+        queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
         return Job(
             podsets=said.podsets,
             owner=owner,

@@ -25,7 +25,7 @@ from extender.kube.kinds.kind import Kind, Object, found, part_of, put
 from extender.kube.kinds.template import kept_of
 from extender.kube.kinds.tolerated import TOLERATED
 from extender.kube.objects import Meta
-from extender.kube.queues.naming import SHOWN, queue_of
+from extender.kube.queues.naming import SHOWN, any_queue_of
 
 MANAGER = "muster.dev/muster"
 """Of our entry in ``runtimePatches``."""
@@ -95,7 +95,7 @@ def _marks(jobset: Object, meta: Meta) -> Object:
     """On the JobSet itself. ``meta``: of the TrainJob. As the admission policy does it shows whether that is held, and
     its queue."""
     said = next(found(jobset, "metadata.annotations"), None) or {}
-    shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: queue_of(meta)[0]}
+    shown = {WORKLOAD: "", HOLD: str("true" in meta.said(HOLD)).lower(), SHOWN: any_queue_of(meta)[0]}
     return shown | {key: said[key] for key in (*_OF_JOB, OWN) if key in said}
 
 

@@ -1,4 +1,5 @@
-"""Which LocalQueue a workload names, by a label of the job or of the pods of a gang; or which Queue of Volcano."""
+"""Which LocalQueue a workload names, by a label of the job or of the pods of a gang; or which Queue of Volcano, by an
+annotation."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from extender.kube.plain import plain
 from policies.model.queues import VOLCANO
 
 OF_VOLCANO = "scheduling.volcano.sh/queue-name"
-"""The annotation of pods that names a Queue of Volcano."""
+"""The annotation of jobs and pods that names a Queue of Volcano."""
 SHOWN = QUEUES[1]
 """The annotation of an object that shows which queue its job names."""
 TWO_QUEUES = "its labels {} and {} name different queues"
@@ -28,8 +29,8 @@ def queue_of(meta: Meta) -> tuple[str, str]:
     return plain(name), "" if other is None else TWO_QUEUES.format(key, other)
 
 
-def queue_of_pod(meta: Meta) -> tuple[str, str]:
-    """The same of a pod. A Queue of Volcano counts where it names no LocalQueue."""
+def any_queue_of(meta: Meta) -> tuple[str, str]:
+    """The same of a job or a pod. A Queue of Volcano counts where it names no LocalQueue."""
     name, problem = queue_of(meta)
     return name or of_volcano((meta.annotations or {}).get(OF_VOLCANO)), problem
 

@@ -10,6 +10,8 @@ from extender.kube.queues.read import MOST, NOT_IMPLEMENTED, Notes, Read, amount
 from policies.model.queues import VolcanoQueue
 
 _CLOSED = ("Closed", "Closing")
+_MOST_PRIORITY = (1 << 31) - 1
+"""It is an int32."""
 
 
 def volcano_queue_from(obj: VolcanoQueueObject) -> Read[VolcanoQueue]:
@@ -25,17 +27,25 @@ def volcano_queue_from(obj: VolcanoQueueObject) -> Read[VolcanoQueue]:
         parent=plain(spec.parent or ""),
         reclaimable=spec.reclaimable is not False,
         closed=(status.state or spec.state) in _CLOSED,
+        priority=_priority(spec.priority or 0, notes),
     )
     for name, most in queue.capability.items():
         if queue.guarantee.get(name, 0) > most:
             notes.problems.append(f"it is guaranteed more {name} than its capability")
         if queue.deserved.get(name, 0) > most:
             notes.warnings.append(f"it deserves more {name} than its capability, which is what counts")
-    fields = {"spec.affinity": spec.affinity, "spec.priority": spec.priority}
-    notes.warnings += [NOT_IMPLEMENTED.format(name) for name, said in fields.items() if said]
+    if spec.affinity:
+        notes.warnings.append(NOT_IMPLEMENTED.format("spec.affinity"))
     if spec.dequeue_strategy not in (None, "", "traverse"):
         notes.warnings.append(NOT_IMPLEMENTED.format(f"spec.dequeueStrategy {plain(spec.dequeue_strategy)}"))
     return notes.read(queue)
+
+
+def _priority(said: int, notes: Notes) -> int:
+    if not -_MOST_PRIORITY <= said <= _MOST_PRIORITY:
+        notes.problems.append(f"spec.priority is {said}; it must be within {_MOST_PRIORITY}")
+        return 0
+    return said
 
 
 def _amounts(said: Mapping[str, Amount] | None, field: str, notes: Notes) -> dict[str, int]:

@@ -54,5 +54,10 @@ def test_an_annotation_names_no_queue() -> None:
     assert job({}, {KUEUE: "a"}).queue == ""
 
 
+@pytest.mark.parametrize(("labels", "queue"), [({}, "volcano/research"), ({KUEUE: "a"}, "a")])
+def test_a_queue_of_volcano_counts_where_the_job_names_no_local_queue(labels: dict[str, str], queue: str) -> None:
+    assert job(labels, {"scheduling.volcano.sh/queue-name": "research"}).queue == queue
+
+
 def test_a_pod_of_no_gang_may_contradict_itself() -> None:
     assert pod({KUEUE: "a", OURS: "b", "muster.dev/pod-group": ""}).queue == "a"

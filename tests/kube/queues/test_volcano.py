@@ -89,6 +89,7 @@ def test_a_queue_that_is_closed(said: str, closed: bool) -> None:
         ("{weight: -1}", "spec.weight is '-1', and must not be negative"),
         ("{weight: some}", "spec.weight is 'some', which is no quantity"),
         ("{capability: {cpu: many}}", "spec.capability of cpu is 'many', which is no quantity"),
+        ("{priority: 2147483648}", "spec.priority is 2147483648; it must be within 2147483647"),
         ("{deserved: {cpu: -1}}", "spec.deserved of cpu is '-1', and must not be negative"),
         (
             "{guarantee: {resource: {cpu: 2}}, capability: {cpu: 1}}",
@@ -100,13 +101,17 @@ def test_what_is_wrong(said: str, problem: str) -> None:
     assert spec(said).problems == (problem,)
 
 
+@pytest.mark.parametrize(("said", "read"), [("5", 5), ("-5", -5), ("0", 0), ("null", 0)])
+def test_the_priority_of_a_queue(said: str, read: int) -> None:
+    assert spec(f"{{priority: {said}}}").value.priority == read
+
+
 def test_what_may_not_be_meant() -> None:
     found = spec("{deserved: {cpu: 2}, capability: {cpu: 1}, priority: 5, affinity: {}, dequeueStrategy: fifo}")
     assert found.problems == ()
     assert found.warnings == (
         "it deserves more cpu than its capability, which is what counts",
         "spec.affinity is not implemented",
-        "spec.priority is not implemented",
         "spec.dequeueStrategy fifo is not implemented",
     )
 
