@@ -73,6 +73,15 @@ def test_queues_of_volcano_are_those_of_the_jobs_that_name_them(tmp_path: Path) 
     assert queue["max_s"] == pytest.approx(630, abs=1)
 
 
+def test_a_queue_of_volcano_is_a_partition_of_what_it_deserves_by_weight(tmp_path: Path) -> None:
+    named = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: %s}\nspec: {weight: 1}\n"
+    queues = write(tmp_path / "queues.yaml", "---\n".join(named % name for name in ("kueue-gang-queue", "other")))
+    scenario = write(tmp_path / "jobs.yaml", JOBS)
+    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--scheduler", "fifo-quota")
+    queue = next(one for one in found["fifo-quota"]["fairness"]["queues"] if one["jobs"])
+    assert (queue["nominal"], queue["max_s"]) == (32, pytest.approx(630, abs=1))
+
+
 @pytest.mark.parametrize(
     ("queues", "jobs", "said"),
     [

@@ -12,7 +12,8 @@ from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
 from policies.model import Node
 from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
-from policies.quota.tree import QuotaNode
+from policies.quota.proportion import Deserved
+from policies.quota.tree import UNLIMITED, QuotaNode
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label by which a namespaceSelector can choose a namespace by its name."""
@@ -20,7 +21,8 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """GPUs of a ClusterQueue: its ``nominal`` quota, and the ``most`` that it can use with all it may borrow."""
+    """GPUs of a ClusterQueue: its ``nominal`` quota, of a Queue of Volcano what it deserves while all ask for more than
+    there is, and the ``most`` that it can use with all it may borrow."""
 
     nominal: int
     most: int
@@ -91,9 +93,14 @@ class Queueing:
     def partitions(self) -> list[Partition]:
         """All ClusterQueues, by those that share."""
         roots: dict[str, list[QuotaNode]] = {}
-        for node in self._queues.picture.tree.queues.values():
+        tree = self._queues.picture.tree
+        deserved = Deserved(tree, {name: {GPU: UNLIMITED} for name in tree.queues if name.startswith(VOLCANO)})
+        for node in tree.queues.values():
             roots.setdefault(node.root.name if node.parent else f"/{node.name}", []).append(node)
-        return [Partition(_gpus(some[0].root), {node.name: _stake(node) for node in some}) for some in roots.values()]
+        return [
+            Partition(_gpus(some[0].root), {node.name: _stake(node, deserved) for node in some})
+            for some in roots.values()
+        ]
 
     def _check_flavors(self, nodes: Sequence[Node]) -> None:
         picture = self._queues.picture
@@ -108,6 +115,8 @@ def _gpus(node: QuotaNode) -> int:
     return sum(amount for (_, resource), amount in node.subtree.items() if resource == GPU)
 
 
-def _stake(node: QuotaNode) -> Stake:
+def _stake(node: QuotaNode, deserved: Deserved) -> Stake:
     nominal = sum(quota.nominal for (_, resource), quota in node.quotas.items() if resource == GPU)
+    if node.name.startswith(VOLCANO):
+        nominal = max(nominal, int(deserved(node, GPU)))
     return Stake(nominal, sum(node.potential(what, there=True) for what in node.root.subtree if what[1] == GPU))
