@@ -32,6 +32,7 @@ from tests.simulation.relation_plan import Submitted, has_relations, relate, str
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
 from tests.simulation.uptake_plan import has_uptake, hold_back
+from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name
 
 FOREIGN_GATE = "example.com/quota"
 _TAINT = Taint("dedicated", "gang", "NoSchedule")
@@ -183,6 +184,7 @@ def draw(seed: int) -> Plan:
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
     plan = replace(plan, jobs=hold_back(plan.jobs, chance)) if has_uptake(seed) else plan
     plan = _with_preemption(plan, chance) if has_preemption(seed) else plan
+    plan = _with_volcano(plan, chance) if has_volcano(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
 
@@ -218,6 +220,13 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
         queues = contested(queues) if saturation else queues
         plan = replace(plan, limits=replace(plan.limits, fair_sharing=fair, saturation=saturation))
     return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
+
+
+def _with_volcano(plan: Plan, chance: Chance) -> Plan:
+    """The same seed with Queues of Volcano, which most of its gangs name."""
+    dice, nodes = chance.stream("who is in which queue"), of_one_flavor(plan.nodes)
+    jobs = tuple((at, replace(one, queue=volcano_name(dice)) if one.min_member else one) for at, one in plan.jobs)
+    return replace(plan, nodes=nodes, jobs=jobs, queues=draw_volcano(nodes, chance, calm=plan.calm))
 
 
 def _with_preemption(plan: Plan, chance: Chance) -> Plan:

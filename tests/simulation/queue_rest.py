@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from policies.model import GroupKey, Pod
-from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
+from policies.model.queues import ClusterQueue, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR
-from tests.simulation.quota import Book, is_strict, left_for, used_by
+from tests.simulation.quota import used_by
+from tests.simulation.quota_book import Book, is_strict, left_for
 from tests.simulation.sight import Room
 
 
@@ -26,9 +27,8 @@ def rooms_with_quota(
         yield room
         return
     queue = book.queue_of(name)
-    known = {one.name for one in api.queues.values() if isinstance(one, ResourceFlavor)}
     named = [flavor for group in (queue.groups if queue is not None else ()) for flavor, _ in group.flavors]
-    if queue is None or queue.stop is not Stop.NONE or not known.issuperset(named):
+    if queue is None or queue.stop is not Stop.NONE or not book.flavors.issuperset(named):
         return
     if is_strict(queue) and _others_wait(world, book, key, queue):
         return

@@ -1,7 +1,5 @@
-"""The referee's own arithmetic of quota: what the workloads of each queue use, and what they may.
-
-Cohorts of its seeds are in no other cohort, and a node is of one flavor at most.
-"""
+"""The referee's own count of quota: what the workloads of each queue use, and whether they may. A node is of one flavor
+at most."""
 
 from __future__ import annotations
 
@@ -13,67 +11,15 @@ from extender.core.effects import Effect, Nominate, PostBinding, StartJob, Suspe
 from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
-from policies.model.queues import ClusterQueue, Cohort, LocalQueue, QueueObject, Quota, ResourceFlavor, Strategy
+from policies.model.queues import VOLCANO, ClusterQueue, QueueObject
 from tests.builders import GPU
 from tests.simulation.claims import Claims
 from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.quota_book import ALL_NODES, Book, Used
 from tests.simulation.shown import Shown
 
-Used = Counter[tuple[str, str]]
-"""GPUs by queue and flavor."""
 _LATE_S = 120.0
 """How long ago a plan may have been made that is carried out now: what the queues said then counts."""
-
-
-class Book:
-    """What the queue objects say."""
-
-    def __init__(self, things: Iterable[QueueObject]) -> None:
-        known = list(things)
-        self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
-        self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
-        self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
-        self.flavors = {one.name for one in known if isinstance(one, ResourceFlavor)}
-
-    def queue_of(self, name: str) -> ClusterQueue | None:
-        """The ClusterQueue that a LocalQueue leads to."""
-        local = self._locals.get(name)
-        return None if local is None else self.queues.get(local.queue)
-
-    @property
-    def there(self) -> bool:
-        return bool(self.queues or self._locals)
-
-    def over(self, queue: ClusterQueue, flavor: str, used: Used) -> str:
-        """What is exceeded of that flavor by the queue, or by those that it shares with; empty if nothing is."""
-        quota, mine = _quota(queue, flavor), used[queue.name, flavor]
-        if not queue.cohort:
-            return _said(queue.name, mine, quota.nominal) if mine > quota.nominal else ""
-        if quota.borrowing is not None and mine > quota.nominal + quota.borrowing:
-            return _said(queue.name, mine, quota.nominal + quota.borrowing)
-        taken, there = self._shared(queue, flavor, used)
-        beyond = max(0, mine - _kept(quota))
-        return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
-
-    def left(self, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
-        """Whether so much could be used beside. As in Kueue, what others of its cohort use beyond all that is shared,
-        because quota was made smaller, is missing to each queue of it."""
-        if self.over(queue, flavor, used + Counter({(queue.name, flavor): wanted})):
-            return False
-        taken, there = self._shared(queue, flavor, used) if queue.cohort else (0, 0)
-        kept = max(0, _kept(_quota(queue, flavor)) - used[queue.name, flavor])
-        return taken <= there or kept - (taken - there) >= wanted
-
-    def _shared(self, queue: ClusterQueue, flavor: str, used: Used) -> tuple[int, int]:
-        """Of what its cohort shares: what is taken, and what there is."""
-        own = self._cohorts.get(queue.cohort)
-        there = 0 if own is None else _quota(own, flavor).nominal
-        taken = 0
-        for one in (one for one in self.queues.values() if one.cohort == queue.cohort):
-            kept = _kept(_quota(one, flavor))
-            there += _quota(one, flavor).nominal - kept
-            taken += max(0, used[one.name, flavor] - kept)
-        return taken, there
 
 
 class QuotaJudge:
@@ -248,36 +194,17 @@ def podsets_are_indexed(job: Job) -> bool:
     return all(one.indexed for one in job.podsets.podsets)
 
 
-def left_for(book: Book, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
-    """Whether so many GPUs of the flavor could be used beside."""
-    return not wanted or book.left(queue, flavor, used, wanted)
-
-
-def is_strict(queue: ClusterQueue) -> bool:
-    return queue.strategy is Strategy.STRICT
-
-
 def _use(
     used: Used, book: Book, name: str, node: str, requests: Iterable[tuple[str, int]], nodes: Mapping[str, Node]
 ) -> None:
     queue, known = book.queue_of(name), nodes.get(node)
-    if queue is not None and known is not None and FLAVOR in known.labels:
-        used[queue.name, known.labels[FLAVOR]] += dict(requests).get(GPU, 0)
+    if queue is None or known is None:
+        return
+    # A node that comes later says nothing, and counts for Volcano's Queues all the same.
+    flavor = ALL_NODES if queue.name.startswith(VOLCANO) else known.labels.get(FLAVOR)
+    if flavor is not None:
+        used[queue.name, flavor] += dict(requests).get(GPU, 0)
 
 
 def _flavors(queue: ClusterQueue) -> list[str]:
     return [name for group in queue.groups for name, _ in group.flavors]
-
-
-def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:
-    found = next((quotas[GPU] for group in one.groups for name, quotas in group.flavors if name == flavor), None)
-    return found or Quota(0)
-
-
-def _kept(quota: Quota) -> int:
-    """What nobody else may use of it."""
-    return 0 if quota.lending is None else max(0, quota.nominal - quota.lending)
-
-
-def _said(who: str, used: int, there: int) -> str:
-    return f"{who} would use {used} GPUs of {there}"

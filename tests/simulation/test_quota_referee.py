@@ -11,8 +11,8 @@ from extender.core.effects import Effect, StartJob, Turned
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Tick
 from extender.core.turns import Turn
 from policies.model import Pod
-from policies.model.queues import LocalQueue
-from tests.builders import cluster, gang, key
+from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
+from tests.builders import GPU, cluster, gang, key
 from tests.core.queues import cluster_queue, flavor
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -20,6 +20,7 @@ from tests.simulation.doubts import DOUBT_S
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.queue_plan import FLAVOR
 from tests.simulation.quota import QuotaJudge
+from tests.simulation.quota_book import ALL_NODES
 from tests.simulation.shown import Shown
 from tests.simulation.test_job_referee import batch
 from tests.simulation.test_referee import nomination, posting
@@ -28,15 +29,16 @@ from tests.simulation.test_referee import nomination, posting
 class Life:
     """One life of an extender, with a queue that may use 8 GPUs of the only flavor."""
 
-    def __init__(self) -> None:
+    def __init__(self, flavor_of_nodes: str = "fast", *things: QueueObject) -> None:
         self.now = 0.0
         self.shown = Shown()
         self.admissions = Admissions(self.shown, calm=False, creation_s=30.0)
         self.claims = Claims(self.shown, 60.0, self.admissions)
         self.quota = QuotaJudge(self.shown, self.claims)
         for node in cluster("a: 4x8"):
-            self.tell(NodeSeen(replace(node, labels={**node.labels, FLAVOR: "fast"})))
-        for thing in (flavor("fast"), cluster_queue("team", {"fast": 8}), LocalQueue("default", "team", "team")):
+            self.tell(NodeSeen(replace(node, labels={**node.labels, FLAVOR: flavor_of_nodes})))
+        kueues = flavor("fast"), cluster_queue("team", {"fast": 8}), LocalQueue("default", "team", "team")
+        for thing in things or kueues:
             self.tell(QueueSeen(thing))
         self.now = 1000.0  # what the queues said before that does not count any more
 
@@ -58,8 +60,8 @@ class Life:
         return self.ask(posting(pod, node))
 
 
-def member(name: str) -> Pod:
-    return replace(gang(name, 1)[0], queue="team")
+def member(name: str, queue: str = "team") -> Pod:
+    return replace(gang(name, 1)[0], queue=queue)
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -72,6 +74,15 @@ def test_a_pod_that_may_have_been_bound_uses_quota_until_its_gang_is_forgotten(*
     if forgotten:
         life.ask(Turned(key("first"), Turn.FORGOTTEN, 1, 0.0))
     assert bool(life.bind(member("second"), "a-1")) is not forgotten
+
+
+def test_a_queue_of_volcano_may_use_its_capability_and_no_more() -> None:
+    life = Life(ALL_NODES, VolcanoQueue("team", capability={GPU: 8}), VolcanoQueue("other"))
+    assert not life.bind(member("first", f"{VOLCANO}team"), "a-0")
+    assert not life.bind(member("free", f"{VOLCANO}other"), "a-1")
+    said = life.bind(member("second", f"{VOLCANO}team"), "a-2")
+    assert said is not None
+    assert said.endswith("volcano/team would use 16 GPUs of 8")
 
 
 def test_a_pod_that_was_bound_though_the_answer_said_nothing_uses_quota() -> None:

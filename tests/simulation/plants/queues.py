@@ -14,7 +14,7 @@ from extender.core.quota_uses import QuotaUses
 from extender.core.quotas import Quotas
 from extender.core.shape import Shape
 from extender.core.shortfalls import Lack, Scope, Shortfalls
-from policies.model.queues import ClusterQueue, LocalQueue, Quota
+from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
 from policies.quota.history import History
 from tests.simulation.plants.mutants import Core, hears
 
@@ -79,6 +79,14 @@ def usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Event]:
 @hears
 def borrowing_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
     yield _without(event, "borrowing")
+
+
+@hears
+def capability_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case QueueSeen(VolcanoQueue() as queue, problems, warnings):
+            event = QueueSeen(replace(queue, capability={}), problems, warnings)
+    yield event
 
 
 @hears

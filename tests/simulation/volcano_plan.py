@@ -1,0 +1,52 @@
+"""Which seeds have Queues of Volcano, and what is drawn for them: by dice of their own, so that nothing else shifts.
+
+Each Queue has a capability or none, and no guarantee; so all nodes are of one flavor, and no Queue knows of another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+from extender.simulation.chance import Chance
+from policies.model import Node
+from policies.model.queues import VOLCANO, QueueObject, VolcanoQueue
+from policies.order import Proportion
+from tests.builders import GPU
+from tests.simulation.batch_plan import has_jobs
+from tests.simulation.owner_plan import has_owners
+from tests.simulation.preemption_plan import has_preemption
+from tests.simulation.queue_plan import FLAVOR, QueuePlan, has_queues, queue_name
+from tests.simulation.quota_book import ALL_NODES
+
+
+def has_volcano(seed: int) -> bool:
+    """Nearly one in thirty; not those with other queues, or that planted bugs are remembered by."""
+    return seed % 24 == 13 and not (has_queues(seed) or has_owners(seed) or has_preemption(seed) or has_jobs(seed))
+
+
+def of_one_flavor(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    return tuple(replace(one, labels={**one.labels, FLAVOR: ALL_NODES}) for one in nodes)
+
+
+def volcano_name(dice: Random) -> str:
+    """Of a workload, as ``queue_name``."""
+    name = queue_name(dice)
+    return f"{VOLCANO}{name}" if name else ""
+
+
+def draw_volcano(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> QueuePlan:
+    dice = chance.stream("queues of Volcano")
+    total = sum(dict(one.allocatable).get(GPU, 0) for one in nodes)
+
+    def queue(name: str) -> VolcanoQueue:
+        most = dice.choice((None, total // 4, total // 2, total // 2, total))
+        priority, weight = dice.choice((0, 0, 5, -5)), Fraction(dice.choice((1, 1, 3)))
+        return VolcanoQueue(name, weight, {} if most is None else {GPU: most}, priority=priority)
+
+    names = [f"team{number}" for number in range(3)]
+    things: tuple[QueueObject, ...] = (*(VolcanoQueue(name) for name in ("root", "default")), *map(queue, names))
+    changes = [(90 * dice.random(), queue(dice.choice(names)), False) for _ in range(0 if calm else dice.randrange(3))]
+    between = dice.choice((None, Proportion()))
+    return QueuePlan(things, tuple(sorted(changes, key=lambda one: one[0])), between)
