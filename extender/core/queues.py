@@ -5,8 +5,9 @@ Volcano's Queues are drawn as ClusterQueues and Cohorts, which workloads name wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from extender.core.events import NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
 from extender.core.reasons import Reason
@@ -18,6 +19,7 @@ from policies.model.queues import (
     Cohort,
     LocalQueue,
     QueueObject,
+    Quota,
     ResourceFlavor,
     Stop,
     TopologyObject,
@@ -31,6 +33,7 @@ ObjectKey = tuple[str, str, str]
 """Kind, namespace (empty for a kind that has none) and name."""
 _REMEMBERED = 10_000
 """Routes that are kept: workloads may name anything."""
+_NOTHING = Quota(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,14 @@ class Picture:
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     said: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
     in_force: tuple[bool, bool] = (False, False)
+
+
+class Redrawn(NamedTuple):
+    """``others``: the ClusterQueues of the trees that are others by now, those that are gone included; None if more
+    than ClusterQueues and Cohorts has changed. ``alike``: nothing but amounts has, so nobody uses more or less."""
+
+    others: Mapping[str, None] | None
+    alike: bool
 
 
 def key_of(thing: QueueObject) -> ObjectKey:
@@ -102,9 +113,8 @@ class Queues:
             case NamespaceGone(name):
                 self.namespaces.pop(name, None)
 
-    def redraw(self) -> Mapping[str, None] | None:
-        """Take all that was noted into account. Returns the ClusterQueues of the trees that are others by that, those
-        that are gone included; None if more than ClusterQueues and Cohorts has changed."""
+    def redraw(self) -> Redrawn:
+        """Take all that was noted into account."""
         said = _drawn(self.seen, self.total)
         things = [event.object for event in said.values()]
         flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
@@ -120,10 +130,11 @@ class Queues:
         of_volcano = FLAVOR.name in flavors
         in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
         former, self.picture = self.picture, Picture(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
-        others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture)
+        changed = [key for key in (former.said | said) if former.said.get(key) != said.get(key)]
+        others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture, changed)
         self._routes.clear()
         self.stale = self._relabelled = False
-        return others
+        return Redrawn(others, others is not None and all(_are_alike(former, self.picture, key) for key in changed))
 
     def route(self, namespace: str, name: str) -> Route:
         """Of a workload of that namespace that names that LocalQueue."""
@@ -210,9 +221,8 @@ def _cohort(name: str) -> str:
     return title_of(name) if name.startswith(VOLCANO) else f"Cohort {name}"
 
 
-def _others(former: Picture, now: Picture) -> dict[str, None] | None:
-    """As ``Queues.redraw`` returns it."""
-    changed = [key for key in (former.said | now.said) if former.said.get(key) != now.said.get(key)]
+def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
+    """As ``Redrawn`` has it."""
     queues, cohorts = ({name for kind, _, name in changed if kind == of.__name__} for of in (ClusterQueue, Cohort))
     if len(queues) + len(cohorts) < len(changed) or former.tree.problems or now.tree.problems:
         return None
@@ -222,3 +232,20 @@ def _others(former: Picture, now: Picture) -> dict[str, None] | None:
             if name in queues or (cohorts and any(at.is_cohort and at.name in cohorts for at in node.path())):
                 found |= dict.fromkeys(tree.below(tree.root_of(name)))
     return found
+
+
+def _are_alike(former: Picture, now: Picture, key: ObjectKey) -> bool:
+    """Whether all that is said of that object but amounts is as it was."""
+    one, other = former.said.get(key), now.said.get(key)
+    return one is not None and other is not None and _without_amounts(one) == _without_amounts(other)
+
+
+def _without_amounts(event: QueueSeen) -> QueueSeen:
+    thing = event.object
+    if not isinstance(thing, ClusterQueue | Cohort):
+        return event
+    groups = tuple(
+        replace(group, flavors=tuple((flavor, dict.fromkeys(quotas, _NOTHING)) for flavor, quotas in group.flavors))
+        for group in thing.groups
+    )
+    return replace(event, object=replace(thing, groups=groups))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.core.claims import Owner
@@ -12,6 +12,7 @@ from extender.core.queue_members import QueueMembers
 from extender.core.queues import Queues
 from policies.model import GroupKey
 from policies.model.queues import FlavorResource, Usage
+from policies.quota.tree import QuotaTree
 
 
 class Kept(str):
@@ -112,6 +113,15 @@ class QuotaUses:
         self.freed.update((root, None) for root in self._queues.picture.tree.roots)
         self.version += 1
         return former
+
+    def carry_over(self, former: QuotaTree, queues: Iterable[str]) -> None:
+        """The tree is another one, and of each queue as much is used as of the former. ``queues``: those that may have
+        more by that."""
+        tree = self._queues.picture.tree
+        for name, node in former.queues.items():
+            tree.use(name, node.used)
+        self.freed.update((tree.root_of(name), None) for name in queues)
+        self.version += 1
 
     def users(self, what: FlavorResource, queue: str) -> Mapping[GroupKey, int]:
         """Who uses how much of that flavor and resource, of that queue and those that lend to it."""

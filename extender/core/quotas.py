@@ -215,9 +215,14 @@ class Quotas:
                 self.uses.put(key, unseen, use)
 
     def redraw(self) -> Mapping[str, None] | None:
-        """The objects have changed: everything is counted anew. Returns what ``Queues.redraw`` does."""
-        others = self.queues.redraw()
+        """The objects have changed: everything is counted anew, unless only amounts have. Returns whose quota may be
+        another, as ``Redrawn`` has it."""
+        tree = self.queues.picture.tree
+        others, alike = self.queues.redraw()
         self.past.redraw()
+        if others is not None and alike:
+            self.uses.carry_over(tree, others)
+            return others
         former = self.uses.begin_anew()
         for workload in self._workloads.values():
             self.see(workload, former)

@@ -10,6 +10,7 @@ import pytest
 
 from extender.core.effects import Enqueue
 from extender.core.events import GroupGone, GroupJobSeen, QueueGone, QueueSeen
+from extender.core.quotas import Quotas
 from extender.core.reasons import Reason
 from policies.chosen import OURS
 from policies.model import Dialect, GroupRef, Pod, PodGroup
@@ -172,7 +173,7 @@ def test_quota_is_used_until_the_last_pod_has_gone_though_the_podgroup_has() -> 
     assert used(script, f"{VOLCANO}team", NODES) == 16
     for pod in first:
         script.change(script.pods[pod.uid], deleting=True)
-    script.see(node("more"))  # there is more to share: all is counted anew
+    show(script, queue("other"))  # all is counted anew
     script.advance(0.5)
     assert used(script, f"{VOLCANO}team", NODES) == 16
     leave(script, first)
@@ -257,6 +258,25 @@ def test_nodes_that_come_and_go_change_what_is_left_beside_a_guarantee() -> None
     script.drop("more")
     come(script, in_volcanos("second", 1))
     assert reason(script, "second").code == "NoQuota"
+
+
+def test_nobody_is_counted_anew_when_nodes_have_other_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, queue("lab"), queue("team", parent="lab"), queue("safe", guarantee=8))
+    first = in_volcanos("first", 2)
+    come(script, first)
+    come(script, in_volcanos("second", 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(Quotas, "recount", None)
+        script.see(node("more"))
+        script.advance(0.5)
+    assert (planned(script, "second"), used(script, f"{VOLCANO}team", NODES)) == (2, 32)
+    tree = script.core.state.quotas.queues.picture.tree
+    assert [tree.cohorts[VOLCANO + name].used[NODES, GPU] for name in ("lab", "root")] == [32, 32]
+    come(script, in_volcanos("third", 1))
+    assert reason(script, "third").code == "NoQuota"
+    leave(script, first)
+    assert (planned(script, "third"), used(script, f"{VOLCANO}team", NODES)) == (1, 24)
 
 
 @pytest.mark.parametrize(("weight", "evicted"), [(1, 1), (3, 0)])
