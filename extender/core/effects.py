@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, Dialect, GroupKey, Job, PlannedNodes, Pod, Reservation, Toleration
+from policies.model import Controller, Dialect, GroupKey, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,8 @@ class StartJob:
 
     ``minimum``: what its pods say as their gang's minMember. ``job``: as it was planned; nothing is written if the
     podsets of the object are others by now. ``flavors``: by podset, the flavor of each resource. ``tolerations``: by
-    podset, what its pods tolerate beyond what their template says.
+    podset, what its pods tolerate beyond what their template says. ``let_go``: it has no plan yet. Once it has one that
+    is written on the job alone, whose pods are there.
     """
 
     job: Job
@@ -124,6 +125,7 @@ class StartJob:
     minimum: int
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
+    let_go: LetGo | None = None
 
 
 @dataclass(frozen=True, slots=True)

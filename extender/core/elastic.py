@@ -2,28 +2,30 @@
 capacity and keeps that quota meanwhile.
 
 What is asked for a job is told to whoever can ask (``asks``), and what becomes of it is an event. A gang of pods asks
-by being let go without a plan (``letting_go``). When the nodes come the workload is planned like any other. If they do
-not come in time the quota is for everybody again, and after a pause it asks anew.
+by being let go without a plan (``letting_go``), and so does a job where nobody can ask (``unplanned``). When the nodes
+come the workload is planned like any other. If they do not come in time the quota is for everybody again, and after a
+pause it asks anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from extender.core.answers import CapacityAnswered
 from extender.core.asked import Asked
 from extender.core.backoff import pause_s
 from extender.core.events import CapacityServed
 from extender.core.flavoring import Flavoring, PartKey
-from extender.core.letting_go import let_go, misled
+from extender.core.letting_go import SHOWN, awaiting, let_go, let_job_go, misled, unseen
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import Controller, GroupKey, Pod, Toleration
+from policies.model import Controller, GroupKey, LetGo, Pod, Toleration
 from policies.model.queues import ClusterQueue
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
@@ -34,9 +36,6 @@ MOST = 32
 _TRIES = 16
 """Assignments of flavors that are looked at for one of them."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
-UNSERVED = (
-    "the cluster serves no ProvisioningRequest (autoscaling.x-k8s.io/v1), by which Muster asks for the nodes of a job"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +74,11 @@ class _Asking:
 
     @property
     def reason(self) -> Reason:
-        pods, flavors = many(self.pods, "pod"), listed(self.flavors)
-        text = f"it has quota of {flavors} in ClusterQueue {self.queue}, and no nodes: "
+        pods = many(self.pods, "pod")
+        text = SHOWN.format(pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
         if self.granted:
-            return Reason(
-                "AwaitingNodes", f"{text}those that it asked for are granted, and yet to be seen", warning=False
-            )
-        if self.ask is None:
-            text += f"kube-scheduler has its {pods} without a plan, so that an autoscaler sees them"
-        else:
-            text += f"a ProvisioningRequest asks for nodes for {pods}"
-        return Reason("AwaitingNodes", text, warning=False)
+            text = "those that it asked for are granted, and yet to be seen"
+        return awaiting(self.queue, self.flavors, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,11 @@ class Elastic:
 
     def pending(self, workload: Workload, shape: Shape) -> Reason | None:
         """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
-        asking = self._asking.get(workload.key)
+        asking, record = self._asking.get(workload.key), workload.job
+        if record is not None and record.awaits_nodes:
+            queue = self._state.quotas.members.queue_of(workload.key) or ""
+            pods = many(len(workload.members.slots.templates), "pod")
+            return awaiting(queue, record.seen.flavor_names, SHOWN.format(pods)) if asking is None else asking.reason
         if asking is not None and asking.shape != shape:
             self._end(workload.key)
             return None
@@ -145,7 +142,7 @@ class Elastic:
             return why._replace(message=f"{why.message}; {keeps}")
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
-        can = (self._served or workload.job is None) and len(self._asking) < MOST
+        can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
         return self._begin(workload, shape, asked, found, now) if can else why
 
     def served(self, event: CapacityServed, _now: float) -> None:
@@ -178,7 +175,7 @@ class Elastic:
                 late = "they were granted, and it has no plan on them" if asking.granted else "none came"
                 self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
-            if key not in self._state.waiting.keys:
+            if key not in self._state.waiting.keys and not _comes_back(self._state.workloads.get(key)):
                 del self._denied[key]
             elif denied.until and now >= denied.until:
                 self._denied[key] = replace(denied, until=0.0)
@@ -207,9 +204,9 @@ class Elastic:
         state, demand, key = self._state, workload.asked, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)
-        attempt, ask = 1 if denied is None else denied.attempts + 1, None
-        if workload.job is not None:
-            ask = CapacityAsk(key, workload.job.seen.owner, _asked_pods(demand, asked.flavorings(found)), attempt)
+        attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
+        if workload.job is not None and self._served:
+            ask = CapacityAsk(key, workload.job.seen.owner, _asked_pods(demand, made), attempt)
         usage: dict[tuple[str, str], int] = {}
         for one in asked.podsets(demand.pods):
             for resource, flavor in found.flavors[one.name].items():
@@ -220,15 +217,21 @@ class Elastic:
         until = now + self._limits.within_s
         asking = self._asking[key] = _Asking(attempt, len(demand.pods), shape, queue, names, until, ask)
         workload.telling.note(now, f"asks for nodes, attempt {attempt}")
-        if ask is None:
+        if workload.job is None:
             let_go(state, workload, _there(workload, demand))
+        elif ask is None:
+            let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt))
         return asking.reason
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
         """What keeps it from asking; empty for nothing."""
+        flavors = self._state.quotas.queues.picture.flavors
         if workload.job is None:
-            return misled(_there(workload, demand), made, self._state.quotas.queues.picture.flavors)
-        return UNSERVED if self._served is False else ""
+            return misled(_there(workload, demand), made, flavors, of_job=False)
+        if self._served is not False:
+            return ""
+        pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
+        return unseen(workload, pods) or misled(pods, made, flavors, of_job=True)
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods
@@ -242,6 +245,8 @@ class Elastic:
     def _goes_on(self, workload: Workload, asking: _Asking) -> bool:
         """Whether it has yet to get its nodes, and its queue and flavors are there still."""
         quotas = self._state.quotas
+        if asking.ask is None and workload.job is not None:
+            return workload.job.awaits_nodes and workload.job.writing is not None  # else it is looked after by itself
         known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
         there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
         return there and self._may(workload)
@@ -249,13 +254,17 @@ class Elastic:
     def _deny(self, key: GroupKey, asking: _Asking, detail: str, now: float) -> None:
         """It gives its quota back, and asks again after a pause that grows."""
         self._end(key)
-        attempts = asking.attempt
-        pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-        text = f"nodes of {listed(asking.flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
-        self._denied[key] = _Denied(attempts, now + pause, text)
+        text = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
         if (workload := self._state.workloads.get(key)) is not None:
             workload.telling.note(now, text)
             explain(self._state, workload, Reason("NoRoom", text), now)
+
+    def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> str:
+        """It has asked for so long: it rests. Returns what is to be said."""
+        pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        text = f"nodes of {listed(flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
+        self._denied[key] = _Denied(attempts, now + pause, text)
+        return text
 
     def _end(self, key: GroupKey) -> None:
         """It asks no more."""
@@ -264,6 +273,12 @@ class Elastic:
             for one in (key, *self._aside):
                 self._state.waiting.look_again(one)
             self._aside.clear()
+
+
+def _comes_back(workload: Workload | None) -> bool:
+    """Whether its job is being suspended, to wait again."""
+    record = None if workload is None else workload.job
+    return record is not None and not record.seen.finished and (record.seen.suspended or bool(record.stop))
 
 
 def _there(workload: Workload, demand: Demand) -> list[Pod]:

@@ -23,10 +23,11 @@ class JobRecord:
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
     is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
     is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``.
-    ``coming_until``: by then the next of its pods has to come; ``came_at``: when the last one did. ``lost``: nodes on
-    which pods of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted.
-    ``over``: pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its
-    gang is another's.
+    ``coming_until``: by then the next of its pods has to come, or the nodes of one that was let go; ``came_at``: when
+    the last pod did. ``lost``: nodes on which pods of it are and that are gone or not ready, and since when. ``ran``:
+    it was whole since it was admitted. ``over``: pods of it have ended well, in the slots ``done``, and no other is
+    there. ``taken``: why the name of its gang is another's. ``shown``: pods of one that was let go, for whoever makes
+    nodes to see.
     """
 
     seen: Job
@@ -46,6 +47,7 @@ class JobRecord:
     over: bool = False
     done: frozenset[SlotKey] = frozenset()
     taken: str = ""
+    shown: frozenset[str] = frozenset()
 
     @property
     def plannable(self) -> bool:
@@ -59,15 +61,26 @@ class JobRecord:
         seen = self.seen
         return seen.plan is not None and not (seen.suspended or seen.finished or self.taken)
 
+    @property
+    def awaits_nodes(self) -> bool:
+        """It was let go without a plan, or is being so, and has none yet."""
+        let_go = not self.seen.suspended and self.seen.let_go is not None
+        ours = not (self.seen.finished or self.taken or self.stop)
+        return self.plan is None and ours and (let_go or self.writing is JobWrite.START)
+
     def see(self, job: Job) -> None:
         """The watch shows it."""
+        if self.awaits_nodes and _asked(self.seen) != _asked(job):
+            self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
             # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
             slots = {one.slot(at) for one in job.podsets.podsets for at in range(one.count)}
             self.let_go(self.plan.keys() - slots)
         shown = {
-            JobWrite.START: job.marked and not (job.in_steps and job.suspended),
+            JobWrite.START: job.marked
+            and not (job.in_steps and job.suspended)
+            and (self.plan is None or job.let_go is None),
             JobWrite.SUSPEND: job.suspended,
             JobWrite.CLEAN: not job.marked,
         }
@@ -102,7 +115,7 @@ class JobRecord:
         """It runs by this plan from now on."""
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
-        self.stop, self.failures, self.ran = "", 0, False
+        self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
         self.go_on()
 
     @property
@@ -200,8 +213,12 @@ class JobRecord:
         self.stop = "" if self.stop == why else self.stop
 
     def expect(self, until: float) -> None:
-        """The next of its pods has to come by then."""
+        """The next of its pods, or its nodes, have to come by then."""
         self.coming_until = until
+
+    def show(self, uids: Collection[str]) -> None:
+        """These pods are shown to whoever makes nodes."""
+        self.shown = self.shown.union(uids)
 
     def come(self, now: float) -> None:
         """A pod of it has come."""
@@ -213,3 +230,8 @@ class JobRecord:
 
     def regain(self, node: str) -> None:
         self.lost.pop(node, None)
+
+
+def _asked(job: Job) -> object:
+    """For what it has its quota."""
+    return job.queue, [(one.template, one.count) for one in job.podsets.podsets]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.effects import StartJob
 from extender.core.workload import Workload
-from policies.model import Job, PodSets
+from policies.model import Job, LetGo, PodSets, SlotKey
 
 
-def start_of(workload: Workload, job: Job, podsets: PodSets) -> StartJob:
-    """Of a job whose slots are promised their nodes. ``podsets``: what will come of it."""
-    planned, flavoring = workload.members.slots.planned, workload.flavoring
+def start_of(
+    workload: Workload, job: Job, podsets: PodSets, planned: Mapping[SlotKey, str], let_go: LetGo | None = None
+) -> StartJob:
+    """Of a job whose slots are promised their nodes, as ``planned``, or which is ``let_go`` without any. ``podsets``:
+    what will come of it."""
+    flavoring = workload.flavoring
     nodes = {
         one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in job.podsets.podsets
     }
     flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
     tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
-    return StartJob(job, nodes, podsets.first_wave, flavors, tolerations)
+    return StartJob(job, nodes if let_go is None else {}, podsets.first_wave, flavors, tolerations, let_go)

@@ -7,11 +7,13 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, SuspendJob
+from extender.core.elastic import Elastic
 from extender.core.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
@@ -23,22 +25,22 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.upkeep import REMOVED, Upkeep, misled
+from extender.core.unplanned import Unplanned, nodes_of
+from extender.core.upkeep import Upkeep
 from extender.core.workload import Workload
-from policies.model import GroupKey, Job, PodSets, Victim
+from policies.model import GroupKey, Job, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
-_UNPLANNED = "it was started without a plan of Muster's"
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
-_NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
 class Jobs:
     """``settle`` is called for a workload that has a job, before anything else of it is settled."""
 
-    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+    def __init__(self, state: State, steering: Leading, revocations: Revocations, elastic: Elastic) -> None:
         self._state = state
+        self._unplanned = Unplanned(state, elastic)
         self.upkeep = Upkeep(state, steering, revocations)
         self._revocations = revocations
         self._names = Names()
@@ -128,7 +130,7 @@ class Jobs:
         if event.outcome is not Outcome.REFUSED:
             done = event.outcome is Outcome.DONE
             record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
-            if record.writing is JobWrite.START:
+            if record.writing is JobWrite.START and record.plan is not None:
                 await_pods(self._state, record, now)
             return
         what, started = record.writing.value, record.writing is JobWrite.START
@@ -144,7 +146,8 @@ class Jobs:
         if workload.job is not None:
             self._state.creation.came(now)
             workload.job.come(now)
-            await_pods(self._state, workload.job, now)
+            if workload.job.plan is not None:
+                await_pods(self._state, workload.job, now)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
@@ -167,6 +170,7 @@ class Jobs:
             if record.plan is not None or record.stop:
                 self._dismiss(workload, record)
                 self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+            record.expect(0.0)
             self._wait(workload, record, now)
         else:
             self._run(workload, record, now)
@@ -202,11 +206,13 @@ class Jobs:
                 self._clean(record)
             return
         expect(self._state, workload, podsets := to_come(workload, job))
-        if not workload.seated or workload.filling or not self._state.recovered:
-            return
+        if workload.seated and not workload.filling and self._state.recovered:
+            self._start(workload, record, podsets, workload.members.slots.planned)
+
+    def _start(self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str]) -> None:
         record.write(JobWrite.START)
-        record.admit(workload.members.slots.planned)
-        self._state.out.append(start_of(workload, job, podsets))
+        record.admit(nodes)
+        self._state.out.append(start_of(workload, record.seen, podsets, nodes))
         expect(self._state, workload, record.planned)
 
     def _clean(self, record: JobRecord) -> None:
@@ -220,7 +226,11 @@ class Jobs:
         if drained := self._state.quotas.route(workload).drained:
             return self._stop(workload, record, drained, now)
         if record.plan is None:
-            self._started_by_others(workload, record, now)
+            if failed := self._unplanned.failure(workload, record, now):
+                self._stop(workload, record, failed, now)
+            elif self._unplanned.has_nodes(workload, record):
+                self._start(workload, record, to_come(workload, record.seen), nodes_of(workload))
+                await_pods(self._state, record, now)
             return
         self._note_end(workload, record)
         expect(self._state, workload, still_planned(self._state, workload, record))
@@ -277,18 +287,6 @@ class Jobs:
         await_pods(self._state, record, now)
         expect(self._state, workload, record.planned)
         explain(self._state, workload, _STARTED, now)
-
-    def _started_by_others(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Nobody has planned it, or its plan was removed. What runs already is left alone, and in its flavors."""
-        expect(self._state, workload, None)
-        self._state.quotas.restore(workload)
-        if misled(workload, record.seen):
-            self._stop(workload, record, REMOVED, now)
-        elif record.seen.running or workload.members.bound:
-            if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
-                explain(self._state, workload, _NOT_PLANNED, now)
-        else:
-            self._stop(workload, record, _UNPLANNED, now)
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         record.take_back(why)

@@ -1,8 +1,8 @@
-"""A gang of pods that waits for nodes is let go without a plan: kube-scheduler then tries each of its pods, is given no
-node by us, and marks it as unschedulable, which is what those who make nodes look at.
+"""A gang that waits for nodes is let go without a plan: kube-scheduler then tries each of its pods, is given no node by
+us, and marks it as unschedulable, which is what those who make nodes look at.
 
 A gate cannot be put back, and what is written on a pod cannot be taken off. So nothing is written: that they are to
-have nodes of a flavor the pods have to say themselves.
+have nodes of a flavor the pods have to say themselves. What makes the pods of a job says what they tolerate for it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from collections.abc import Mapping, Sequence
 
 from extender.core.effects import Ungate
 from extender.core.flavoring import Flavoring, PartKey, part_of
+from extender.core.job import JobWrite
+from extender.core.job_start import start_of
+from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, Node, Pod, Selection
+from policies.model import GANG_GATE, LetGo, Node, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from policies.placement.matching import admits
 from policies.words import listed
+
+SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
+_IMPATIENT = "no nodes are asked for: a {} whose pods wait for nodes cannot be started as a whole"
+_IN_WAVES = "no nodes are asked for: its pods are made one after the other, so that no autoscaler sees all of them"
 
 
 def let_go(state: State, workload: Workload, pods: Sequence[Pod]) -> None:
@@ -26,19 +33,45 @@ def let_go(state: State, workload: Workload, pods: Sequence[Pod]) -> None:
             state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
 
 
-def misled(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], flavors: Mapping[str, ResourceFlavor]) -> str:
+def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo) -> None:
+    """Have it started with these flavors, and no nodes."""
+    if (record := workload.job) is None or workload.podsets is None:
+        return
+    workload.flavor(made)
+    record.write(JobWrite.START)
+    state.out.append(start_of(workload, record.seen, workload.podsets, {}, until))
+    state.touch(workload)
+
+
+def unseen(workload: Workload, pods: Sequence[Pod]) -> str:
+    """Why its job cannot be let go so that whoever makes nodes sees all of these; empty if it can."""
+    if workload.job is not None and not workload.job.seen.waits:
+        return _IMPATIENT.format(workload.job.seen.owner.kind)
+    return _IN_WAVES if len({pod.wave for pod in pods}) > 1 else ""
+
+
+def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:
+    """What it waits for, and what is done about it."""
+    said = f"it has quota of {listed(flavors)} in ClusterQueue {queue}, and no nodes: {text}"
+    return Reason("AwaitingNodes", said, warning=False)
+
+
+def misled(
+    pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], flavors: Mapping[str, ResourceFlavor], *, of_job: bool
+) -> str:
     """Why whoever sees these pods would make other nodes than those of their flavors; empty if not."""
     for pod in pods:
-        for name in dict.fromkeys(made[part_of(pod, of_job=False)].flavors.values()):
-            if not _asks_for(pod.selection, flavor := flavors[name]):
+        given = made[part_of(pod, of_job=of_job)]
+        for name in dict.fromkeys(given.flavors.values()):
+            if not _asks_for(pod.selection, given.tolerations, flavor := flavors[name]):
                 asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
                 asked += ["tolerations of its taints"] if flavor.taints else []
                 return f"no autoscaler is asked for nodes of {name}: for that its pods need {listed(asked)}"
     return ""
 
 
-def _asks_for(selection: Selection, flavor: ResourceFlavor) -> bool:
-    """Whether such a pod goes to nodes of the flavor and to no others."""
+def _asks_for(selection: Selection, more: tuple[Toleration, ...], flavor: ResourceFlavor) -> bool:
+    """Whether such a pod goes to nodes of the flavor and to no others, with what it tolerates for that."""
     named = flavor.node_labels.items() <= dict(selection.node_selector).items()
-    own = Selection(tolerations=selection.tolerations)
+    own = Selection(tolerations=(*selection.tolerations, *more))
     return named and admits(Node(flavor.name, (), flavor.node_labels, flavor.taints), own)

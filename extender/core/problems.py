@@ -37,7 +37,7 @@ def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
 def _stopping(workload: Workload) -> Reason | None:
     """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
     job, slots = workload.job, workload.members.slots
-    if job is None or job.plannable or not any(slot in slots.templates for slot in slots.lacking):
+    if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
         return None
     why = job.stop or "its slots have the nodes of its plan, where others have yet to go"
     return Reason("Stopping", f"it is started over: {why}" if job.stop else why, warning=False)

@@ -230,7 +230,7 @@ class Queued:
                 state.nudge(state.workloads[key])
                 state.waiting.look_again(key)
         for workload in state.workloads.values():
-            if workload.job is not None and quotas.route(workload).drained:
+            if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
                 state.touch(workload)
 
     def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:

@@ -58,15 +58,16 @@ class QuotaCounting:
 
 
 def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
-    """Jobs that somebody else has started use quota from the first second on, before their pods have a node."""
+    """Jobs that somebody else has started, or that were let go, use quota from the first second on, before their pods
+    have a node."""
     job = workload.job
     if job is None or job.plan is not None or job.seen.suspended or job.seen.finished:
         return {}
     found: dict[Owner, Use] = {}
     for podset in job.seen.podsets.podsets:
         there = sum(use.part == podset.name and not use.unseen for use in uses)
-        done = sum(slot[0] == podset.prefix for slot in job.seen.done)
-        missing = podset.size - there - done
+        done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
+        missing = podset.count - there - len(done)
         flavors = (job.seen.flavors or {}).get(podset.name) or _first_of(queue)
         requests = tuple((name, amount * missing) for name, amount in podset.template.requests)
         if missing > 0:

@@ -59,8 +59,11 @@ class Recovery:
         state = self._state
         self._kube_preemption.restore(now)
         state.recover()
-        for key in list(state.waiting.keys):
-            if (workload := state.workloads.get(key)) is not None and workload.admitted:
+        for key, workload in list(state.workloads.items()):
+            job = workload.job
+            if state.workloads.get(key) is not workload or job is None:
+                continue
+            if job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
                 self._lifecycle.settle(workload, now)
                 yield _LOOK + len(workload.members)
 

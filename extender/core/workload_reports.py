@@ -30,7 +30,7 @@ class PodSetReport:
 @dataclass(frozen=True, slots=True)
 class WorkloadReport:
     """``local``: the LocalQueue that its job names, ``queue``: the ClusterQueue that this leads to; empty for none.
-    ``reserved``: it has quota; ``admitted``: its job was started with it. ``reason``: why it is where it is."""
+    ``reserved``: it has quota; ``admitted``: its job was started with it, on nodes. ``reason``: why it is there."""
 
     key: GroupKey
     job: Controller
@@ -61,7 +61,7 @@ def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
         workload.priority,
         tuple(_podsets(state, workload, job.seen.podsets.podsets)),
         reserved,
-        reserved and not job.seen.suspended,
+        reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
         told if told.code == now.code else now,
     )

@@ -13,7 +13,7 @@ from extender.kube.carry import Carrier
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.convert import UnreadableError
-from extender.kube.kinds.change import clean, merge_patch, reserve, start, suspend
+from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.objects import UNDECODABLE, Meta
@@ -81,11 +81,16 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
     """Change the object. Returns why it must stay as it is, or nothing."""
     match effect:
         case StartJob(job, plan):
-            if not now.suspended and now.plan == dict(plan):
+            written = now.plan == dict(plan) if effect.let_go is None else now.let_go == effect.let_go
+            if not now.suspended and written:
                 return ""  # It was this very write whose answer was lost.
-            if why := _unready(now, job):
+            leads = effect.let_go is None and now.let_go is not None and not now.suspended
+            if why := _unready(now, job, runs=leads):
                 return why
-            start(kind, obj, effect)
+            if leads:
+                lead(obj, effect)
+            else:
+                start(kind, obj, effect)
         case SuspendJob():
             if not now.finished:
                 suspend(kind, obj, effect.evicted)
@@ -100,12 +105,13 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
     return ""
 
 
-def _unready(now: Job, planned: Job) -> str:
+def _unready(now: Job, planned: Job, *, runs: bool) -> str:
+    """Why it is not to be started, or not led to its nodes where it was let go and so ``runs``."""
     if now.problem:
         return now.problem
     if not now.managed or now.held or now.finished:
         return NOT_WANTED
-    if not now.stopped:
+    if not (now.stopped or runs):
         return "the job has not stopped"
     return "" if now.podsets == planned.podsets else "the job asks for other pods than those that were planned"
 

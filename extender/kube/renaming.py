@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from extender.kube.dialects import yunikorn
 from extender.kube.kinds.keys import FLAVORS, PLAN
-from extender.kube.kinds.plan import plan_from, plan_text
+from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from, plan_text
 from extender.kube.queues.flavors import flavors_from, flavors_text
 from extender.kube.reserved import PREEMPTING, reservation_of, reservation_text
 from policies.model import GroupKey, Reservation, Victim
@@ -25,6 +25,8 @@ def series_renamed(series: str, say: Say) -> str:
 
 
 def _plan(text: str, say: Say) -> str:
+    if (let_go := let_go_from(text)) is not None:
+        return let_go_text(let_go)
     plan = plan_from(text) or {}
     return plan_text({series_renamed(name, say): tuple(say("node", one) for one in plan[name]) for name in plan})
 

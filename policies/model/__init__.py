@@ -23,7 +23,7 @@ from policies.model.owner import GangOwner
 from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
 from policies.model.reservation import Reservation, Victim
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import GroupJob, Job, Order, PlannedNodes, PodSet, PodSets
+from policies.model.workload import GroupJob, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -43,6 +43,7 @@ __all__ = [
     "HostPort",
     "Job",
     "Labels",
+    "LetGo",
     "Minima",
     "Node",
     "Order",

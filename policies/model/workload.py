@@ -168,6 +168,15 @@ class GroupJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo:
+    """Of a job that was started without nodes, so that some are made for its pods. ``until``: by then they have to be
+    there, in seconds since the epoch. ``attempt`` counts from 1."""
+
+    until: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job of any kind, as its object shows it.
 
@@ -175,7 +184,8 @@ class Job:
     ``managed``: Muster is to admit it. ``suspended``: its spec says so. ``stopped``: it is suspended, no pod of it is
     active, and what it makes its pods of may be written. ``finished``: it has ended, or is being deleted.
     ``running``: some pod of it runs or has run. ``held``: its owner wants it to wait. ``marked``: something of ours is
-    on it. ``plan``: what it was admitted with, if anything. ``problem``: what in it keeps it from being planned.
+    on it. ``plan``: what it was admitted with, if anything; ``let_go``: it has no nodes yet, and is to get some.
+    ``problem``: what in it keeps it from being planned.
     ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
     ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
     those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
@@ -183,7 +193,7 @@ class Job:
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
-    before it is unsuspended.
+    before it is unsuspended. ``waits``: its pods may wait for nodes, and a plan may be written on it while they do.
     """
 
     podsets: PodSets
@@ -208,6 +218,8 @@ class Job:
     eviction: EvictionTerms = NO_TERMS
     evicted: tuple[float, ...] = ()
     in_steps: bool = False
+    let_go: LetGo | None = None
+    waits: bool = True
 
     @property
     def key(self) -> GroupKey:
@@ -216,6 +228,11 @@ class Job:
     @property
     def uid(self) -> str:
         return self.owner.uid
+
+    @property
+    def flavor_names(self) -> tuple[str, ...]:
+        """Those that it was admitted with."""
+        return tuple(dict.fromkeys(name for some in (self.flavors or {}).values() for name in some.values()))
 
     @property
     def created(self) -> float:

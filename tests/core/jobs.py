@@ -66,8 +66,8 @@ class Controlled:
                 self._told(effect)
                 self.script.advance(0.1)
 
-    def create(self, *, only: int | None = None) -> list[Pod]:
-        """The pods of the slots that have none, as the controller makes them."""
+    def create(self, *, only: int | None = None, gates: tuple[str, ...] = ()) -> list[Pod]:
+        """The pods of the slots that have none, as the controller makes them, with the gates of an admission policy."""
         pods: list[Pod] = []
         for podset in self.seen.podsets.podsets:
             taken = {pod.index for pod in self.pods.values() if pod.series == podset.name and pod.live}
@@ -77,7 +77,7 @@ class Controlled:
                     continue
                 self._made += 1
                 uid = f"{self.seen.owner.name}-pod-{self._made}"
-                made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None)
+                made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None, gates=gates)
                 self.pods[uid] = replace(made, index=number)
                 self.script.see(made)
                 pods.append(made)
@@ -116,11 +116,13 @@ class Controlled:
             return
         self.script.feed(JobWritten(self.seen.key, self.seen.uid, Outcome.DONE))
         if isinstance(effect, StartJob):
-            self.show(suspended=False, stopped=False, marked=True, plan=effect.plan)
+            flavors = effect.flavors or self.seen.flavors
+            plan = effect.plan if effect.let_go is None else None
+            self.show(suspended=False, stopped=False, marked=True, plan=plan, flavors=flavors, let_go=effect.let_go)
         elif isinstance(effect, SuspendJob):
-            self.show(suspended=True, stopped=not any(pod.live for pod in self.pods.values()))
+            self.show(suspended=True, stopped=not any(pod.live for pod in self.pods.values()), let_go=None)
         else:
-            self.show(marked=False, plan=None)
+            self.show(marked=False, plan=None, flavors=None)
 
 
 def show_again(script: Script, pod: Pod) -> None:

@@ -9,7 +9,7 @@ import pytest
 from extender.core import elastic
 from extender.core.advisory import Mode
 from extender.core.answers import CapacityAnswered
-from extender.core.elastic import UNSERVED, CapacityAsk
+from extender.core.elastic import CapacityAsk
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
 from policies.model import Node, Toleration
@@ -180,12 +180,12 @@ def test_without_quota_of_an_elastic_flavor_nobody_asks(facts: dict[str, int], s
     assert used(script, "team", "spot") == 0
 
 
-def test_where_nodes_cannot_be_asked_for_the_reason_says_so_and_no_quota_is_kept() -> None:
+def test_where_nodes_cannot_be_asked_for_the_reason_says_what_pods_need_and_no_quota_is_kept() -> None:
     script = scene(served=False)
     first = come(script, "first")
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
-    assert UNSERVED in said
+    assert "no autoscaler is asked for nodes of spot: for that its pods need the nodeSelector nvidia.com/f" in said
     script.feed(CapacityServed(served=True))
     first.wait(0.5)
     assert list(asks(script)) == ["first"]

@@ -15,10 +15,11 @@ from extender.core.quota_uses import KEPT
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop
-from tests.builders import key, node
+from tests.builders import GPU, key, node
 from tests.core.jobs import Controlled, job
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
+from tests.core.test_job_let_go import wanting
 from tests.core.test_letting_go import gated
 
 QUOTA: dict[str, int | Quota] = {"owned": 16, "spot": 32}
@@ -28,25 +29,28 @@ LIMITS = Limits(elastic=Elasticity(frozenset(["spot"]), 60.0))
 class Chances:
     """One queue, an autoscaler that does as it likes, and those who submit jobs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, served: bool = True) -> None:
+        """``served``: by whoever is asked for nodes, as a rule; else jobs are let go, too."""
         self.dice = Chance(seed).stream("elastic flavors")
         self.script = Script(node("owned-0", labels={FLAVOR: "owned"}), limits=LIMITS, checked=8)
         show(self.script, sort("owned"), sort("spot"), cluster_queue("team", QUOTA))
-        self.script.feed(CapacityServed(served=True))
+        self.script.feed(CapacityServed(served=served))
         self.script.advance(0.5)
+        self.served = served
         self.jobs: dict[str, Controlled] = {}
         self.gangs: dict[str, list[Pod]] = {}
         """Those whose pods are there."""
-        self.asked = self.let_go = 0
+        self.asked = self.let_go = self.jobs_let_go = self.late = 0
         self._gangs = self._read = 0
         self._nodes = 0
         self._seen: set[object] = set()
 
     def step(self) -> None:
         acts: list[Callable[[], None]] = [
-            self.submit, self.submit, self.grow, self.grow, self.answer, self.end, self.hold, self.stop_queue,
-            self.lose_node, self.unserve, self.pass_time, self.pass_time, self.submit_gang, self.end_gang,
+            self.submit, self.submit, self.grow, self.answer, self.end, self.hold, self.stop_queue, self.lose_node,
+            self.pass_time, self.pass_time, self.submit_gang, self.end_gang,
         ]  # fmt: skip
+        acts += [self.grow, self.unserve] if self.served else [self.withdraw, self.pass_time, self.pass_time]
         self.dice.choice(acts)()
         self.settle()
         self.judge()
@@ -55,6 +59,7 @@ class Chances:
         """What was written is seen, and gangs with a plan start."""
         for one in self.jobs.values():
             one.settle()
+            self.control(one)
         while self._read < len(self.script.effects):
             effect = self.script.effects[self._read]
             self._read += 1
@@ -65,6 +70,19 @@ class Chances:
         for pods in self.gangs.values():
             if not self.script.bound(pods) and all(map(self.script.planned, pods)):
                 self.script.run(pods)
+
+    def control(self, one: Controlled) -> None:
+        """The pods of a job that is let go come, sooner or later, and go when it is suspended."""
+        if one.seen.suspended and not one.seen.stopped:
+            one.delete()
+            one.show(stopped=True)
+        elif one.seen.let_go is not None and not one.seen.finished and self.dice.random() < 0.7:
+            one.create(gates=(GANG_GATE,))
+
+    def withdraw(self) -> None:
+        """Somebody suspends a job that is let go."""
+        if waiting := [one for one in self.jobs.values() if one.seen.let_go is not None and not one.seen.finished]:
+            self.dice.choice(waiting).show(suspended=True, let_go=None, stopped=False)
 
     def submit_gang(self) -> None:
         if len(self.gangs) < 3:
@@ -82,7 +100,9 @@ class Chances:
     def submit(self) -> None:
         if len(self.jobs) < 8:
             name = f"job{len(self.jobs)}"
-            seen = replace(job(self.dice.choice((1, 2, 3, 4)), name=name), queue="team")
+            size = self.dice.choice((1, 2, 3, 4))
+            anywhere = replace(job(size, name=name), queue="team")
+            seen = anywhere if self.dice.random() < 0.5 else wanting(size, name)
             self.jobs[name] = Controlled(self.script, seen)
 
     def grow(self) -> None:
@@ -96,13 +116,21 @@ class Chances:
             self.script.feed(CapacityAnswered(ask.key, attempt, granted=granted, detail="" if granted else "no stock"))
 
     def end(self) -> None:
-        running = [one for one in self.jobs.values() if one.starts and not one.seen.suspended and not one.seen.finished]
+        running = [one for one in self.jobs.values() if self.runs(one)]
         if running:
             self.finish(self.dice.choice(running))
 
     @staticmethod
-    def finish(one: Controlled) -> None:
-        one.run()
+    def runs(one: Controlled) -> bool:
+        """It has its nodes."""
+        return one.seen.plan is not None and not (one.seen.suspended or one.seen.finished)
+
+    def finish(self, one: Controlled) -> None:
+        one.create()
+        pods = [self.script.pods[uid] for uid in one.pods]
+        assert all(map(self.script.planned, pods)), "all or none"
+        self.script.run(pods)
+        one.settle()
         one.delete()
         one.show(finished=True)
 
@@ -133,9 +161,17 @@ class Chances:
         self.asked += len(asks.keys() - self._seen)
         self._seen |= asks.keys()
         kept = state.quotas.whole.keys()
+        for one in self.jobs.values():
+            known = state.workloads.get(one.seen.key)
+            if known is not None and known.job is not None and known.job.awaits_nodes and not known.seated:
+                self.jobs_let_go += 1
+                size = one.seen.podsets.minimum
+                assert state.quotas.uses.total(one.seen.key)["spot", GPU] == 8 * size, "its quota is kept, and once"
+        self.late = sum("asked for in vain" in why for one in self.jobs.values() for why in one.stops)
         assert kept == {each for each in state.workloads if KEPT in state.quotas.uses.of(each)}
-        assert asks.keys() == {each for each in kept if each.name in self.jobs}
-        for each in kept - asks.keys():
+        going = {each for each in kept if (record := state.workloads[each].job) is not None and record.awaits_nodes}
+        assert asks.keys() == {each for each in kept - going if each.name in self.jobs}
+        for each in kept - asks.keys() - going:
             self.let_go += 1
             workload = state.workloads[each]
             assert not workload.seated
@@ -157,11 +193,11 @@ class Chances:
             one.show(held=False)
         for number in range(4):
             self.script.see(node(f"last-{number}", labels={FLAVOR: "spot"}))
-        for _ in range(len(self.jobs) + len(self.gangs) + 1):
+        for _ in range(2 * (len(self.jobs) + len(self.gangs) + 1)):
             self.script.advance(5.0)
             self.settle()
             for one in self.jobs.values():
-                if one.starts and not one.seen.suspended and not one.seen.finished:
+                if self.runs(one):
                     self.finish(one)
             for name in [name for name, pods in self.gangs.items() if self.script.bound(pods)]:
                 self.script.gone(*self.gangs.pop(name))
@@ -171,13 +207,15 @@ class Chances:
         assert not late, [self.script.core.state.workloads[key(name)].telling.reason for name in late]
 
 
-@pytest.mark.parametrize("first", range(0, 12, 3))
-def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int) -> None:
-    asked = let_go = 0
-    for seed in range(first, first + 3):
-        one = Chances(seed)
+@pytest.mark.parametrize("served", [True, False])
+@pytest.mark.parametrize("first", range(0, 12, 6))
+def test_what_is_reserved_is_asked_for_and_everybody_has_a_turn(first: int, served: bool) -> None:
+    asked = let_go = jobs_let_go = late = 0
+    for seed in range(first, first + 6):
+        one = Chances(seed, served=served)
         for _ in range(30):
             one.step()
         one.come_to_rest()
         asked, let_go = asked + one.asked, let_go + one.let_go
-    assert min(asked, let_go) > 1
+        jobs_let_go, late = jobs_let_go + one.jobs_let_go, late + one.late
+    assert min((asked, let_go) if served else (jobs_let_go, late)) > 1

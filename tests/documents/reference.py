@@ -136,7 +136,8 @@ WRITTEN_ON_OWNERS = {
 """What the admission policy writes there."""
 
 WRITTEN_ON_JOBS = {
-    PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index.',
+    PLAN: 'On the job while it is admitted: the node of each slot, `{"podset": "NODE*COUNT,..."}` by index. While it '
+    "has quota and awaits nodes that an autoscaler is to make: until when.",
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
     FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
     "Tolerations of its flavors are added to those of its pod templates.",

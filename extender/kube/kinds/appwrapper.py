@@ -213,4 +213,6 @@ APP_WRAPPER = Kind(
     began=("status.phase",),
     carry=_carry,
     delays=("status.phase=Resetting", RESETTING),
+    # Pods that do not run within some minutes are made anew, a few times, and then it has failed.
+    waits=False,
 )

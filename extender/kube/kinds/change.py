@@ -12,7 +12,7 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.eviction import EVICTED_AT, evictions_text
 from extender.kube.kinds.keys import FLAVORS, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
-from extender.kube.kinds.plan import plan_text
+from extender.kube.kinds.plan import let_go_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.objects import Meta
@@ -26,8 +26,8 @@ TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 
 
 def start(kind: Kind, obj: Object, effect: StartJob) -> None:
-    """Unsuspend it, and write the plan and its flavors on it and on its templates. Raises
-    UnreadableJobError."""
+    """Unsuspend it, and write the plan and its flavors on it and on its templates; of one that is let go until when it
+    awaits nodes. Raises UnreadableJobError."""
     clean(kind, obj)
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
@@ -35,13 +35,22 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     kept = {one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect)) for one in templates}
     _carry(kind, obj, templates)
     said = _annotations(obj)
-    said[PLAN] = plan_text(effect.plan)
+    said[PLAN] = plan_text(effect.plan) if effect.let_go is None else let_go_text(effect.let_go)
     if effect.flavors:
         said[FLAVORS] = flavors_text(effect.flavors)
     if any(kept.values()):
         said[OWN] = kept_text({name: one for name, one in kept.items() if one})
     put(obj, kind.suspend, value=False)
     if max(map(_bytes, (said, *(template.pod["metadata"]["annotations"] for template in templates)))) > MOST_BYTES:
+        raise UnreadableJobError(TOO_LARGE)
+
+
+def lead(obj: Object, effect: StartJob) -> None:
+    """It was let go, and has its nodes: its pods are there, so the plan is written on it alone. Raises
+    UnreadableJobError."""
+    said = _annotations(obj)
+    said[PLAN] = plan_text(effect.plan)
+    if _bytes(said) > MOST_BYTES:
         raise UnreadableJobError(TOO_LARGE)
 
 
@@ -105,8 +114,9 @@ def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:
 
 
 def _nodes(template: Template, plan: PlannedNodes) -> list[list[str]]:
-    """Of each podset of the template the nodes of all slots, in order; "" where the plan has none."""
-    planned = [plan.get(name, ()) for name in template.series]
+    """Of each podset of the template the nodes of all slots, in order; "" where the plan has none. Without any plan
+    nothing."""
+    planned = [plan.get(name, ()) for name in template.series] if plan else []
     return [[nodes[at] if at < len(nodes) else "" for at in range(template.count)] for nodes in planned]
 
 

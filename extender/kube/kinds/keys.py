@@ -13,7 +13,7 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """Kueue's annotation for the least number of pods with which a Job starts."""
 
 PLAN = "muster.dev/plan"
-"""On the job, while it is admitted: the node of each slot (``plan.py``)."""
+"""On the job, while it is admitted: the node of each slot, or until when nodes are awaited (``plan.py``)."""
 FLAVORS = "muster.dev/flavors"
 """On the job, until it has stopped: the flavor of each resource, by podset (``queues/flavors.py``)."""
 OWN = "muster.dev/own"

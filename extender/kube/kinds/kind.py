@@ -70,6 +70,7 @@ class Kind:
     of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
     controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
     them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
+    ``waits``: as in Job.
     """
 
     version: str
@@ -92,6 +93,7 @@ class Kind:
     shown_in: Kind | None = None
     carry: Callable[[Object, Mapping[str, Template]], None] | None = None
     delays: tuple[str, str] | None = None
+    waits: bool = True
 
     @property
     def group(self) -> str:

@@ -1,14 +1,22 @@
-"""The plan of a job as its annotation ``muster.dev/plan`` says it: ``{"podset": "nodeA*4,nodeB*4"}``, by slot index."""
+"""The plan of a job as its annotation ``muster.dev/plan`` says it: ``{"podset": "nodeA*4,nodeB*4"}``, by slot index.
+
+While a job that was let go has no nodes, until when they are awaited stands in its place.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
 from itertools import groupby
 
-from policies.model import PlannedNodes
+from policies.model import LetGo, PlannedNodes
 
 MOST_PODS = 10_000
 """Of one job. The names of so many nodes still fit into one annotation of a pod template."""
+
+_INSTANT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+_LET_GO = re.compile(rf"nodes are awaited until ({_INSTANT}), attempt ([0-9]{{1,6}})")
 
 
 def plan_text(plan: PlannedNodes) -> str:
@@ -37,3 +45,21 @@ def plan_from(text: str | None) -> PlannedNodes | None:
     except (ValueError, AttributeError, RecursionError):
         return None
     return plan
+
+
+def let_go_text(let_go: LetGo) -> str:
+    """No plan can be read from it. To the second."""
+    until = datetime.fromtimestamp(let_go.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"nodes are awaited until {until}, attempt {let_go.attempt}"
+
+
+def let_go_from(text: str | None) -> LetGo | None:
+    """None where nobody can have written it by ``let_go_text``."""
+    said = _LET_GO.fullmatch(text or "")
+    try:
+        until = datetime.fromisoformat(said[1]) if said is not None else None
+    except ValueError:
+        return None
+    if said is None or until is None or not (attempt := int(said[2])):
+        return None
+    return LetGo(until.timestamp(), attempt)

@@ -13,7 +13,7 @@ from extender.kube.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.keys import FLAVORS, HOLD, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
-from extender.kube.kinds.plan import MOST_PODS, plan_from
+from extender.kube.kinds.plan import MOST_PODS, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import bare, is_marked, kept_of
@@ -81,7 +81,7 @@ class Reader:
         suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
         writable = suspended or not (kind.frozen and finished)
         # What shows a suspended job has its plan until that is taken off the templates.
-        plan = None if suspended and kind.shown_in else plan_from((meta.annotations or {}).get(PLAN))
+        planned = None if suspended and kind.shown_in else (meta.annotations or {}).get(PLAN)
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
         return Job(
             podsets=said.podsets,
@@ -93,7 +93,7 @@ class Reader:
             running=kind.is_running(obj),
             held="true" in meta.said(HOLD),
             marked=_is_marked(meta) or (writable and said.marked),
-            plan=plan,
+            plan=plan_from(planned),
             problem=contradiction or said.problem,
             resumes=kind.resumes,
             done=said.done,
@@ -106,6 +106,8 @@ class Reader:
             eviction=terms_of(meta),
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
+            let_go=let_go_from(planned),
+            waits=kind.waits,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:

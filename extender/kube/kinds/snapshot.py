@@ -100,6 +100,7 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
         min_parallelism=True,
         resumes=obj.resumes,
         shown_in=known.shown_in if known is not None else None,
+        waits=known is None or known.waits,
     )
     job = reader.read(kind, {"metadata": msgspec.to_builtins(obj.metadata)})
     return replace(
@@ -118,7 +119,7 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
     """The whole of it, and the job that it is. Raises UnreadableError."""
     job, meta = reader.read(kind, obj), meta_of(kind.name, obj)
     said = dict(meta.annotations or {})
-    if job.plan is None:
+    if job.plan is None and job.let_go is None:
         said.pop(PLAN, None)
     if not kind.min_parallelism:
         said.pop(MIN_PARALLELISM, None)

@@ -130,10 +130,11 @@ _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "label
 
 
 def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> str:
-    """Write the nodes; returns what the label ``LED`` says of it, "" where none are written."""
+    """Write the nodes, if there are any; returns what the label ``LED`` says of it, "" where none are written."""
     if not template.led or _needs_choice(template.pod):
         return ""
-    names = tuple(dict.fromkeys(chain.from_iterable(nodes)))
+    if not (names := tuple(dict.fromkeys(chain.from_iterable(nodes)))):
+        return ""
     terms = template.affinity and free
     if terms and len(names) <= MOST_TERMS and "" not in names:
         return _bind(template.pod, names)

@@ -41,6 +41,8 @@ TRAIN_JOB: Kind = replace(
     plural="trainjobs",
     managers=("trainer.kubeflow.org/trainjob-controller", *JOBSET.managers),
     shown_in=JOBSET,
+    # While it has pods nobody may change what it is shown by: a plan that comes later would reach nobody.
+    waits=False,
 )
 
 

@@ -67,7 +67,7 @@ SAID = {
     "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue, "
     "or the capability of the Queue; muster queues shows who uses it",
     "AwaitingNodes": "wait for the nodes that were asked for; kubectl get provisioningrequests shows what is asked for "
-    "a job, and the autoscaler writes events on the pods of a gang",
+    "a job; where there are none, and for a gang, the autoscaler writes events on the pods",
     "QueueMissing": "name a queue that exists, a LocalQueue in the namespace, or create the one that the message names",
     "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
     "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again, or opens it",

@@ -1,0 +1,398 @@
+"""Jobs where nodes cannot be asked for: they are let go without a plan, and start whole on the nodes that come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core.answers import JobWritten, Outcome, Ungated
+from extender.core.effects import CleanJob, StartJob, SuspendJob, Ungate
+from extender.core.events import CapacityServed, JobSeen, QueueSeen
+from extender.core.limits import Limits
+from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
+from policies.model.queues import Stop
+from tests.core.jobs import Controlled, job, template
+from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
+from tests.core.script import Script
+from tests.core.test_elastic import LIMITS, SPOT, of, scene
+
+GATED = (GANG_GATE,)
+TEAM = cluster_queue("team", {"owned": 8, "spot": 16})
+VAIN = "nodes of spot were asked for in vain: none came within 900 s"
+
+
+def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:
+    """A job whose pods ask for nodes of the flavor that is made on demand."""
+    asked = job(size, name=name)
+    (podset,) = asked.podsets.podsets
+    made_of = replace(podset.template, selection=Selection(((FLAVOR, "spot"),)))
+    return replace(
+        asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)), queue="team", **facts
+    )
+
+
+def come(script: Script, wanted: Job | None = None, *, obeys: bool = True) -> Controlled:
+    made = Controlled(script, wanted or wanting(), obeys=obeys)
+    made.wait(0.5)
+    return made
+
+
+def ungate(script: Script) -> list[str]:
+    """Whose gates were asked to come off since the last time, and do."""
+    asked = [one.uid for one in script.effects if isinstance(one, Ungate)]
+    found = [uid for uid in asked if uid in script.pods and GANG_GATE in script.pods[uid].gates]
+    assert len(found) == len(set(found)), "once for each pod"
+    for uid in found:
+        script.feed(Ungated(uid))
+        script.change(script.pods[uid], gates=())
+    return found
+
+
+def stop(first: Controlled) -> None:
+    """Its controller has seen that it is suspended."""
+    first.delete()
+    first.show(stopped=True)
+
+
+def again(first: Controlled, *nodes: Node, served: bool | None = False, now: float = 0.0) -> tuple[Script, Controlled]:
+    """Another leader, which sees the same objects."""
+    script = Script(*of("owned", 1), *nodes, limits=LIMITS, synced=False, now=now or first.script.now)
+    show(script, sort("owned"), replace(sort("spot"), tolerations=(SPOT,)), TEAM)
+    if served is not None:
+        script.feed(CapacityServed(served))
+    script.feed(JobSeen(first.seen))
+    script.see(*first.script.pods.values())
+    script.feed_synced()
+    other = Controlled(script, first.seen)
+    other.pods = dict(first.pods)
+    other.wait(0.5)
+    return script, other
+
+
+def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> None:
+    script = scene(served=False)
+    first = come(script)
+    (start,) = first.starts
+    assert start.let_go is not None
+    assert (start.plan, start.minimum, start.let_go.attempt) == ({}, 2, 1)
+    assert start.let_go.until == pytest.approx(script.now + 900, abs=3)
+    assert start.flavors[""]["nvidia.com/gpu"] == "spot"
+    assert start.tolerations == {"": (SPOT,)}
+    assert script.reason("first") == "AwaitingNodes"
+    assert used(script, "team", "spot") == 16
+    pods = first.create(gates=GATED)
+    assert ungate(script) == [pod.uid for pod in pods]
+    assert [script.filter(pod) for pod in pods] == [(), ()]
+    assert "kube-scheduler has its 2 pods without a plan" in script.message("first")
+    assert used(script, "team", "spot") == 16
+    script.see(*of("spot", 1))
+    first.wait(0.5)
+    assert [script.filter(pod) for pod in pods] == [(), ()], "all or none"
+    script.see(*of("spot", 1, first=1))
+    first.wait(0.5)
+    start = first.starts[-1]
+    assert (len(first.starts), start.let_go, set(start.plan[""])) == (2, None, {"spot-0", "spot-1"})
+    assert {script.filter(pod) for pod in pods} == {("spot-0",), ("spot-1",)}
+    script.run(pods)
+    first.wait(0.5)
+    assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
+    assert used(script, "team", "spot") == 16
+    script.advance(1000)
+    first.settle()
+    assert (first.stops, len(first.starts)) == ([], 2)
+    assert script.reason("first") == "Running"
+
+
+def test_its_pods_are_shown_to_an_autoscaler_when_enough_to_start_are_there() -> None:
+    script = scene(served=False, spot=24)
+    first = come(script, wanting(3))
+    first.create(only=2, gates=GATED)
+    assert ungate(script) == []
+    first.create(gates=GATED)
+    assert len(ungate(script)) == 3
+    script.gone(script.pods[next(iter(first.pods))])
+    del first.pods[next(iter(first.pods))]
+    first.create(gates=GATED)
+    assert len(ungate(script)) == 1, "the one that replaces another one is shown, too"
+
+
+def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    second = come(script, wanting(name="second"))
+    assert (second.starts, script.reason("second")) == ([], "NoQuota")
+    assert "it is used by default/first (16)" in script.message("second")
+    script.advance(901)
+    first.settle()
+    assert first.stops == [f"{VAIN}; it asks again 60 s later"]
+    stop(first)
+    assert (first.cleaned, first.seen.marked) == (1, False)
+    second.wait(1.0)
+    assert len(second.starts) == 1
+    assert used(script, "team", "spot") == 16
+    second.gone()
+    script.advance(0.5)
+    assert script.reason("first") == "NoRoom"
+    assert VAIN in script.message("first")
+    assert used(script, "team", "spot") == 0
+
+
+def test_each_time_it_rests_longer_and_meanwhile_it_starts_where_there_is_room() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pauses = []
+    for attempt in (1, 2, 3):
+        asked = first.starts[-1].let_go
+        assert asked is not None
+        assert asked.attempt == attempt
+        first.create()
+        script.advance(901)
+        first.settle()
+        began = script.now
+        stop(first)
+        assert used(script, "team", "spot") == 0
+        while len(first.starts) == attempt:
+            assert script.now < began + 300
+            first.wait(1.0)
+        pauses.append(round((script.now - began) / 10) * 10)
+    assert pauses == [60, 120, 240]
+    script.advance(901)
+    first.settle()
+    stop(first)
+    script.see(*of("spot", 2))
+    first.wait(30.0)
+    assert first.starts[-1].let_go is None
+    assert set(first.starts[-1].plan[""]) == {"spot-0", "spot-1"}
+
+
+def test_pods_that_were_not_even_created_are_part_of_the_reason() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create(only=1)
+    script.advance(901)
+    first.settle()
+    assert first.stops == [f"{VAIN}; 1 pod was not even created; it asks again 60 s later"]
+
+
+def test_another_leader_goes_on_with_its_quota_and_its_deadline() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create(gates=GATED)
+    script.advance(600)
+    other, adopted = again(first)
+    assert (adopted.starts, adopted.stops) == ([], [])
+    assert used(other, "team", "spot") == 16
+    assert other.reason("first") == "AwaitingNodes"
+    assert len(ungate(other)) == 2
+    late = come(other, wanting(name="late"))
+    assert (late.starts, other.reason("late")) == ([], "NoQuota")
+    other.advance(290)
+    adopted.settle()
+    assert adopted.stops == []
+    other.advance(15)
+    adopted.settle()
+    assert adopted.stops == [f"{VAIN}; it asks again 60 s later"]
+    stop(adopted)
+    late.settle()
+    assert (adopted.cleaned, len(late.starts), used(other, "team", "spot")) == (1, 1, 16)
+
+
+def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    other, adopted = again(first, *of("spot", 2), now=script.now + 2000)
+    (start,) = adopted.starts
+    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
+    other.run(pods)
+    adopted.wait(0.5)
+    assert len(other.bound(pods)) == 2
+    assert used(other, "team", "spot") == 16
+
+
+def test_a_plan_that_was_not_written_any_more_is_that_of_its_bound_pods() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+    other, adopted = again(first, *of("spot", 2))
+    (start,) = adopted.starts
+    there = {pod.index: other.pods[pod.uid].node for pod in first.pods.values()}
+    assert start.plan == {"": (there[0], there[1])}
+    other.advance(1000)
+    adopted.settle()
+    assert (adopted.stops, used(other, "team", "spot"), other.reason("first")) == ([], 16, "Running")
+
+
+def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.advance(300)
+    first.show(suspended=True, let_go=None)
+    assert used(script, "team", "spot") == 0
+    stop(first)
+    first.wait(0.5)
+    assert (first.cleaned, first.stops, len(first.starts)) == (1, [], 2)
+    assert used(script, "team", "spot") == 16
+    first.create()
+    script.advance(895)
+    first.settle()
+    assert first.stops == [], "it has all of its time again"
+    first.create()
+    first.gone()
+    first.delete()
+    script.advance(0.5)
+    assert used(script, "team", "spot") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"podsets": wanting(3).podsets}, "it asks for other pods, or names another queue"),
+        ({"queue": "other"}, "it asks for other pods, or names another queue"),
+    ],
+)
+def test_one_that_is_edited_is_suspended_and_asks_anew(change: dict[str, Any], why: str) -> None:
+    script = scene(served=False, spot=24)
+    show(script, cluster_queue("other", {"spot": 24}))
+    first = come(script)
+    first.create()
+    first.show(**change)
+    assert [why in one for one in first.stops] == [True]
+    stop(first)
+    first.wait(3.0)
+    assert first.starts[-1].let_go is not None
+    size = first.seen.podsets.minimum
+    assert used(script, first.seen.queue, "spot") == 8 * size
+    assert {used(script, name, "spot") for name in ("team", "other")} == {8 * size, 0}
+
+
+def test_one_whose_queue_stops_is_suspended_and_what_runs_goes_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    stopped = replace(TEAM, stop=Stop.HOLD)
+    script.feed(QueueSeen(stopped))
+    first.wait(0.5)
+    assert len(first.stops) == 1
+    assert "stopPolicy" in first.stops[0]
+    stop(first)
+    assert (used(script, "team", "spot"), script.reason("first")) == (0, "QueueStopped")
+    script.feed(QueueSeen(TEAM))
+    first.wait(3.0)
+    assert len(first.starts) == 2
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.feed(QueueSeen(stopped))
+    first.wait(0.5)
+    assert len(first.stops) == 1
+
+
+def test_a_start_that_is_refused_keeps_no_quota_and_is_tried_again() -> None:
+    script = scene(served=False)
+    first = come(script, obeys=False)
+    assert used(script, "team", "spot") == 16
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
+    assert used(script, "team", "spot") == 0
+    assert "no such luck" in script.message("first")
+    first.obeys = True
+    first.wait(3.0)
+    assert len(first.starts) == 2
+    assert first.seen.let_go is not None
+    assert used(script, "team", "spot") == 16
+
+
+def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    assert first.starts[-1].let_go is None
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
+    assert used(script, "team", "spot") == 16, "it is let go still"
+    first.obeys = True
+    first.wait(3.0)
+    assert (len(first.starts), first.stops) == (3, [])
+    assert first.seen.plan == first.starts[-1].plan
+
+
+def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.drop("spot-0")
+    first.wait(0.5)
+    assert len(first.stops) == 1
+    assert "spot-0" in first.stops[0]
+    stop(first)
+    first.wait(3.0)
+    assert first.starts[-1].let_go is not None
+    assert used(script, "team", "spot") == 16
+
+
+def test_nodes_that_are_there_are_enough() -> None:
+    script = scene(*of("spot", 2), served=False)
+    first = come(script)
+    (start,) = first.starts
+    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"})
+
+
+def _in_waves() -> Job:
+    made_of: Pod = replace(template("first", series="1-late"), selection=Selection(((FLAVOR, "spot"),)))
+    asked = wanting(1)
+    return replace(
+        asked,
+        podsets=replace(asked.podsets, podsets=(*asked.podsets.podsets, PodSet(made_of, 1, 1, wave=1))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (_in_waves(), "its pods are made one after the other"),
+        (wanting(waits=False), "a Job whose pods wait for nodes cannot be started as a whole"),
+        (replace(job(2, name="first"), queue="team"), "its pods need the nodeSelector nvidia.com/flavor=spot"),
+    ],
+)
+def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go(asked: Job, why: str) -> None:
+    script = scene(served=False)
+    first = come(script, asked)
+    assert (first.starts, used(script, "team", "spot")) == ([], 0)
+    assert script.reason("first") == "NoRoom"
+    assert why in script.message("first")
+
+
+@pytest.mark.parametrize("facts", [{"spot": 8}, {"limits": Limits()}])
+def test_without_quota_of_an_elastic_flavor_nobody_is_let_go(facts: dict[str, Any]) -> None:
+    script = scene(served=False, **facts)
+    first = come(script)
+    assert (first.starts, used(script, "team", "spot")) == ([], 0)
+
+
+def test_nobody_is_let_go_before_it_is_known_whether_nodes_can_be_asked_for() -> None:
+    script = Script(*of("owned", 1), limits=LIMITS)
+    show(script, sort("owned"), sort("spot"), TEAM)
+    first = come(script)
+    assert first.starts == []
+    script.feed(CapacityServed(served=True))
+    first.wait(0.5)
+    assert (first.starts, len(script.core.capacity_asks())) == ([], 1)
+    script.feed(CapacityServed(served=False))
+    first.wait(0.5)
+    assert (len(first.starts), len(script.core.capacity_asks())) == (1, 0)
+    assert used(script, "team", "spot") == 16
+    written = [one for one in script.effects if isinstance(one, StartJob | SuspendJob | CleanJob)]
+    assert len(written) == 1

@@ -1,0 +1,114 @@
+"""Elastic flavors for jobs on a real control plane without ProvisioningRequests: they are let go without a plan.
+
+No autoscaler runs here. What it looks at is looked at (``unschedulable``), and nodes are added by the test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from tests.integration.stage import RealStage
+from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.test_queues import Queues
+from tests.scenarios.pods import pod
+
+pytestmark = pytest.mark.xdist_group("elastic-jobs")
+
+WITHIN_S = 60
+PLAN = "muster.dev/plan"
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    install_crds_of(cluster, "queues")
+    manifests = with_elastic(cluster.directory / "with-elastic")
+    running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": WITHIN_S}}, manifests=manifests)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
+class Research(Queues):
+    """One node of the flavor that is always there, and quota for two that are made on demand."""
+
+    def wanting(self, name: str, size: int) -> None:
+        """A job whose pods ask for nodes that are made on demand."""
+        spec = {**pod(name)["spec"], "restartPolicy": "Never", "nodeSelector": {"pool": "spot"}}
+        meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+        of_job = {"completions": size, "parallelism": size, "completionMode": "Indexed", "template": {"spec": spec}}
+        self.stage.api.create(self.jobs, {"metadata": meta, "spec": of_job})
+
+    def annotation(self, name: str) -> str:
+        return str(self.until(name, bool)["metadata"]["annotations"][PLAN])
+
+
+@pytest.fixture
+def research(stage: RealStage) -> Iterator[Research]:
+    queues = Research(stage)
+    stage.add_nodes(1, labels={"pool": "owned"})
+    queues.apply(QUEUES)
+    yield queues
+    queues.remove()
+
+
+def test_a_job_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come(
+    stage: RealStage, research: Research, muster: RunningMuster
+) -> None:
+    research.wanting("first", 2)
+    for one in unschedulable(stage, 2):
+        spec = one["spec"]
+        assert (spec["nodeSelector"], spec.get("affinity")) == ({"pool": "spot"}, None)
+        assert {"key": "spot", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
+    assert "kube-scheduler has its 2 pods without a plan" in research.reason("first", "AwaitingNodes")
+    assert research.annotation("first").startswith("nodes are awaited until ")
+    research.record("first", "QuotaReserved", "True")
+    research.record("first", "Admitted", "False")
+    research.wanting("second", 2)
+    assert f"{research.home}/job-first (16)" in research.reason("second", "NoQuota")
+    muster.restart_extender()
+    research.reason("first", "AwaitingNodes")
+    assert f"{research.home}/job-first (16)" in research.reason("second", "NoQuota"), "another life knows its quota"
+    nodes = stage.add_nodes(1, labels={"pool": "spot"}) + stage.add_nodes(1, labels={"pool": "spot"})
+    research.until_started("first", 2)
+    assert {one.node for one in stage.pods() if one.node} == set(nodes)
+    assert sorted(json.loads(research.annotation("first"))[""].split(",")) == sorted(f"{node}*1" for node in nodes)
+    research.record("first", "Admitted", "True")
+    research.end("first")
+    research.until_started("second", 2)
+    research.end("second")
+
+
+def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_the_next(
+    stage: RealStage, research: Research, muster: RunningMuster
+) -> None:
+    research.wanting("first", 2)
+    unschedulable(stage, 2)
+    research.wanting("second", 2)
+    research.reason("second", "NoQuota")
+
+    def is_given_back(job: Object | None) -> bool:
+        if job is None:
+            return False
+        said = job["metadata"].get("annotations") or {}
+        return bool(job["spec"]["suspend"]) and not {PLAN, "muster.dev/flavors"}.intersection(said)
+
+    first = stage.api.wait_for(f"{research.jobs}/first", is_given_back, 2 * WITHIN_S)
+    template = first["spec"]["template"]
+    assert "muster.dev/workload" not in (template["metadata"].get("annotations") or {})
+    assert "tolerations" not in template["spec"]
+    vain = f"nodes of spot were asked for in vain: none came within {WITHIN_S} s; it asks again 60 s later"
+    events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
+    stage.api.wait_for(events, lambda some: any(one.get("note") == vain for one in some), WITHIN_S)
+    research.reason("second", "AwaitingNodes")
+    assert f"{research.home}/job-second (16)" in research.reason("first", "NoQuota")
+    stage.add_nodes(2, labels={"pool": "spot"})
+    research.until_started("second", 2)
+    research.end("second")
+    research.until_started("first", 2)
+    research.end("first")

@@ -1,0 +1,84 @@
+"""A job that is let go: started without nodes, with until when they are awaited in place of the plan, which follows."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from extender.core.effects import StartJob
+from extender.kube.kinds.change import lead, start
+from extender.kube.kinds.keys import LED, NODES, PLAN
+from extender.kube.kinds.kind import Object
+from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from
+from extender.kube.kinds.read import templates_of
+from extender.kube.kinds.registry import Registry
+from policies.model import LetGo, Toleration
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stopped_again, stored
+from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
+
+UNTIL = LetGo(1_767_323_045.0, 3)
+SPOT = Toleration("spot", "Exists", "", "NoSchedule")
+
+
+def let_go(obj: Object) -> Object:
+    after, kind = deepcopy(obj), kind_of(obj)
+    job = read(kind, obj)
+    flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
+    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL))
+    return after
+
+
+def test_until_when_is_read_as_it_was_written_and_is_no_plan() -> None:
+    text = let_go_text(UNTIL)
+    assert text == "nodes are awaited until 2026-01-02T03:04:05Z, attempt 3"
+    assert (let_go_from(text), plan_from(text)) == (UNTIL, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", "{}", '{"":"n0*2"}', "nodes are awaited until 2026-01-02T03:04:05Z", "x" * 100_000),
+        *("nodes are awaited until 2026-01-02T03:04:05Z, attempt 0", "nodes are awaited until now, attempt 1"),
+        *("nodes are awaited until 2026-13-02T03:04:05Z, attempt 1", "nodes are awaited until 2026-01-02, attempt 1"),
+        "nodes are awaited until 2026-01-02T03:04:05Z, attempt " + "9" * 5000,
+    ],
+)
+def test_what_nobody_can_have_written_says_nothing(text: str | None) -> None:
+    assert let_go_from(text) is None
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_it_is_started_without_nodes_and_given_back_as_its_author_wrote_it(manifest: str) -> None:
+    obj = stored(manifest, **SUSPENDED)
+    kind, after = kind_of(obj), let_go(obj)
+    before, job = read(kind, obj), read(kind, after)
+    assert (job.suspended, job.marked, job.plan, job.let_go) == (False, True, None, UNTIL)
+    assert (job.flavor_names, job.podsets) == (("spot",), before.podsets)
+    for template, was in zip(templates_of(kind, after), templates_of(kind, obj), strict=True):
+        said = template.pod["metadata"]
+        assert NODES not in said["annotations"]
+        assert LED not in (said.get("labels") or {})
+        spec = {**was.pod.get("spec", {}), "tolerations": template.pod["spec"]["tolerations"]}
+        assert template.pod["spec"] == spec
+    other = stopped_again(kind, started(kind, obj))
+    for template in templates_of(kind, other):
+        (template.pod.get("metadata", {}).get("annotations") or {}).pop(NODES, None)
+    assert stopped_again(kind, after) == other, "as after any other start"
+
+
+def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:
+    kinds = Registry().kinds
+    assert {kind.name for kind in kinds if not kind.waits} == {"AppWrapper", "TrainJob"}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_its_plan_is_written_on_it_alone(manifest: str) -> None:
+    obj = stored(manifest, **SUSPENDED)
+    kind, before = kind_of(obj), let_go(obj)
+    after, job = deepcopy(before), read(kind, before)
+    plan = plan_for(job)
+    lead(after, StartJob(job, plan, 2))
+    assert (read(kind, after).plan, read(kind, after).let_go) == (plan, None)
+    after["metadata"]["annotations"][PLAN] = before["metadata"]["annotations"][PLAN]
+    assert after == before
