@@ -314,6 +314,14 @@ def held(one: Object) -> str:
     return said["muster.dev/hold"]
 
 
+def test_a_trainjob_shows_its_jobset_which_queue_of_volcano_it_names(team: Team) -> None:
+    said = {"muster.dev/gang": "true", "scheduling.volcano.sh/queue-name": "research"}
+    one = train_job(team, labels={}, annotations=said)
+    (entry,) = one["spec"]["runtimePatches"]
+    shown = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
+    assert shown["muster.dev/queue-name"] == "volcano/research"
+
+
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_held(team: Team, others: int) -> None:
     patches = [{"manager": f"example.com/{at}"} for at in range(others)]
