@@ -9,13 +9,13 @@ pause it asks anew.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
 from extender.core.answers import CapacityAnswered
 from extender.core.asked import Asked
+from extender.core.asking import Asking, CapacityAsk, asked_pods
 from extender.core.backoff import pause_s
 from extender.core.events import CapacityServed
 from extender.core.flavoring import Flavoring, PartKey
@@ -25,7 +25,7 @@ from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import Controller, GroupKey, LetGo, Pod, Toleration
+from policies.model import GroupKey, LetGo, Pod
 from policies.model.queues import ClusterQueue
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
@@ -36,49 +36,6 @@ MOST = 32
 _TRIES = 16
 """Assignments of flavors that are looked at for one of them."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
-
-
-@dataclass(frozen=True, slots=True)
-class AskedPods:
-    """Pods of one podset: what their flavor demands of their nodes, and what it lets them tolerate."""
-
-    podset: str
-    count: int
-    labels: tuple[tuple[str, str], ...]
-    tolerations: tuple[Toleration, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityAsk:
-    """Nodes for all of these pods of a job together. ``attempt`` counts from 1."""
-
-    key: GroupKey
-    job: Controller
-    pods: tuple[AskedPods, ...]
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """``attempt`` counts from 1. ``until``: by then the nodes have to be there. ``ask``: what is asked for, of a job.
-    ``granted``: they are being made, or are there."""
-
-    attempt: int
-    pods: int
-    shape: Shape
-    queue: str
-    flavors: tuple[str, ...]
-    until: float
-    ask: CapacityAsk | None
-    granted: bool = False
-
-    @property
-    def reason(self) -> Reason:
-        pods = many(self.pods, "pod")
-        text = SHOWN.format(pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
-        if self.granted:
-            text = "those that it asked for are granted, and yet to be seen"
-        return awaiting(self.queue, self.flavors, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +55,7 @@ class Elastic:
         self._limits = state.limits.elastic
         self._served: bool | None = None
         """Whether nodes can be asked for; None: nobody has said so yet."""
-        self._asking: dict[GroupKey, _Asking] = {}
+        self._asking: dict[GroupKey, Asking] = {}
         self._denied: dict[GroupKey, _Denied] = {}
         self._aside: dict[GroupKey, None] = {}
         """Who would ask, and is looked at again when another one asks no more."""
@@ -118,6 +75,8 @@ class Elastic:
         if asking is not None and asking.shape != shape:
             self._end(workload.key)
             return None
+        if asking is not None and record is None:
+            self._show(workload, asking)
         return None if asking is None else asking.reason
 
     def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason:
@@ -206,7 +165,7 @@ class Elastic:
         denied = self._denied.get(key)
         attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
         if workload.job is not None and self._served:
-            ask = CapacityAsk(key, workload.job.seen.owner, _asked_pods(demand, made), attempt)
+            ask = CapacityAsk(key, workload.job.seen.owner, asked_pods(demand, made), attempt)
         usage: dict[tuple[str, str], int] = {}
         for one in asked.podsets(demand.pods):
             for resource, flavor in found.flavors[one.name].items():
@@ -215,13 +174,20 @@ class Elastic:
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
         queue = state.quotas.members.queue_of(key) or ""
         until = now + self._limits.within_s
-        asking = self._asking[key] = _Asking(attempt, len(demand.pods), shape, queue, names, until, ask)
+        asking = self._asking[key] = Asking(attempt, len(demand.pods), shape, queue, names, until, ask)
         workload.telling.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
-            let_go(state, workload, _there(workload, demand))
+            self._show(workload, asking)
         elif ask is None:
             let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt))
         return asking.reason
+
+    def _show(self, workload: Workload, asking: Asking) -> None:
+        """Let those of its pods go that have yet to be: also one that takes the place of another."""
+        pods = [] if workload.asked is None else _there(workload, workload.asked)
+        if fresh := [pod for pod in pods if pod.uid not in asking.shown]:
+            self._asking[workload.key] = replace(asking, shown=asking.shown.union(pod.uid for pod in fresh))
+            let_go(self._state, workload, fresh)
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
         """What keeps it from asking; empty for nothing."""
@@ -242,7 +208,7 @@ class Elastic:
             return False
         return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
 
-    def _goes_on(self, workload: Workload, asking: _Asking) -> bool:
+    def _goes_on(self, workload: Workload, asking: Asking) -> bool:
         """Whether it has yet to get its nodes, and its queue and flavors are there still."""
         quotas = self._state.quotas
         if asking.ask is None and workload.job is not None:
@@ -251,7 +217,7 @@ class Elastic:
         there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
         return there and self._may(workload)
 
-    def _deny(self, key: GroupKey, asking: _Asking, detail: str, now: float) -> None:
+    def _deny(self, key: GroupKey, asking: Asking, detail: str, now: float) -> None:
         """It gives its quota back, and asks again after a pause that grows."""
         self._end(key)
         text = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
@@ -285,12 +251,3 @@ def _there(workload: Workload, demand: Demand) -> list[Pod]:
     """The pods that ask, as they are."""
     live = workload.members.live
     return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
-
-
-def _asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
-    """Of a job: its podsets."""
-    found = []
-    for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
-        one = made.get(name)
-        found.append(AskedPods(name, count, one.labels if one else (), one.tolerations if one else ()))
-    return tuple(found)

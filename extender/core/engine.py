@@ -24,13 +24,14 @@ from extender.core.answers import (
     Untold,
 )
 from extender.core.apply import Apply
+from extender.core.asking import CapacityAsk
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
 from extender.core.claims import Claims
 from extender.core.coming import Coming
 from extender.core.commit import Commit
 from extender.core.effects import Effect
-from extender.core.elastic import CapacityAsk, Elastic
+from extender.core.elastic import Elastic
 from extender.core.enqueues import Enqueues
 from extender.core.events import (
     BindArrived,

@@ -9,7 +9,7 @@ import pytest
 from extender.core import elastic
 from extender.core.advisory import Mode
 from extender.core.answers import CapacityAnswered
-from extender.core.elastic import CapacityAsk
+from extender.core.asking import CapacityAsk
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
 from policies.model import Node, Toleration

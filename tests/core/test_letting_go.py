@@ -59,6 +59,19 @@ def test_a_gang_with_quota_and_no_nodes_is_let_go_as_a_whole_and_starts_on_the_n
     assert used(script, "team", "spot") == 16
 
 
+def test_a_pod_that_takes_the_place_of_one_that_was_let_go_is_let_go_too() -> None:
+    script = scene(served=False)
+    pods = gated("gang")
+    come_pods(script, pods)
+    let_go(script)
+    script.gone(script.pods[pods[0].uid])
+    again = replace(pods[0], uid="again", name="again")
+    come_pods(script, [again])
+    assert let_go(script) == ["again"]
+    script.advance(5)
+    assert not let_go(script), "once"
+
+
 def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     script = scene()
     come_pods(script, gated("gang"))

@@ -14,7 +14,7 @@ from hashlib import sha1
 from typing import Any, Protocol
 
 from extender.core.answers import CapacityAnswered
-from extender.core.elastic import AskedPods, CapacityAsk
+from extender.core.asking import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, decoded

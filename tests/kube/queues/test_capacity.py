@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extender.core.answers import CapacityAnswered
-from extender.core.elastic import AskedPods, CapacityAsk
+from extender.core.asking import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
 from extender.kube.connection import ApiError
 from extender.kube.kinds.registry import Registry
